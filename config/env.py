@@ -1,0 +1,148 @@
+"""The only reader of the process environment: typed settings, every mistake reported at once."""
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+FOUND_IN_ENV_FILE = "see .env.example for every variable, its meaning and a working value"
+
+
+class SettingsError(Exception):
+    """The environment does not describe a Sluice installation; lists every mistake."""
+
+    code = "BAD_SETTINGS"
+
+    def __init__(self, mistakes: list[str]) -> None:
+        lines = "\n".join(f"  - {mistake}" for mistake in mistakes)
+        super().__init__(f"Sluice cannot start; {FOUND_IN_ENV_FILE}:\n{lines}")
+        self.mistakes = mistakes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Env:
+    """What the environment says. Durations carry their unit in the name."""
+
+    database: dict[str, object]
+    celery_broker_url: str
+    kafka_bootstrap: str
+    secret_key: str
+    encryption_keys: tuple[str, ...]
+    environment: str
+    debug: bool
+    allowed_hosts: tuple[str, ...]
+    csrf_trusted_origins: tuple[str, ...]
+    installed_integrations: tuple[str, ...]
+    notify_emails: tuple[str, ...]
+    email_url: str
+    from_email: str
+    lease_seconds: float
+    deployment: str
+    log_level: str
+    static_root: Path
+
+
+class Reader:
+    """Reads variables one by one and collects what is wrong with them."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
+        self.mistakes: list[str] = []
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self.variables.get(name, "").strip()
+        if value:
+            return value
+        if default is None:
+            self.mistakes.append(f"{name} is not set")
+            return ""
+        return default
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = self.variables.get(name, "").strip().lower()
+        known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if value and value not in known:
+            self.mistakes.append(f"{name} is {value!r}; write 1 or 0")
+        return known.get(value, default)
+
+    def words(self, name: str, default: str | None = "") -> tuple[str, ...]:
+        parts = self.text(name, default).split(",")
+        return tuple(part.strip() for part in parts if part.strip())
+
+    def seconds(self, name: str, default: float) -> float:
+        value = self.variables.get(name, "").strip()
+        try:
+            number = float(value) if value else default
+        except ValueError:
+            number = -1.0
+        if not 0 < number < 86_400:
+            self.mistakes.append(f"{name} is {value!r}; write a number of seconds above 0")
+        return number
+
+    def keys(self, name: str) -> tuple[str, ...]:
+        keys = self.words(name, None)
+        for place, key in enumerate(keys, start=1):
+            if not _is_fernet_key(key):
+                self.mistakes.append(
+                    f"{name}: key {place} is not 32 bytes in URL-safe base64; "
+                    "make one with `python manage.py make_encryption_key`"
+                )
+        return keys
+
+    def database(self, name: str) -> dict[str, object]:
+        url = self.text(name, None)
+        if not url:
+            return {}
+        try:
+            parts = urlsplit(url)
+            port = parts.port or 5432
+        except ValueError:
+            self.mistakes.append(f"{name} is not a URL")
+            return {}
+        if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
+            self.mistakes.append(f"{name} must look like postgresql://user:password@host:5432/name")
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.strip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": parts.hostname or "",
+            "PORT": str(port),
+        }
+
+
+def _is_fernet_key(key: str) -> bool:
+    try:
+        return len(base64.urlsafe_b64decode(key)) == 32
+    except (binascii.Error, ValueError):
+        return False
+
+
+def read(variables: Mapping[str, str] | None = None) -> Env:
+    """Read the environment (or `variables`). Raises SettingsError with every mistake in it."""
+    r = Reader(os.environ if variables is None else variables)
+    env = Env(
+        database=r.database("SLUICE_DATABASE_URL"),
+        celery_broker_url=r.text("SLUICE_CELERY_BROKER_URL"),
+        kafka_bootstrap=r.text("SLUICE_KAFKA_BOOTSTRAP", ""),
+        secret_key=r.text("SLUICE_SECRET_KEY"),
+        encryption_keys=r.keys("SLUICE_ENCRYPTION_KEYS"),
+        environment=r.text("SLUICE_ENVIRONMENT"),
+        debug=r.flag("SLUICE_DEBUG", default=False),
+        allowed_hosts=r.words("SLUICE_ALLOWED_HOSTS", "localhost,127.0.0.1"),
+        csrf_trusted_origins=r.words("SLUICE_CSRF_TRUSTED_ORIGINS"),
+        installed_integrations=r.words("SLUICE_INTEGRATIONS"),
+        notify_emails=r.words("SLUICE_NOTIFY_EMAILS"),
+        email_url=r.text("SLUICE_EMAIL_URL", ""),
+        from_email=r.text("SLUICE_FROM_EMAIL", "sluice@localhost"),
+        lease_seconds=r.seconds("SLUICE_LEASE_SECONDS", 10.0),
+        deployment=r.text("SLUICE_DEPLOYMENT", "sluice"),
+        log_level=r.text("SLUICE_LOG_LEVEL", "INFO").upper(),
+        static_root=Path(r.text("SLUICE_STATIC_ROOT", "static")),
+    )
+    if r.mistakes:
+        raise SettingsError(r.mistakes)
+    return env

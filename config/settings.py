@@ -1,0 +1,163 @@
+"""Django's settings, built from the environment by config.env."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from config import env as environment
+
+ENV = environment.read()
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+SECRET_KEY = ENV.secret_key
+DEBUG = ENV.debug
+ALLOWED_HOSTS = list(ENV.allowed_hosts)
+CSRF_TRUSTED_ORIGINS = list(ENV.csrf_trusted_origins)
+
+SLUICE_ENVIRONMENT = ENV.environment
+SLUICE_DEPLOYMENT = ENV.deployment
+SLUICE_ENCRYPTION_KEYS = ENV.encryption_keys
+SLUICE_KAFKA_BOOTSTRAP = ENV.kafka_bootstrap
+SLUICE_LEASE_SECONDS = ENV.lease_seconds
+SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)
+# The one alias whose transactions the engine owns; statements of handlers on others are refused.
+SLUICE_DATABASE = "default"
+
+INSTALLED_APPS = [
+    "integration",
+    "crontasks",
+    "console",
+    *ENV.installed_integrations,
+    "django_celery_beat",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# The engine's sessions die soon after their process: PostgreSQL itself looks whether the client
+# is still there, also in the middle of a statement, and TCP keepalives find a vanished host.
+DATABASES = {
+    "default": {
+        **ENV.database,
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            "options": "-c client_connection_check_interval=500ms -c timezone=UTC",
+            "connect_timeout": 5,
+            "keepalives": 1,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "application_name": "sluice",
+        },
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "overview"
+LOGOUT_REDIRECT_URL = "login"
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / ENV.static_root
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_AUTOREFRESH = DEBUG
+WHITENOISE_USE_FINDERS = DEBUG
+# A payload is edited in a form; Kafka's own default limit of a record is 1 MB.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+
+_mail = urlsplit(ENV.email_url)
+EMAIL_BACKEND = (
+    "django.core.mail.backends.smtp.EmailBackend"
+    if _mail.hostname
+    else "django.core.mail.backends.console.EmailBackend"
+)
+EMAIL_HOST = _mail.hostname or ""
+EMAIL_PORT = _mail.port or 25
+EMAIL_HOST_USER = _mail.username or ""
+EMAIL_HOST_PASSWORD = _mail.password or ""
+EMAIL_USE_TLS = _mail.scheme == "smtps"
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = ENV.from_email
+
+CELERY_BROKER_URL = ENV.celery_broker_url
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+# A run is claimed in the database, never by the broker: a lost Celery task is started again by
+# the dispatcher, so nothing is gained by late acknowledgement and poison loops are avoided.
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_DEFAULT_QUEUE = "celery"
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "crontasks.beat.LeaderScheduler"
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
+CELERY_TASK_ROUTES = {"crontasks.tasks.run_relay": {"queue": "relay"}}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "json": {
+            "()": "pythonjsonlogger.json.JsonFormatter",
+            "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
+            "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
+        }
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": ENV.log_level},
+    "loggers": {"django.server": {"level": "WARNING"}},
+}

@@ -1,0 +1,9 @@
+"""Every address of the installation."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("", include("console.urls")),
+]

@@ -1,0 +1,5 @@
+"""Addresses of the console."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

@@ -1,0 +1,53 @@
+"""When a queue stops by itself instead of filling the error table overnight."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrakePolicy:
+    """Limits of one queue: open error rows in all, and failures of one cause in a row."""
+
+    max_open_errors: int = 10_000
+    brake_after: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """The verdict "stop reading": code and sentence for people."""
+
+    code: str
+    text: str
+
+
+@dataclass(slots=True)
+class BrakeState:
+    """What one run remembers: how many failures of one fingerprint came without a success."""
+
+    fingerprint: str = ""
+    in_a_row: int = 0
+
+    def saw_success(self) -> None:
+        self.fingerprint, self.in_a_row = "", 0
+
+    def saw_failure(self, fingerprint: str) -> None:
+        if fingerprint != self.fingerprint:
+            self.fingerprint, self.in_a_row = fingerprint, 0
+        self.in_a_row += 1
+
+
+def verdict(
+    policy: BrakePolicy, state: BrakeState, *, open_errors: int, cause: str
+) -> Brake | None:
+    """Whether the queue must stop now. `open_errors` counts the queue's open rows."""
+    if open_errors >= policy.max_open_errors:
+        return Brake(
+            "TOO_MANY_OPEN_ERRORS",
+            f"{open_errors:,} failures are open; the limit of this queue is "
+            f"{policy.max_open_errors:,}.",
+        )
+    if policy.brake_after and state.in_a_row >= policy.brake_after:
+        return Brake(
+            "SAME_FAILURE_IN_A_ROW",
+            f"{state.in_a_row:,} messages in a row failed for one cause: {cause}",
+        )
+    return None

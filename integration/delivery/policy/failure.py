@@ -1,0 +1,49 @@
+"""What can go wrong with one message, as values."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+TEXT_LIMIT: Final = 4_000
+_VARYING: Final = re.compile(
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\"[^\"]*\"|'[^']*'|\d+(?:\.\d+)?"
+)
+
+
+class FailureClass(StrEnum):
+    """What a failure costs and how it ends (design: what failed, and what it costs)."""
+
+    PERMANENT = "permanent"  # no further try
+    TRANSIENT = "transient"  # spends a retry
+    CONFLICT = "conflict"  # deadlock, serialization: the whole batch again, free at first
+    DEPENDENCY = "dependency"  # an object that is not there yet; spends a retry
+    OUTAGE = "outage"  # something everybody needs is down; spends nothing
+    DISABLED = "disabled"  # switched off or not installed here; spends nothing
+    CRASH = "crash"  # the process died on it, alone under its marker
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one attempt did not succeed.
+
+    `code` is stable and filtered on; `text` is the sentence for people; `detail` a traceback or
+    other long material for the failure page.
+    """
+
+    kind: FailureClass
+    code: str
+    text: str
+    detail: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for failures of one cause: the code and the text without what varies in it."""
+        normal = _VARYING.sub("#", self.text)[:500]
+        return hashlib.blake2b(f"{self.code}\n{normal}".encode(), digest_size=8).hexdigest()
+
+
+def cause_of(failure: Failure) -> str:
+    """The text without ids, numbers and quoted values: what a group of failures is called."""
+    return _VARYING.sub("…", failure.text)[:200]

@@ -1,0 +1,103 @@
+"""Every state a message, a partition or an outgoing row can be in, and the moves between them.
+
+These enums are the only lists: the database's CHECK constraints, the console's choices and the
+diagrams in ARCHITECTURE.md are compared with them by a test.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class ErrorState(StrEnum):
+    """Where a row of the error table stands."""
+
+    RETRY = "RETRY"  # the engine will try again by itself
+    HOLD = "HOLD"  # waits for a person
+    READY = "READY"  # released by a person, not yet tried
+    PROCESSING = "PROCESSING"  # a crash suspect's committed marker, never an ordinary attempt
+    RESOLVED = "RESOLVED"  # ended well (applied, superseded or a duplicate)
+    DELETED = "DELETED"  # a person decided that it is not to be applied
+
+
+OPEN: Final = frozenset(
+    {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PROCESSING}
+)
+CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
+
+# RESOLVED -> RETRY and RESOLVED/DELETED -> HOLD by the engine are the one exception to "closed
+# stays closed": a rewind that meets a failing offset with a closed row reopens that row.
+TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
+    ErrorState.RETRY: frozenset(
+        {
+            ErrorState.RESOLVED,
+            ErrorState.RETRY,
+            ErrorState.HOLD,
+            ErrorState.DELETED,
+            ErrorState.PROCESSING,
+        }
+    ),
+    ErrorState.HOLD: frozenset({ErrorState.READY, ErrorState.DELETED}),
+    ErrorState.READY: frozenset(
+        {
+            ErrorState.RESOLVED,
+            ErrorState.RETRY,
+            ErrorState.HOLD,
+            ErrorState.DELETED,
+            ErrorState.PROCESSING,
+        }
+    ),
+    ErrorState.PROCESSING: frozenset(
+        {ErrorState.RESOLVED, ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY}
+    ),
+    ErrorState.RESOLVED: frozenset({ErrorState.RETRY, ErrorState.HOLD}),
+    ErrorState.DELETED: frozenset({ErrorState.HOLD, ErrorState.RETRY}),
+}
+
+
+def may_move(old: ErrorState, new: ErrorState) -> bool:
+    """Whether an error row may go from `old` to `new`."""
+    return new in TRANSITIONS[old]
+
+
+class PartitionState(StrEnum):
+    """What the engine found on a partition; what people want is on the queue."""
+
+    RUNNING = "RUNNING"  # nothing stands in the way
+    BACKOFF = "BACKOFF"  # the head waits for its next try, until resume_at
+    BLOCKED = "BLOCKED"  # a person must act: a held head, a gap, another topic
+    BRAKED = "BRAKED"  # too many failures: Kafka is not read, released rows still run
+    OUTAGE = "OUTAGE"  # something everybody needs is down: a probe at resume_at
+    WAITING = "WAITING"  # a service, system or handler is switched off or missing
+
+
+class OutboxState(StrEnum):
+    """Where an outgoing row stands."""
+
+    PENDING = "PENDING"  # written with the business transaction, not yet taken
+    STAMPED = "STAMPED"  # in the relay's current batch
+    PUBLISHED = "PUBLISHED"  # in Kafka, once
+    DEAD = "DEAD"  # Kafka refuses it for good; a person decides
+    CANCELLED = "CANCELLED"  # a ticket whose retry was taken from its row
+
+
+class OutboxKind(StrEnum):
+    """What an outgoing row carries."""
+
+    MESSAGE = "MESSAGE"  # written by publish()
+    TICKET = "TICKET"  # a marker that a retry is due; never a payload
+    MIRROR = "MIRROR"  # the copy of a held message for the error queue
+
+
+class Ended(StrEnum):
+    """What an attempt on one message ended in; stored with tracking and attempts."""
+
+    APPLIED = "APPLIED"  # its effects are in this commit
+    SUPERSEDED = "SUPERSEDED"  # its key already has newer data; nothing was written
+    DUPLICATE = "DUPLICATE"  # same id, same content as one already seen
+    STALE = "STALE"  # a ticket whose row has moved on; nothing to do
+    PASSED = "PASSED"  # not ours to apply: a foreign ticket, a mirror without a row
+    RETRY = "RETRY"  # failed, will be tried again
+    HOLD = "HOLD"  # failed, waits for a person
+    DELETED = "DELETED"  # passed over because a person deleted it
+    EXPIRED = "EXPIRED"  # gone from Kafka before it could be applied

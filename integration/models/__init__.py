@@ -1,0 +1,32 @@
+"""The tables. One noun a module; no decisions live here."""
+
+from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
+from integration.models.outbox import OutboxRow, RelayLease
+from integration.models.partition import BatchLog, Gap, PartitionLease, QueuePartition
+from integration.models.provider import Provider
+from integration.models.queue import Queue
+from integration.models.structure import ObjectStructure, StoredObject
+from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
+from integration.models.tracking import Deployment, MessageTrack, SeenMessage
+
+__all__ = [
+    "BatchLog",
+    "Deployment",
+    "Endpoint",
+    "EnterpriseService",
+    "ErrorAttempt",
+    "ErrorChange",
+    "ExternalSystem",
+    "Gap",
+    "MessageError",
+    "MessageTrack",
+    "ObjectStructure",
+    "OutboxRow",
+    "PartitionLease",
+    "Provider",
+    "Queue",
+    "QueuePartition",
+    "RelayLease",
+    "SeenMessage",
+    "StoredObject",
+]

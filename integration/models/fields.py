@@ -1,0 +1,42 @@
+"""Column types of our own: text that is encrypted where it is stored."""
+
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.db import models
+
+from integration.errors import IntegrationError
+
+
+class SecretUnreadableError(IntegrationError):
+    """A stored secret cannot be decrypted with the configured keys."""
+
+    code = "SECRET_UNREADABLE"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A stored secret cannot be decrypted with SLUICE_ENCRYPTION_KEYS.",
+            next_step="Put the key it was written with back into the list (first = newest).",
+        )
+
+
+def keyring() -> MultiFernet:
+    """The configured keys: the first encrypts, all decrypt, so that keys can be rotated."""
+    return MultiFernet([Fernet(key) for key in settings.SLUICE_ENCRYPTION_KEYS])
+
+
+class SecretField(models.TextField):  # type: ignore[type-arg] # not subscriptable at run time
+    """Text encrypted with SLUICE_ENCRYPTION_KEYS; empty stays empty. Never filter on it."""
+
+    def get_prep_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+        text = super().get_prep_value(value)
+        return keyring().encrypt(text.encode()).decode() if text else text
+
+    def from_db_value(self, value: str | None, *_: object) -> str | None:
+        if not value:
+            return value
+        try:
+            return keyring().decrypt(value.encode()).decode()
+        except InvalidToken as e:
+            raise SecretUnreadableError from e

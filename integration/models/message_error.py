@@ -1,0 +1,145 @@
+"""The error table: every failure is a row that a person can read, fix, release or delete."""
+
+import uuid
+
+from django.db import models
+
+from integration.delivery.policy.states import ErrorState
+from integration.models.queue import Queue
+
+
+class MessageError(models.Model):
+    """One failed message. It keeps its id for life, also when it is edited.
+
+    Identity is the first position: (queue, topic UUID, partition, offset), never the message
+    id. `attempts` counts settled tries, `retry_no` the retries for life, `spent` those since
+    the last release.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="errors")
+    topic_uuid = models.CharField(max_length=36)
+    partition = models.IntegerField()
+    offset = models.BigIntegerField()
+    kafka_timestamp = models.DateTimeField(null=True)
+
+    message_id = models.TextField(blank=True)
+    interface = models.CharField(max_length=100, blank=True)
+    sender = models.CharField(max_length=200, blank=True)
+    key = models.BinaryField(null=True)
+    headers = models.JSONField(default=list, help_text="[[name, base64 or null], …] as they came")
+    payload = models.BinaryField(null=True, help_text="the record's value, byte for byte")
+    edited_payload = models.BinaryField(null=True)
+    edited_by = models.CharField(max_length=150, blank=True)
+    edited_at = models.DateTimeField(null=True)
+
+    state = models.CharField(
+        max_length=10, choices=[(s.value, s.value.capitalize()) for s in ErrorState]
+    )
+    failure_class = models.CharField(max_length=12)
+    code = models.CharField(max_length=60)
+    text = models.TextField(blank=True)
+    detail = models.TextField(blank=True)
+    fingerprint = models.CharField(max_length=16, blank=True)
+    attempts = models.IntegerField(default=0)
+    retry_no = models.IntegerField(default=0)
+    spent = models.IntegerField(default=0)
+    crashes = models.IntegerField(default=0)
+    not_before = models.DateTimeField(null=True)
+    carrier = models.CharField(max_length=10, choices=Queue.Carrier.choices, default="row")
+    arrival_batch = models.BigIntegerField(null=True)
+    arrival_index = models.BigIntegerField(null=True)
+    late = models.BooleanField(default=False)
+    apply_as_newest = models.BooleanField(default=False)
+    version = models.IntegerField(default=1)
+    epoch = models.BigIntegerField(null=True, help_text="whose marker PROCESSING is")
+    mirrored_at = models.DateTimeField(null=True)
+    mirror_offset = models.BigIntegerField(null=True)
+
+    first_failed_at = models.DateTimeField()
+    last_failed_at = models.DateTimeField()
+    expired_at = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField(null=True)
+    ended = models.CharField(max_length=12, blank=True, help_text="what a closed row ended in")
+
+    class Meta:
+        ordering = ["-last_failed_at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["queue", "topic_uuid", "partition", "offset"], name="one_error_per_position"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(state__in=[s.value for s in ErrorState]),
+                name="error_state_known",
+            ),
+            models.CheckConstraint(
+                condition=~models.Q(state=ErrorState.RETRY) | models.Q(not_before__isnull=False),
+                name="retry_has_a_time",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["queue", "state", "partition", "arrival_batch", "arrival_index"],
+                name="error_open",
+                condition=models.Q(state__in=["RETRY", "HOLD", "READY", "PROCESSING"]),
+            ),
+            models.Index(
+                fields=["not_before"],
+                name="error_due",
+                condition=models.Q(state__in=["RETRY", "READY"]),
+            ),
+            models.Index(fields=["-last_failed_at", "id"], name="error_recent"),
+            models.Index(
+                fields=["closed_at"],
+                name="error_closed",
+                condition=models.Q(state__in=["RESOLVED", "DELETED"]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.queue.name}[{self.partition}]@{self.offset}: {self.code}"
+
+    @property
+    def current_payload(self) -> bytes | None:
+        """What the next attempt will process: the edited bytes if there are any."""
+        value = self.payload if self.edited_payload is None else self.edited_payload
+        return None if value is None else bytes(value)
+
+
+class ErrorAttempt(models.Model):
+    """One settled try of a failed message."""
+
+    error = models.ForeignKey(MessageError, on_delete=models.CASCADE, related_name="tries")
+    number = models.IntegerField()
+    at = models.DateTimeField()
+    ended = models.CharField(max_length=12)
+    code = models.CharField(max_length=60, blank=True)
+    text = models.TextField(blank=True)
+    detail = models.TextField(blank=True)
+    worker = models.CharField(max_length=200, blank=True)
+    edited = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["number", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.error_id} #{self.number}: {self.ended}"
+
+
+class ErrorChange(models.Model):
+    """One decision of a person about a failed message: who, when, before, after, why."""
+
+    error = models.ForeignKey(MessageError, on_delete=models.CASCADE, related_name="changes")
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=150)
+    action = models.CharField(max_length=20)
+    from_state = models.CharField(max_length=10)
+    to_state = models.CharField(max_length=10)
+    reason = models.TextField(blank=True)
+    payload_before = models.BinaryField(null=True)
+
+    class Meta:
+        ordering = ["at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.action} by {self.actor}"

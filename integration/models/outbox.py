@@ -1,0 +1,82 @@
+"""The outbox: everything that is to be written to Kafka, committed with its cause."""
+
+from django.db import models
+
+from integration.delivery.policy.states import OutboxKind, OutboxState
+from integration.models.provider import Provider
+
+
+class OutboxRow(models.Model):
+    """One record for Kafka. `id` is the order; the relay sends due rows in it."""
+
+    provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="outbox")
+    shard = models.SmallIntegerField(default=0)
+    topic = models.CharField(max_length=249)
+    partition = models.IntegerField(null=True)
+    key = models.BinaryField(null=True)
+    headers = models.JSONField(default=list, help_text="[[name, base64 or null], …]")
+    value = models.BinaryField(null=True)
+    kind = models.CharField(max_length=8, choices=[(k.value, k.value) for k in OutboxKind])
+    message_id = models.TextField(blank=True)
+    error = models.UUIDField(null=True, help_text="the failure a ticket or mirror belongs to")
+    retry_no = models.IntegerField(null=True)
+    strict_queue = models.IntegerField(null=True, help_text="the strict queue whose order it keeps")
+    not_before = models.DateTimeField(null=True)
+    state = models.CharField(
+        max_length=10,
+        choices=[(s.value, s.value) for s in OutboxState],
+        default=OutboxState.PENDING,
+    )
+    batch = models.UUIDField(null=True)
+    created_at = models.DateTimeField()
+    published_at = models.DateTimeField(null=True)
+    dead_code = models.CharField(max_length=60, blank=True)
+    dead_text = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=[s.value for s in OutboxState]),
+                name="outbox_state_known",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["provider", "shard", "id"],
+                name="outbox_pending",
+                condition=models.Q(state="PENDING"),
+            ),
+            models.Index(
+                fields=["provider", "shard"],
+                name="outbox_stamped",
+                condition=models.Q(state="STAMPED"),
+            ),
+            models.Index(
+                fields=["error"], name="outbox_by_error", condition=models.Q(error__isnull=False)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.kind} to {self.topic}"
+
+
+class RelayLease(models.Model):
+    """Who relays one shard of one provider, and whether its last batch is in doubt."""
+
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE)
+    shard = models.SmallIntegerField(default=0)
+    owner = models.CharField(max_length=200, blank=True)
+    epoch = models.BigIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    seen_at = models.DateTimeField(null=True)
+    in_doubt_since = models.DateTimeField(null=True)
+    in_doubt_text = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "shard"], name="one_relay_per_shard")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider_id}/{self.shard}"

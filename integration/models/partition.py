@@ -1,0 +1,131 @@
+"""Where the engine stands on each partition, who owns it, and what it passed over."""
+
+import uuid
+
+from django.db import models
+
+from integration.delivery.policy.states import PartitionState
+from integration.models.queue import Queue
+
+
+def _choices(states: type[PartitionState]) -> list[tuple[str, str]]:
+    return [(state.value, state.value.capitalize()) for state in states]
+
+
+class QueuePartition(models.Model):
+    """The position of one partition: the one truth, written in the batch's own transaction.
+
+    Every engine write carries `epoch` and changes nothing when it is no longer its own.
+    """
+
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="partitions")
+    partition = models.IntegerField()
+    topic_uuid = models.CharField(max_length=36)
+    next_offset = models.BigIntegerField()
+    epoch = models.BigIntegerField(default=0)
+    last_batch = models.UUIDField(null=True)
+
+    state = models.CharField(
+        max_length=10, choices=_choices(PartitionState), default=PartitionState.RUNNING
+    )
+    state_code = models.CharField(max_length=60, blank=True)
+    state_text = models.TextField(blank=True)
+    state_since = models.DateTimeField(null=True)
+    state_error = models.UUIDField(null=True, help_text="The failure that blocks or delays it.")
+    resume_at = models.DateTimeField(null=True)
+    probes = models.IntegerField(default=0)
+
+    # A crash suspect's marker: the message that is alone in work, and how often work died on it.
+    unclean_ends = models.IntegerField(default=0)
+    unclean_offset = models.BigIntegerField(null=True)
+    suspect_offset = models.BigIntegerField(null=True)
+    suspect_crashes = models.IntegerField(default=0)
+
+    # What the broker said last, for the console; never used to decide.
+    low_watermark = models.BigIntegerField(null=True)
+    high_watermark = models.BigIntegerField(null=True)
+    oldest_waiting_at = models.DateTimeField(null=True)
+    seen_at = models.DateTimeField(null=True)
+    progressed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["queue", "partition"]
+        constraints = [
+            models.UniqueConstraint(fields=["queue", "partition"], name="one_row_per_partition"),
+            models.CheckConstraint(
+                condition=models.Q(state__in=[s.value for s in PartitionState]),
+                name="partition_state_known",
+            ),
+            models.CheckConstraint(
+                condition=~models.Q(state=PartitionState.BACKOFF)
+                | models.Q(resume_at__isnull=False),
+                name="backoff_has_an_end",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.queue.name}[{self.partition}]"
+
+    @property
+    def lag(self) -> int | None:
+        """Messages between the position and the end of the partition, as last seen."""
+        if self.high_watermark is None:
+            return None
+        return max(0, self.high_watermark - self.next_offset)
+
+
+class PartitionLease(models.Model):
+    """Who works on a partition. A row of its own, so that no batch blocks its renewal."""
+
+    partition = models.OneToOneField(
+        QueuePartition, on_delete=models.CASCADE, primary_key=True, related_name="lease"
+    )
+    owner = models.CharField(max_length=200)
+    epoch = models.BigIntegerField()
+    lock_pid = models.IntegerField()
+    lock_backend_start = models.DateTimeField()
+    batch_pid = models.IntegerField(null=True)
+    batch_backend_start = models.DateTimeField(null=True)
+    lease_until = models.DateTimeField()
+    taken_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.partition_id} by {self.owner}"
+
+
+class BatchLog(models.Model):
+    """Which arrival number a range of offsets got, so that a replay finds it again."""
+
+    number = models.BigIntegerField(primary_key=True)
+    partition = models.ForeignKey(QueuePartition, on_delete=models.CASCADE)
+    topic_uuid = models.CharField(max_length=36)
+    from_offset = models.BigIntegerField()
+    to_offset = models.BigIntegerField()
+    committed_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["partition", "to_offset"], name="batch_log_by_offset")]
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.from_offset}-{self.to_offset}"
+
+
+class Gap(models.Model):
+    """Offsets that were passed without being tried. Nothing is skipped silently."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    partition = models.ForeignKey(QueuePartition, on_delete=models.CASCADE, related_name="gaps")
+    topic_uuid = models.CharField(max_length=36)
+    from_offset = models.BigIntegerField()
+    to_offset = models.BigIntegerField(help_text="first offset after the gap")
+    reason = models.CharField(max_length=60)
+    found_at = models.DateTimeField()
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-found_at"]
+
+    def __str__(self) -> str:
+        return f"{self.partition}: {self.from_offset}-{self.to_offset}"

@@ -1,0 +1,93 @@
+"""A provider: one Kafka cluster and how to reach it."""
+
+from typing import Final
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from integration.models.fields import SecretField
+
+# Client properties an administrator may add. Everything that carries the promises (acks,
+# idempotence, isolation, offsets) is decided in integration.kafka and cannot be overridden.
+ALLOWED_PROPERTIES: Final = frozenset(
+    {
+        "client.id",
+        "client.rack",
+        "broker.address.family",
+        "connections.max.idle.ms",
+        "message.max.bytes",
+        "receive.message.max.bytes",
+        "metadata.max.age.ms",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "sasl.kerberos.service.name",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
+        "socket.connection.setup.timeout.ms",
+        "socket.keepalive.enable",
+        "socket.timeout.ms",
+        "ssl.cipher.suites",
+        "ssl.endpoint.identification.algorithm",
+    }
+)
+
+
+class Provider(models.Model):
+    """How to reach one Kafka cluster; several may live side by side."""
+
+    class Security(models.TextChoices):
+        """The wire's protection, in Kafka's own words."""
+
+        PLAINTEXT = "PLAINTEXT"
+        SSL = "SSL"
+        SASL_PLAINTEXT = "SASL_PLAINTEXT"
+        SASL_SSL = "SASL_SSL"
+
+    class Mechanism(models.TextChoices):
+        """How the client proves who it is."""
+
+        PLAIN = "PLAIN"
+        SCRAM_SHA_256 = "SCRAM-SHA-256"
+        SCRAM_SHA_512 = "SCRAM-SHA-512"
+        OAUTHBEARER = "OAUTHBEARER"
+        GSSAPI = "GSSAPI"
+
+    name = models.SlugField(max_length=60, unique=True, help_text="Part of message ids.")
+    bootstrap_servers = models.CharField(
+        max_length=1_000, help_text="host:port, several separated by commas"
+    )
+    security_protocol = models.CharField(
+        max_length=20, choices=Security.choices, default=Security.PLAINTEXT
+    )
+    sasl_mechanism = models.CharField(max_length=20, choices=Mechanism.choices, blank=True)
+    username = models.CharField(max_length=200, blank=True)
+    password = SecretField(blank=True, help_text="Stored encrypted; shown to nobody.")
+    ca_certificate = models.TextField(blank=True, help_text="PEM; empty = the system's own list")
+    client_certificate = models.TextField(blank=True, help_text="PEM")
+    client_key = SecretField(blank=True, help_text="PEM; stored encrypted, shown to nobody")
+    properties = models.JSONField(
+        default=dict, blank=True, help_text="Further client properties from the allowed list."
+    )
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        refused = sorted(set(self.properties) - ALLOWED_PROPERTIES)
+        if refused:
+            raise ValidationError(
+                {
+                    "properties": f"Not allowed: {', '.join(refused)}. Allowed are: "
+                    f"{', '.join(sorted(ALLOWED_PROPERTIES))}."
+                }
+            )
+        if self.security_protocol.startswith("SASL") and not self.sasl_mechanism:
+            raise ValidationError(
+                {"sasl_mechanism": f"{self.security_protocol} needs a SASL mechanism."}
+            )

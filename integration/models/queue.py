@@ -1,0 +1,167 @@
+"""A queue: a Kafka topic registered with a direction, a kind and rules for failures."""
+
+from datetime import timedelta
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+from integration.delivery.policy.brake import BrakePolicy
+from integration.delivery.policy.retry import Backoff, RetryPolicy
+from integration.models.provider import Provider
+from integration.models.system import EnterpriseService, ExternalSystem
+
+
+class Queue(models.Model):
+    """What people want of one topic. What the engine found is on its partitions."""
+
+    class Direction(models.TextChoices):
+        """Which way its messages go."""
+
+        INBOUND = "inbound", "Inbound"
+        OUTBOUND = "outbound", "Outbound"
+
+    class Kind(models.TextChoices):
+        """What a failure does to the messages behind it."""
+
+        SEQUENTIAL = "sequential", "Sequential: stop at the first failure"
+        CONTINUOUS = "continuous", "Continuous: go on, try again later"
+
+    class Carrier(models.TextChoices):
+        """What reminds the engine of a due retry."""
+
+        TOPIC = "topic", "A ticket at the end of the topic"
+        ROW = "row", "The row of the error table alone"
+
+    class OnHeadExpired(models.TextChoices):
+        """What a sequential queue does when Kafka no longer has the message it waits for."""
+
+        ADVANCE = "advance", "Go on; the saved failure stays open"
+        STAY_BLOCKED = "stay_blocked", "Stay blocked"
+
+    class OnGap(models.TextChoices):
+        """What happens when messages expired before they were read."""
+
+        BLOCK = "block", "Wait for a person's acknowledgement"
+        ADVANCE = "advance", "Record the gap, tell, go on"
+
+    class StartFrom(models.TextChoices):
+        """Where reading begins, chosen once."""
+
+        BEGINNING = "beginning", "The oldest message the topic still has"
+        END = "end", "Only messages written from now on"
+        TIME = "time", "Messages written since a time"
+        GROUP = "group", "Where a named consumer group stands"
+
+    # identity
+    name = models.SlugField(max_length=60, unique=True)
+    description = models.CharField(max_length=200, blank=True)
+    provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="queues")
+    topic = models.CharField(max_length=249)
+    direction = models.CharField(
+        max_length=10, choices=Direction.choices, default=Direction.INBOUND
+    )
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    system = models.ForeignKey(
+        ExternalSystem, on_delete=models.PROTECT, null=True, blank=True, related_name="queues"
+    )
+    default_service = models.ForeignKey(
+        EnterpriseService,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="default_of",
+        help_text="Takes messages that name no service themselves.",
+    )
+    start_from = models.CharField(max_length=10, choices=StartFrom.choices)
+    start_time = models.DateTimeField(null=True, blank=True)
+    start_group = models.CharField(max_length=255, blank=True)
+
+    # what people want
+    enabled = models.BooleanField(default=True)
+    paused = models.BooleanField(default=False)
+    pause_reason = models.CharField(max_length=200, blank=True)
+
+    # failures
+    max_retries = models.PositiveIntegerField(
+        default=3, validators=[MaxValueValidator(1_000)], help_text="Tries after the first."
+    )
+    unlimited_retries = models.BooleanField(
+        default=False, help_text="Never give a message up. It may be tried for ever."
+    )
+    backoff = models.CharField(
+        max_length=12, choices=[(b.value, b.value) for b in Backoff], default=Backoff.CONSTANT.value
+    )
+    retry_delay_seconds = models.FloatField(default=30, validators=[MinValueValidator(0)])
+    retry_factor = models.FloatField(default=2, validators=[MinValueValidator(1)])
+    retry_delays_seconds = models.JSONField(default=list, blank=True)
+    retry_cap_seconds = models.FloatField(default=3_600, validators=[MinValueValidator(0)])
+    retry_jitter = models.FloatField(
+        default=0, validators=[MinValueValidator(0), MaxValueValidator(1)]
+    )
+    retry_total_seconds = models.FloatField(null=True, blank=True)
+    error_queue = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="feeding_queues"
+    )
+    is_error_queue = models.BooleanField(
+        default=False, help_text="Its records are failures of other queues, kept for people."
+    )
+    strict_order = models.BooleanField(
+        default=False, help_text="Error queue only: one held message stops the ones behind it."
+    )
+    carrier = models.CharField(max_length=10, choices=Carrier.choices, default=Carrier.TOPIC)
+    on_head_expired = models.CharField(
+        max_length=15, choices=OnHeadExpired.choices, default=OnHeadExpired.ADVANCE
+    )
+    on_gap = models.CharField(max_length=10, choices=OnGap.choices, default=OnGap.BLOCK)
+    max_open_errors = models.PositiveIntegerField(default=10_000)
+    brake_after = models.PositiveIntegerField(default=100, help_text="0 = never")
+    crash_limit = models.PositiveIntegerField(default=3, validators=[MinValueValidator(1)])
+    dedupe = models.BooleanField(
+        default=False, help_text="Drop a message whose id and content were seen before."
+    )
+    retention_seconds = models.PositiveBigIntegerField(
+        default=604_800, help_text="How long closed failures are kept; as the topic's retention."
+    )
+
+    # pace
+    batch_size = models.PositiveIntegerField(
+        default=500, validators=[MinValueValidator(1), MaxValueValidator(10_000)]
+    )
+    stay_seconds = models.FloatField(default=60, validators=[MinValueValidator(0)])
+    handler_timeout_seconds = models.FloatField(default=60, validators=[MinValueValidator(1)])
+
+    # the dispatcher's own column
+    start_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider", "topic", "direction"], name="one_queue_per_topic"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_sequential(self) -> bool:
+        return self.kind == self.Kind.SEQUENTIAL
+
+    def retry_policy(self) -> RetryPolicy:
+        return RetryPolicy(
+            max_retries=None if self.unlimited_retries else self.max_retries,
+            backoff=Backoff(self.backoff),
+            first=timedelta(seconds=self.retry_delay_seconds),
+            factor=self.retry_factor,
+            delays=tuple(timedelta(seconds=float(s)) for s in self.retry_delays_seconds),
+            cap=timedelta(seconds=self.retry_cap_seconds),
+            jitter=self.retry_jitter,
+            total=None
+            if self.retry_total_seconds is None
+            else timedelta(seconds=self.retry_total_seconds),
+        )
+
+    def brake_policy(self) -> BrakePolicy:
+        return BrakePolicy(max_open_errors=self.max_open_errors, brake_after=self.brake_after)

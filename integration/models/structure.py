@@ -1,0 +1,96 @@
+"""Object structures: document types with key paths, and the documents stored under them."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+
+class ObjectStructure(models.Model):
+    """A document type. `key_paths` are JSONPath (`$.…`) or XPath (`/…`) expressions."""
+
+    class Tombstone(models.TextChoices):
+        """What a message without a value means for its key."""
+
+        HOLD = "hold", "Hold it for a person"
+        DELETE = "delete", "Delete the document of its key"
+
+    name = models.SlugField(max_length=60, unique=True)
+    description = models.CharField(max_length=200, blank=True)
+    key_paths = models.JSONField(default=list, help_text='For example ["$.assetnum", "$.siteid"]')
+    version_path = models.CharField(
+        max_length=300,
+        blank=True,
+        help_text="Integer or timestamp in the payload that tells which document is newer.",
+    )
+    json_schema = models.JSONField(null=True, blank=True)
+    tombstone = models.CharField(max_length=10, choices=Tombstone.choices, default=Tombstone.HOLD)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        from integration.paths import BadPathError, compile_path
+
+        if not isinstance(self.key_paths, list) or not self.key_paths:
+            raise ValidationError({"key_paths": "Name at least one path, as a JSON list."})
+        wanted = {"key_paths": self.key_paths, "version_path": [self.version_path or "$"]}
+        for field, paths in wanted.items():
+            for path in paths:
+                try:
+                    compile_path(path)
+                except BadPathError as e:
+                    raise ValidationError({field: str(e)}) from e
+        self._check_schema()
+
+    def _check_schema(self) -> None:
+        from jsonschema import Draft202012Validator, SchemaError
+
+        if self.json_schema is None:
+            return
+        try:
+            Draft202012Validator.check_schema(self.json_schema)
+        except SchemaError as e:
+            raise ValidationError({"json_schema": f"Not a JSON Schema: {e.message}"}) from e
+
+
+class StoredObject(models.Model):
+    """One document of a structure, or the memory of its deletion (`document` null).
+
+    Written only where its (arrival_batch, arrival_index) is newer than the stored one; topic
+    UUID, partition and offset are provenance, not age.
+    """
+
+    structure = models.ForeignKey(
+        ObjectStructure, on_delete=models.PROTECT, related_name="documents"
+    )
+    key = models.TextField()
+    document = models.JSONField(null=True)
+    xml = models.TextField(blank=True, help_text="The document as it came, when it is XML.")
+    sort_version = models.DecimalField(max_digits=40, decimal_places=10, null=True)
+    version = models.BigIntegerField(default=1)
+    arrival_batch = models.BigIntegerField()
+    arrival_index = models.BigIntegerField()
+    message_id = models.TextField(blank=True)
+    topic_uuid = models.CharField(max_length=36, blank=True)
+    partition = models.IntegerField(null=True)
+    offset = models.BigIntegerField(null=True)
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["structure", "key"], name="one_document_per_key")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.structure_id}:{self.key}"
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.document is None and not self.xml
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"key": self.key, "version": self.version, "document": self.document}

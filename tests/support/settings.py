@@ -1,0 +1,14 @@
+"""Settings for tests and type checks: what the environment does not say gets a harmless value."""
+
+import os
+
+os.environ.setdefault("SLUICE_DATABASE_URL", "postgresql://postgres@127.0.0.1:5432/sluice")
+os.environ.setdefault("SLUICE_CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
+os.environ.setdefault("SLUICE_SECRET_KEY", "only-for-tests")
+os.environ.setdefault("SLUICE_ENCRYPTION_KEYS", "c2x1aWNlLXRlc3RzLW9ubHktMzItYnl0ZXMtbG9uZyE=")
+os.environ.setdefault("SLUICE_ENVIRONMENT", "test")
+os.environ.setdefault("SLUICE_INTEGRATIONS", "sample")
+
+from config.settings import *  # noqa: E402, F403 - the environment has to be complete before
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
