@@ -1,0 +1,93 @@
+"""Plain values of the road: positions, records, topic facts, and what the engine owns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from uuid import UUID
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Record:
+    """One Kafka record of the run's topic. A plain slotted class: one is made per message."""
+
+    __slots__ = ("headers", "key", "offset", "partition", "timestamp_ms", "value")
+
+    def __init__(  # noqa: PLR0913 - the record has these six parts
+        self,
+        partition: int,
+        offset: int,
+        timestamp_ms: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+    ) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+
+class TroubleKind(StrEnum):
+    """What Kafka told instead of records."""
+
+    OUT_OF_RANGE = "OUT_OF_RANGE"  # the position is below the log's start or above its end
+    UNKNOWN_TOPIC = "UNKNOWN_TOPIC"  # topic or partition is gone
+    UNAVAILABLE = "UNAVAILABLE"  # no broker, no leader, all down
+    REFUSED = "REFUSED"  # authentication or authorisation
+    OTHER = "OTHER"  # any other client error: identity is checked again, then reading goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One error event of the client; `partition` is None when it concerns all of them."""
+
+    kind: TroubleKind
+    partition: int | None
+    text: str
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What one fetch brought: records by partition in offset order, drained partitions, troubles."""
+
+    records: dict[int, list[Record]] = field(default_factory=dict)
+    drained: set[int] = field(default_factory=set)
+    troubles: list[Trouble] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What the broker says about a topic right now.
+
+    `low` is the first offset still there, `high` the stable end a read_committed reader may
+    reach, both by partition. `topic_uuid` changes when a topic is deleted and created again.
+    """
+
+    topic_uuid: str
+    low: Mapping[int, int]
+    high: Mapping[int, int]
+
+    @property
+    def partitions(self) -> int:
+        return len(self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One record for the outbox. `delay_seconds` makes it due later, by the database's clock."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    provider_id: int | None = None
+    kind: str = "MESSAGE"
+    message_id: str = ""
+    error: UUID | None = None
+    retry_no: int | None = None
+    strict_queue: int | None = None
+    delay_seconds: float | None = None

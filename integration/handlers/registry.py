@@ -1,0 +1,79 @@
+"""Which function or class takes which inbound message type."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from integration.errors import IntegrationError
+
+Taker = TypeVar("Taker", bound=Callable[..., Any])
+
+
+class HandlerConflictError(IntegrationError):
+    """Two handlers claim one interface."""
+
+    code = "HANDLER_CONFLICT"
+
+    def __init__(self, *, interface: str, first: str, second: str) -> None:
+        super().__init__(
+            f"Both {first} and {second} are registered for {interface}.",
+            next_step="Keep one of them.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A handler and what it declared about itself.
+
+    `call` takes one Message, or a list of them when `batch`. `isolated` asks for a transaction
+    per message. `at_least_once` allows statements on other databases, which no promise covers.
+    """
+
+    interface: str
+    call: Callable[..., Any]
+    batch: bool
+    isolated: bool
+    at_least_once: bool
+    origin: str
+
+
+class Registry:
+    """Interface -> Registration. Filled when Django starts, from each app's `handlers` module."""
+
+    def __init__(self) -> None:
+        self._by_interface: dict[str, Registration] = {}
+
+    def add(self, registration: Registration) -> None:
+        """Raises HandlerConflictError when another handler has the interface already."""
+        known = self._by_interface.setdefault(registration.interface, registration)
+        if known.origin != registration.origin:
+            raise HandlerConflictError(
+                interface=registration.interface, first=known.origin, second=registration.origin
+            )
+        self._by_interface[registration.interface] = registration
+
+    def get(self, interface: str) -> Registration | None:
+        return self._by_interface.get(interface)
+
+    def __iter__(self) -> Iterator[Registration]:
+        return iter(sorted(self._by_interface.values(), key=lambda r: r.interface))
+
+
+registry = Registry()
+
+
+def inbound(
+    interface: str, *, batch: bool = False, isolated: bool = False, at_least_once: bool = False
+) -> Callable[[Taker], Taker]:
+    """Register a function, or a class whose instances are called, for an INTERFACE.
+
+    A class is made once per process, without arguments. Raises HandlerConflictError.
+    """
+
+    def register(taker: Taker) -> Taker:
+        call = taker() if isinstance(taker, type) else taker
+        origin = f"{taker.__module__}.{taker.__qualname__}"
+        registry.add(Registration(interface, call, batch, isolated, at_least_once, origin))
+        return taker
+
+    return register
