@@ -1,5 +1,7 @@
-"""What the engine asks of the world. Each port has an in-memory twin in delivery.memory, and one
-contract suite runs over the twin and the real adapter.
+"""What the engine asks of the world.
+
+Each port has an in-memory twin in delivery.memory; one contract suite runs over the twin and
+the real adapter.
 """
 
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ class Record:
 
     __slots__ = ("headers", "key", "offset", "partition", "timestamp_ms", "value")
 
-    def __init__(  # noqa: PLR0913 - the record has these six parts
+    def __init__(  # noqa: PLR0917 - positional, as one is made for every message
         self,
         partition: int,
         offset: int,
@@ -51,7 +51,7 @@ class Trouble:
 
 @dataclass(slots=True)
 class Fetched:
-    """What one fetch brought: records by partition in offset order, drained partitions, troubles."""
+    """What one fetch brought: records by partition in offset order, ends reached, troubles."""
 
     records: dict[int, list[Record]] = field(default_factory=dict)
     drained: set[int] = field(default_factory=set)

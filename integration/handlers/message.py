@@ -13,10 +13,10 @@ class Position(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """When a message arrived, as the only number ages are compared by: (batch, index)."""
+    """When a message arrived; the only thing ages are compared by, batch first, then place."""
 
     batch: int
-    index: int
+    place: int
 
 
 class Message:
@@ -38,8 +38,8 @@ class Message:
         "key",
         "late",
         "message_id",
-        "partition",
         "offset",
+        "partition",
         "queue",
         "sender",
         "system",
