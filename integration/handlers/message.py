@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from integration.envelope import Document
+
 
 class Position(NamedTuple):
     """Where a record stands in Kafka: provenance, never age."""
@@ -23,7 +25,8 @@ class Message:
     """One business message as a handler sees it.
 
     `body` is the parsed payload: dict, list or scalar for JSON (whole numbers are int, others
-    Decimal), an lxml element for XML. `text` is the payload as it came out of the envelope.
+    Decimal), an lxml element for XML, None for a tombstone. `document` is what the envelope said;
+    `text` is the payload as it came out of it.
     `attempt` is 1 at the first try. `late` is true when newer messages of the queue were applied
     before it. `key` and `headers` are the Kafka record's. Handlers may run twice and roll back:
     only what is written through the ORM and `publish()` counts once.
@@ -33,6 +36,7 @@ class Message:
         "arrival",
         "attempt",
         "body",
+        "document",
         "headers",
         "interface",
         "key",
@@ -41,21 +45,16 @@ class Message:
         "offset",
         "partition",
         "queue",
-        "sender",
         "system",
-        "text",
         "topic",
-        "user",
     )
 
     body: Any
-    text: str | bytes
+    document: Document | None
     interface: str
     key: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     message_id: str
-    sender: str | None
-    user: str | None
     system: str | None
     queue: str
     topic: str
@@ -64,6 +63,18 @@ class Message:
     arrival: Arrival
     attempt: int
     late: bool
+
+    @property
+    def text(self) -> str | bytes:
+        return b"" if self.document is None else self.document.payload
+
+    @property
+    def sender(self) -> str | None:
+        return None if self.document is None else self.document.sender
+
+    @property
+    def user(self) -> str | None:
+        return None if self.document is None else self.document.user
 
     @property
     def position(self) -> Position:

@@ -1,0 +1,32 @@
+"""How one try on one message ended, as values."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from integration.delivery.policy.failure import Failure
+from integration.delivery.policy.states import Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """The message is through; `ended` says how, `text` why when that is not obvious."""
+
+    ended: Ended
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The message is not through. `seconds` is unknown; the failure tells the rest."""
+
+    failure: Failure
+
+
+Outcome = Good | Failed
+
+APPLIED: Final = Good(Ended.APPLIED)
+SUPERSEDED: Final = Good(Ended.SUPERSEDED, "Its key already has newer data; nothing was written.")
+DUPLICATE: Final = Good(Ended.DUPLICATE, "The same id with the same content was applied before.")
+STALE: Final = Good(Ended.STALE, "A ticket whose retry is no longer due.")
+PASSED: Final = Good(Ended.PASSED, "Nothing to apply.")
+DELETED: Final = Good(Ended.DELETED, "A person deleted it.")

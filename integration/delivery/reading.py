@@ -1,0 +1,142 @@
+"""From a Kafka record to a unit of work: envelope, service, ticket or flaw."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from integration import envelope
+from integration.delivery.outcome import Failed
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.snapshot import QueueSnapshot, Service
+from integration.delivery.unit import OpenError, Unit
+from integration.delivery.values import Headers, Record
+from integration.handlers.message import Arrival, Message
+
+TICKET: Final = "sluice-ticket"
+TICKET_QUEUE: Final = "sluice-queue"
+TICKET_RETRY: Final = "sluice-retry"
+MIRROR: Final = "sluice-error"
+DEPLOYMENT: Final = "sluice-deployment"
+NO_ARRIVAL: Final = Arrival(0, 0)
+
+
+class Ticket(NamedTuple):
+    """What a ticket says: which error row, and which of its retries is due."""
+
+    error: UUID
+    retry_no: int
+
+
+def header(headers: Headers | None, name: str) -> str | None:
+    """The text of the first header of that name, or None. Never raises on strange bytes."""
+    for known, value in headers or ():
+        if known == name and value is not None:
+            return value.decode("ascii", "replace")
+    return None
+
+
+def ticket_of(record: Record) -> Ticket | None:
+    """The ticket a record is, or None when it is an ordinary message.
+
+    A ticket has a zero-length value: partners copy headers, so a ticket header on a record with
+    a body means nothing. A forged or damaged one points at no row and passes as stale.
+    """
+    if record.value != b"" or not record.headers:
+        return None
+    error = header(record.headers, TICKET)
+    if error is None:
+        return None
+    try:
+        return Ticket(UUID(error), int(header(record.headers, TICKET_RETRY) or "0"))
+    except ValueError:
+        return Ticket(UUID(int=0), 0)
+
+
+def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:
+    return [
+        (TICKET, str(error).encode()),
+        (TICKET_RETRY, str(retry_no).encode()),
+        (TICKET_QUEUE, queue.encode()),
+    ]
+
+
+class Reader:
+    """Reads the records of one queue under one configuration snapshot."""
+
+    def __init__(self, queue: QueueSnapshot) -> None:
+        self.queue = queue
+        self._id_prefix = f"{queue.provider_name}~{queue.topic}~"
+
+    def units(self, records: Sequence[Record]) -> list[Unit]:
+        return [self.unit(record) for record in records]
+
+    def unit(self, record: Record) -> Unit:
+        """What is to be done with one record. Whatever is wrong with it is known afterwards."""
+        value = record.value
+        if value is None:
+            return self._tombstone(record)
+        document = envelope.read(value, record.headers)
+        if isinstance(document, envelope.Flaw):
+            failure = Failure(
+                FailureClass.PERMANENT, document.code, f"{document.message} {document.hint}"
+            )
+            return Unit(record, None, None, Failed(failure), self._fallback_id(record), "")
+        message_id = document.message_id or self._fallback_id(record)
+        service = self.queue.service_for(document.interface)
+        if isinstance(service, Failure):
+            name = document.interface or self.queue.default_interface or ""
+            return Unit(record, None, None, Failed(service), message_id, name)
+        message = self._message(record, service, message_id)
+        message.body = document.body
+        message.document = document
+        return Unit(record, message, service.taker, None, message_id, service.interface)
+
+    def row_unit(self, row: OpenError) -> Unit:
+        """A unit made from an error row: same reading, the row's own arrival and attempt."""
+        unit = self.unit(row.record)
+        unit.row = row
+        unit.moves = False
+        if unit.message is not None:
+            unit.message.attempt = row.attempts + 1
+            unit.message.late = row.late
+        return unit
+
+    def _tombstone(self, record: Record) -> Unit:
+        message_id = self._fallback_id(record)
+        named = header(record.headers, "sluice-interface") or header(record.headers, "INTERFACE")
+        service = self.queue.service_for(named)
+        if isinstance(service, Failure):
+            return Unit(record, None, None, Failed(service), message_id, named or "")
+        if not service.deletes_on_tombstone:
+            return Unit(record, None, None, Failed(TOMBSTONE), message_id, service.interface)
+        message = self._message(record, service, message_id)
+        message.body = message.document = None
+        return Unit(record, message, service.taker, None, message_id, service.interface)
+
+    def _message(self, record: Record, service: Service, message_id: str) -> Message:
+        queue = self.queue
+        message = Message()
+        message.interface = service.interface
+        message.key = record.key
+        message.headers = record.headers or ()
+        message.message_id = message_id
+        message.system = queue.system
+        message.queue = queue.name
+        message.topic = queue.topic
+        message.partition = record.partition
+        message.offset = record.offset
+        message.arrival = NO_ARRIVAL
+        message.attempt = 1
+        message.late = False
+        return message
+
+    def _fallback_id(self, record: Record) -> str:
+        return f"{self._id_prefix}{record.partition}~{record.offset}"
+
+
+TOMBSTONE: Final = Failure(
+    FailureClass.PERMANENT,
+    "TOMBSTONE",
+    "The message has no value (a tombstone). Its object structure does not say that this "
+    "deletes anything.",
+)

@@ -1,0 +1,82 @@
+"""One frozen picture of a queue's configuration; every batch is worked under exactly one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from integration.delivery.policy.brake import BrakePolicy
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.policy.retry import RetryPolicy
+from integration.handlers.registry import Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What the configuration says about one interface: who takes it, or why nobody may now."""
+
+    interface: str
+    taker: Registration | None
+    refusal: Failure | None = None
+    deletes_on_tombstone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSnapshot:
+    """Everything the engine needs to know of a queue. `mark` changes when any of it did."""
+
+    id: int
+    name: str
+    provider_id: int
+    provider_name: str
+    topic: str
+    sequential: bool
+    enabled: bool = True
+    paused: bool = False
+    is_error_queue: bool = False
+    strict_order: bool = False
+    system: str | None = None
+    system_enabled: bool = True
+    default_interface: str | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    brake: BrakePolicy = field(default_factory=BrakePolicy)
+    carrier: str = "topic"
+    error_topic: str | None = None
+    error_provider_id: int | None = None
+    on_gap: str = "block"
+    on_head_expired: str = "advance"
+    crash_limit: int = 3
+    dedupe: bool = False
+    batch_size: int = 500
+    stay_seconds: float = 60.0
+    handler_timeout_seconds: float = 60.0
+    services: Mapping[str, Service] = field(default_factory=dict)
+    worker: str = ""
+    mark: Any = None
+
+    def service_for(self, interface: str | None) -> Service | Failure:
+        """Who takes messages of `interface` (None: the queue's default), or why nobody does."""
+        name = interface or self.default_interface
+        if not name:
+            return NO_SERVICE
+        if not self.system_enabled:
+            return Failure(
+                FailureClass.DISABLED,
+                "SYSTEM_DISABLED",
+                f"The external system {self.system} is switched off.",
+            )
+        service = self.services.get(name)
+        if service is None:
+            return Failure(
+                FailureClass.PERMANENT,
+                "UNKNOWN_SERVICE",
+                f"No enterprise service is registered for {name[:100]!r}.",
+            )
+        return service.refusal or service
+
+
+NO_SERVICE = Failure(
+    FailureClass.PERMANENT,
+    "NO_SERVICE",
+    "The message names no service, neither in an envelope nor in a header, "
+    "and the queue has no default.",
+)

@@ -1,0 +1,34 @@
+"""The stations of the road. Metrics subscribe to them, and so do the crash tests."""
+
+from enum import StrEnum
+from typing import Protocol
+
+
+class Step(StrEnum):
+    """Where a run just arrived. Each is reported between two effects, never inside one."""
+
+    TAKEN = "taken"  # locks held, epochs raised, positions known
+    ATTACHED = "attached"  # assigned at the positions
+    FETCHED = "fetched"  # a batch is in memory
+    MARKED = "marked"  # a crash suspect's marker is committed
+    BEGUN = "begun"  # transaction open, arrival number drawn
+    HANDLED = "handled"  # handlers have run
+    CHECKED = "checked"  # deferred constraints hold
+    SETTLED = "settled"  # all consequences written, not committed
+    COMMITTED = "committed"  # the instant after the commit
+    UNDONE = "undone"  # a batch was rolled back and is narrowed down
+    MIRRORED = "mirrored"  # the group offset for lag tools is on its way
+    RELEASED = "released"  # locks given back
+
+
+class Observer(Protocol):
+    """Told about every step; must not raise."""
+
+    def step(self, step: Step) -> None: ...
+
+
+class Silent:
+    """An observer that does nothing."""
+
+    def step(self, step: Step) -> None:
+        """Nothing listens."""

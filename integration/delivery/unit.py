@@ -1,0 +1,70 @@
+"""One message in work: where it came from, what it says, and what is already known about it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from integration.delivery.outcome import Outcome
+from integration.delivery.values import Record
+from integration.handlers.message import Message
+from integration.handlers.registry import Registration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenError:
+    """An open row of the error table as the engine read it.
+
+    `since_first_seconds` is the age of its first failure by the database's clock; `state` and
+    `version` fence every change; `arrival` is (batch, place) of its first committed attempt.
+    """
+
+    id: UUID
+    version: int
+    state: str
+    partition: int
+    offset: int
+    topic_uuid: str
+    attempts: int
+    retry_no: int
+    spent: int
+    crashes: int
+    carrier: str
+    code: str
+    due: bool
+    late: bool
+    apply_as_newest: bool
+    arrival_batch: int | None
+    arrival_index: int | None
+    since_first_seconds: float
+    timestamp: datetime | None
+    interface: str
+    record: Record
+
+
+class Unit:
+    """One message in work. Slotted and made positionally: one per message on the hot path.
+
+    `known` is an outcome that stands before any handler runs (unreadable, switched off, stale
+    ticket). `row` is its error row when it comes from one. `moves` tells whether settling it
+    moves the partition's position (records and the head of a sequential queue).
+    """
+
+    __slots__ = ("interface", "known", "message", "message_id", "moves", "record", "row", "taker")
+
+    def __init__(  # noqa: PLR0917 - positional, as one is made for every message
+        self,
+        record: Record,
+        message: Message | None,
+        taker: Registration | None,
+        known: Outcome | None,
+        message_id: str,
+        interface: str,
+    ) -> None:
+        self.record = record
+        self.message = message
+        self.taker = taker
+        self.known = known
+        self.message_id = message_id
+        self.interface = interface
+        self.row: OpenError | None = None
+        self.moves = True
