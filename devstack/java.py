@@ -1,0 +1,64 @@
+"""Finds a Java runtime that Apache Kafka runs on."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from devstack import problems
+
+OLDEST_MAJOR = 17
+
+
+def find() -> Path:
+    """Return the `java` program. Raises Problem JAVA_MISSING or JAVA_TOO_OLD."""
+    newest = 0
+    where = Path("java")
+    for candidate in _candidates():
+        major = version_of(candidate)
+        if major >= OLDEST_MAJOR:
+            return candidate
+        if major > newest:
+            newest, where = major, candidate
+    if newest:
+        raise problems.java_too_old(newest, where)
+    raise problems.java_missing()
+
+
+def version_of(java: Path) -> int:
+    """Ask a `java` program for its major version; 0 when it is none or cannot say."""
+    try:
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return parse_version(said.stderr + said.stdout)
+
+
+def parse_version(said: str) -> int:
+    """Read the major version out of `java -version`.
+
+    >>> parse_version('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> parse_version('java version "1.8.0_392"')
+    8
+    """
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if not found:
+        return 0
+    major = int(found.group(1))
+    # Up to Java 8 the versions were called 1.x.
+    return int(found.group(2) or 0) if major == 1 else major
+
+
+def _candidates() -> list[Path]:
+    home = os.environ.get("JAVA_HOME", "")
+    on_path = shutil.which("java")
+    found = [Path(home, "bin", "java")] if home else []
+    if on_path:
+        found.append(Path(on_path))
+    # Debian's and macOS's own places, when neither of the above is new enough.
+    found += sorted(Path("/usr/lib/jvm").glob("*/bin/java"), reverse=True)
+    return found

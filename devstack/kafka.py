@@ -1,0 +1,169 @@
+"""Apache Kafka: one node that is broker and controller, run from the fetched jars."""
+
+import base64
+import os
+import socket
+import struct
+import subprocess
+import uuid
+from pathlib import Path
+from typing import ClassVar
+
+from devstack import java, paths, problems
+from devstack.overriding import override
+from devstack.server import Server
+from devstack.supervise import Command
+
+MEMORY = ["-Xms256m", "-Xmx512m"]
+BENCHMARK_MEMORY = ["-Xms1g", "-Xmx1g"]
+# Two seconds sooner ready on two cores, at the price of slower code later.
+QUICK_START = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+METADATA_REQUEST, METADATA_VERSION = 3, 4
+
+# A broker that was killed may register again only when its last session has expired: with
+# Kafka's own nine seconds every restart after SIGKILL takes twelve.
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={log_dirs}
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+num.network.threads=2
+num.io.threads=2
+num.recovery.threads.per.data.dir=1
+log.cleaner.dedupe.buffer.size=8388608
+"""
+
+LOGGING = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1} %m%n
+"""
+
+
+class Kafka(Server):
+    """Keeps Kafka's own limits (1 MB a record); creates no topic unasked."""
+
+    name: ClassVar[str] = "kafka"
+    title: ClassVar[str] = "Apache Kafka"
+
+    def __init__(self, folder: Path, port: int, *, controller_port: int, durable: bool) -> None:
+        super().__init__(folder, port, durable=durable)
+        self.controller_port = controller_port
+        self.room = folder / "kafka"
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @override
+    def prepare(self) -> None:
+        self.room.mkdir(parents=True, exist_ok=True)
+        # Rewritten at each start: the ports may be others than last time.
+        self._properties.write_text(
+            PROPERTIES.format(
+                port=self.port,
+                controller_port=self.controller_port,
+                log_dirs=self.room / "data",
+            )
+        )
+        (self.room / "log4j2.properties").write_text(LOGGING)
+        if not (self.room / "data" / "meta.properties").exists():
+            self._format()
+
+    @override
+    def command(self) -> Command:
+        memory = BENCHMARK_MEMORY if self.durable else [*MEMORY, *QUICK_START]
+        return self._java([*memory, "kafka.Kafka", self._properties])
+
+    @override
+    def is_answering(self) -> bool:
+        try:
+            return count_brokers(self.port) > 0
+        except (OSError, struct.error):
+            return False
+
+    @property
+    def _properties(self) -> Path:
+        return self.room / "server.properties"
+
+    def _format(self) -> None:
+        main = ["kafka.tools.StorageTool", "format", "--ignore-formatted"]
+        command = self._java(
+            [*MEMORY, *QUICK_START, *main, "-t", cluster_id(), "-c", self._properties]
+        )
+        with self.process.log.open("ab") as log:
+            made = subprocess.run(
+                [str(part) for part in command.argv],
+                stdout=log,
+                stderr=log,
+                cwd=command.folder,
+                env=dict(command.environment),
+                check=False,
+            )
+        if made.returncode:
+            raise problems.command_failed("The formatting of Kafka's storage", self.process.log)
+
+    def _java(self, arguments: list[str | Path]) -> Command:
+        jars = paths.FETCHED / "kafka"
+        if not jars.exists():
+            raise problems.not_set_up("Apache Kafka")
+        options = [
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self.room / 'log4j2.properties'}",
+            "-cp",
+            f"{jars}/*",
+        ]
+        split = next(place for place, word in enumerate(arguments) if "-X" not in str(word))
+        return Command(
+            argv=[java.find(), *arguments[:split], *options, *arguments[split:]],
+            environment=os.environ,
+            folder=self.room,
+        )
+
+
+def cluster_id() -> str:
+    """Make an id in Kafka's spelling: 16 random bytes in 22 URL-safe characters."""
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # The format tool would take a leading dash for an option.
+        if not made.startswith("-"):
+            return made
+
+
+def count_brokers(port: int) -> int:
+    """Ask for the cluster's metadata and count the brokers that serve clients.
+
+    A listening port is not enough: the broker listens before the controller lets it serve.
+    Raises OSError or struct.error when there is no whole answer.
+    """
+    client = b"devstack"
+    body = struct.pack("!hhih", METADATA_REQUEST, METADATA_VERSION, 1, len(client)) + client
+    # An empty list of topics, and no creation of topics.
+    body += struct.pack("!ib", 0, 0)
+    with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+        connection.sendall(struct.pack("!i", len(body)) + body)
+        with connection.makefile("rb") as stream:
+            size = struct.unpack("!i", stream.read(4))[0]
+            answer = stream.read(size)
+    # Correlation id, throttle time, then the length of the array of brokers.
+    brokers: int = struct.unpack("!iii", answer[:12])[2]
+    return brokers

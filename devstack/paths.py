@@ -1,0 +1,35 @@
+"""Where things lie: the checkout, what was fetched, and what the running stack keeps."""
+
+import sys
+import sysconfig
+from pathlib import Path
+
+from devstack import problems
+
+ROOT = Path(__file__).resolve().parent.parent
+FETCHED = ROOT / ".lib"
+STACK = ROOT / ".devstack"
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+
+
+def in_packages(pattern: str) -> Path | None:
+    """Find a file that an installed Python package carries, such as `pyspark/jars/ivy-*.jar`.
+
+    Looks beside the running interpreter first, then in the checkout's own environment: the
+    set-up runs under the machine's Python, which has no packages.
+    """
+    places = [Path(sysconfig.get_path("purelib")), *VENV.glob("lib/python3.*/site-packages")]
+    for place in places:
+        for found in sorted(place.glob(pattern)):
+            return found
+    return None
+
+
+def python() -> Path:
+    """Return the interpreter that has Sluice's packages: the checkout's, else the running one."""
+    if VENV_PYTHON.exists():
+        return VENV_PYTHON
+    if in_packages("pyspark/jars/ivy-*.jar"):
+        return Path(sys.executable)
+    raise problems.not_set_up("The virtual environment")

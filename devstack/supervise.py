@@ -1,0 +1,146 @@
+"""Starts processes that outlive us, remembers them by pid and birth, and ends only those."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack import problems, proc
+
+POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Account:
+    """An unprivileged user and its group, as numbers."""
+
+    user: int
+    group: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """What to run: arguments, environment, folder, and an unprivileged account, if need be."""
+
+    argv: Sequence[str | Path]
+    environment: Mapping[str, str]
+    folder: Path
+    account: Account | None = None
+
+
+class Process:
+    """One process that we start and may find again later, through `<folder>/<name>.pid`.
+
+    The pid file also holds the time of birth: a pid that the system has given to another
+    program is never signalled.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.pid_file = folder / f"{name}.pid"
+        self.log = folder / f"{name}.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The pid while the process lives, else None."""
+        try:
+            kept = json.loads(self.pid_file.read_text())
+            pid, mark = int(kept["pid"]), str(kept["started"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        proc.reap(pid)
+        return pid if proc.started(pid) == mark else None
+
+    def is_alive(self) -> bool:
+        return self.pid is not None
+
+    def spawn(self, command: Command) -> int:
+        """Start it in a session of its own, its output appended to the log; return the pid."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            child = subprocess.Popen(
+                [str(part) for part in command.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=command.folder,
+                env=dict(command.environment),
+                start_new_session=True,
+                user=command.account.user if command.account else None,
+                group=command.account.group if command.account else None,
+                extra_groups=[] if command.account else None,
+            )
+        # The process is meant to outlive us and is waited for by pid; without this Popen would
+        # warn about it when it is collected.
+        child.returncode = 0
+        self.remember(child.pid)
+        return child.pid
+
+    def remember(self, pid: int) -> None:
+        """Write the pid file for a process that runs already."""
+        kept = {"pid": pid, "started": proc.started(pid), "name": self.name}
+        partial = self.pid_file.with_suffix(".new")
+        partial.write_text(json.dumps(kept) + "\n")
+        partial.replace(self.pid_file)
+
+    def stop(self, *, with_signal: signal.Signals = signal.SIGTERM, grace_seconds: float) -> None:
+        """Ask it to end, and end it and its children by force after the grace."""
+        pid = self.pid
+        if pid is None:
+            self.pid_file.unlink(missing_ok=True)
+            return
+        self.send(with_signal, pid)
+        self.send(signal.SIGCONT, pid)
+        if not self.ended_within(grace_seconds):
+            self.kill()
+        self.pid_file.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """End it and all its children with SIGKILL, as a crash would."""
+        pid = self.pid
+        if pid is None:
+            return
+        for member in proc.tree(pid):
+            self.send(signal.SIGKILL, member)
+        if not self.ended_within(10):
+            raise problems.did_not_stop(self.name, pid)
+
+    def pause(self) -> None:
+        """Stop it and all its children where they stand (SIGSTOP)."""
+        self._send_to_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it and all its children go on (SIGCONT)."""
+        self._send_to_all(signal.SIGCONT)
+
+    def ended_within(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while self.is_alive():
+            if time.monotonic() > until:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def last_line(self) -> str:
+        """Return the last line of the log that says something, for a message to a person."""
+        try:
+            text = self.log.read_bytes()[-4000:].decode(errors="replace")
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
+
+    def _send_to_all(self, with_signal: signal.Signals) -> None:
+        pid = self.pid
+        for member in proc.tree(pid) if pid else []:
+            self.send(with_signal, member)
+
+    @staticmethod
+    def send(with_signal: signal.Signals, pid: int) -> None:
+        try:
+            os.kill(pid, with_signal)
+        except ProcessLookupError:
+            return  # It ended between our look and our signal.

@@ -1,0 +1,111 @@
+"""The real servers the tests run on: one private set a session, started by the first who asks."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from devstack.server import Server
+from devstack.servers import Servers, in_folder
+from devstack.supervise import Process
+
+PREFIX = "sluice-tests-"
+
+
+@pytest.fixture(scope="session")
+def unstarted_servers() -> Iterator[Servers]:
+    """The session's set, none of it started; for fixtures that need one server only."""
+    sweep_leftovers(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    # The database runs as another user when the tests run as root, and has to come through.
+    folder.chmod(0o755)
+    Process("owner", folder).remember(os.getpid())
+    described = in_folder(folder, durable=False)
+    yield described
+    described.destroy()
+
+
+@pytest.fixture(scope="session")
+def postgres(unstarted_servers: Servers) -> Server:
+    """PostgreSQL alone, running; Django's connections point at it."""
+    started = unstarted_servers.postgres
+    started.start()
+    os.environ["SLUICE_DATABASE_URL"] = unstarted_servers.database_url
+    point_django_at(unstarted_servers.database_url)
+    return started
+
+
+@pytest.fixture(scope="session")
+def kafka(unstarted_servers: Servers) -> Server:
+    """Kafka alone, running; the settings and child processes find it."""
+    from django.conf import settings
+
+    started = unstarted_servers.kafka
+    started.start()
+    os.environ["SLUICE_KAFKA_BOOTSTRAP"] = unstarted_servers.kafka_bootstrap
+    settings.SLUICE_KAFKA_BOOTSTRAP = unstarted_servers.kafka_bootstrap
+    return started
+
+
+@pytest.fixture(scope="session")
+def valkey(unstarted_servers: Servers) -> Server:
+    """Valkey alone, running; Celery sends its messages there."""
+    from django.conf import settings
+
+    from config.celery import app
+
+    started = unstarted_servers.valkey
+    started.start()
+    os.environ["SLUICE_CELERY_BROKER_URL"] = unstarted_servers.celery_broker_url
+    settings.CELERY_BROKER_URL = unstarted_servers.celery_broker_url
+    app.conf.update(broker_url=unstarted_servers.celery_broker_url)
+    return started
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest, unstarted_servers: Servers) -> Servers:
+    """All three, running. A test that kills one starts it again before it ends."""
+    unstarted_servers.start()
+    for name in ("postgres", "kafka", "valkey"):
+        request.getfixturevalue(name)
+    return unstarted_servers
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(postgres: Server) -> None:
+    """pytest-django's own hook: whoever asks for the database gets a running PostgreSQL."""
+
+
+@pytest.fixture
+def child_environment(servers: Servers) -> dict[str, str]:
+    """What a child process needs to work on the very database and servers of this test."""
+    from django.db import connection
+
+    url = urlsplit(servers.database_url)
+    database = url._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    return {
+        **os.environ,
+        **servers.environment,
+        "SLUICE_DATABASE_URL": database,
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+    }
+
+
+def point_django_at(database_url: str) -> None:
+    """Give Django's default database another host and port; no connection may be open yet."""
+    from django.db import connections
+
+    url = urlsplit(database_url)
+    place = {"HOST": url.hostname, "PORT": str(url.port), "USER": url.username}
+    connections.settings["default"].update(place, PASSWORD=url.password or "")
+
+
+def sweep_leftovers(folder: Path) -> None:
+    """End the sets of test runs that were killed before they could do it themselves."""
+    for left in folder.glob(f"{PREFIX}*"):
+        owner = Process("owner", left)
+        if owner.pid_file.exists() and not owner.is_alive():
+            in_folder(left, durable=False).destroy()
