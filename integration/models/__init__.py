@@ -5,6 +5,7 @@ from integration.models.outbox import OutboxRow, RelayLease
 from integration.models.partition import BatchLog, Gap, PartitionLease, QueuePartition
 from integration.models.provider import Provider
 from integration.models.queue import Queue
+from integration.models.queue_change import QueueChange
 from integration.models.structure import ObjectStructure, StoredObject
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.models.tracking import Deployment, MessageTrack, SeenMessage
@@ -25,6 +26,7 @@ __all__ = [
     "PartitionLease",
     "Provider",
     "Queue",
+    "QueueChange",
     "QueuePartition",
     "RelayLease",
     "SeenMessage",

@@ -2,6 +2,7 @@
 
 import uuid
 
+from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 
 from integration.delivery.policy.states import ErrorState
@@ -64,6 +65,11 @@ class MessageError(models.Model):
 
     class Meta:
         ordering = ["-last_failed_at", "id"]
+        permissions = [
+            ("view_payload", "Can see payloads, keys and headers"),
+            ("edit_payload", "Can edit the payload of a held message"),
+            ("operate", "Can release, hold, delete, restore, pause and resume"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["queue", "topic_uuid", "partition", "offset"], name="one_error_per_position"
@@ -89,6 +95,8 @@ class MessageError(models.Model):
                 condition=models.Q(state__in=["RETRY", "READY"]),
             ),
             models.Index(fields=["-last_failed_at", "id"], name="error_recent"),
+            # A partner chooses message ids: hashed, their length cannot break an insert.
+            HashIndex(fields=["message_id"], name="error_by_message"),
             models.Index(
                 fields=["closed_at"],
                 name="error_closed",
