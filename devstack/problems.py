@@ -13,14 +13,6 @@ class Problem(Exception):  # noqa: N818 - it is told to a person, by this name
         self.remedy = remedy
 
 
-def python_too_old(found: str) -> Problem:
-    return Problem(
-        "PYTHON_TOO_OLD",
-        f"Sluice needs Python 3.11 or newer and this is Python {found}.",
-        "Install Python 3.11, then run the command again with it: make PYTHON=python3.11 run.",
-    )
-
-
 def python_without_venv() -> Problem:
     return Problem(
         "PYTHON_WITHOUT_VENV",

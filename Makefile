@@ -1,0 +1,44 @@
+# Sluice on one machine. `make` alone lists what there is.
+# Everything goes through devstack/, which needs Python 3.11 and no package.
+
+PYTHON ?= $(shell for found in python3.11 python3.12 python3.13 python3.14 python3; do \
+	if command -v $$found >/dev/null 2>&1 && \
+	$$found -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then echo $$found; break; fi; done)
+OURS := .venv/bin/python
+# No suitable Python: let the one there is say so in a sentence.
+STARTER = $(or $(PYTHON),python3)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run stop status test smoke check bench lock
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## fetch and build what is missing: packages, jars, the console's files, a browser
+	@$(STARTER) -m devstack setup
+
+run: ## start everything and print the console's address and login (SAMPLE=0: no sample traffic)
+	@$(STARTER) -m devstack up
+
+stop: ## stop what `make run` started; the data stay
+	@$(STARTER) -m devstack down
+
+status: ## tell what runs
+	@$(STARTER) -m devstack status
+
+test: setup ## every test, on real servers of their own
+	@$(OURS) -m pytest
+
+smoke: setup ## 10,000 messages through two queues and three SIGKILLs; prints one JSON line
+	@$(OURS) -m bench.smoke
+
+check: setup ## format, lint, types, imports, migrations, fast tests; needs no server
+	@$(OURS) -m devstack.check
+
+bench: setup ## the benchmarks, one JSON object a line (NAME=x for one of them)
+	@$(OURS) -m bench $(NAME)
+
+lock: setup ## compile the pinned, hashed requirements anew from the *.in files
+	@.lib/uv/bin/uv pip compile --quiet --generate-hashes --no-header -o requirements.txt requirements.in
+	@.lib/uv/bin/uv pip compile --quiet --generate-hashes --no-header -o requirements-dev.txt requirements-dev.in

@@ -1,0 +1,48 @@
+"""The unprivileged account a server drops to when root starts it, and where it may go."""
+
+import os
+import stat
+from pathlib import Path
+
+from devstack import problems
+from devstack.supervise import Account
+
+
+def unprivileged() -> Account:
+    """Return the account that runs the server for root: PostgreSQL refuses to be root."""
+    import pwd
+
+    for user in ("postgres", "nobody"):
+        try:
+            found = pwd.getpwnam(user)
+        except KeyError:
+            continue
+        return Account(found.pw_uid, found.pw_gid)
+    raise problems.no_database_user()
+
+
+def may_pass(folder: Path, account: Account) -> bool:
+    """Tell whether the account may go through a folder that may not exist yet."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return True
+    if found.st_uid == account.user:
+        return bool(found.st_mode & stat.S_IXUSR)
+    if found.st_gid == account.group:
+        return bool(found.st_mode & stat.S_IXGRP)
+    return bool(found.st_mode & stat.S_IXOTH)
+
+
+def own_folder(place: Path, account: Account | None) -> None:
+    """Make `place` a folder of the account alone. Raises Problem FOREIGN_FOLDER."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    owner = account.user if account else os.geteuid()
+    try:
+        place.mkdir(mode=0o700)
+    except FileExistsError:
+        found = place.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {owner, os.geteuid()}:
+            raise problems.foreign_folder(place) from None
+    if account:
+        os.chown(place, account.user, account.group, follow_symlinks=False)

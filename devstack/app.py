@@ -1,0 +1,176 @@
+"""Sluice's own processes: one table, started after the servers, stopped before them."""
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack import keys, paths, ports, problems
+from devstack.progress import step
+from devstack.servers import Servers
+from devstack.supervise import Command, Process
+
+ANSWERS_WITHIN_SECONDS = 60.0
+# A worker lets its running Celery tasks come to their end; a batch settles or rolls back.
+GRACE_SECONDS = 15.0
+WEB_PORT = 8000
+CELERY = ("-m", "celery", "-A", "config")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process: its name, its title for people, and what Python is told to run."""
+
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+
+
+FIRST = (
+    Part("migrate", "Migrations", ("manage.py", "migrate", "--noinput")),
+    Part("collectstatic", "Static files", ("manage.py", "collectstatic", "--noinput")),
+    Part("seed", "First data", ("manage.py", "devstack_seed")),
+)
+PARTS = (
+    Part(
+        "web",
+        "Console",
+        ("-m", "gunicorn", "config.wsgi", "--workers", "2", "--bind", "127.0.0.1:{web_port}"),
+    ),
+    Part(
+        "worker",
+        "Worker",
+        (*CELERY, "worker", "-Q", "celery", "-c", "3", "-n", "worker@%h", "--loglevel", "INFO"),
+    ),
+    Part(
+        "relay",
+        "Relay worker",
+        (*CELERY, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", "--loglevel", "INFO"),
+    ),
+    Part("beat", "Beat", (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO")),
+    Part("sample", "Sample traffic", ("manage.py", "sample_traffic")),
+)
+
+
+class App:
+    """The processes of one stack folder, on the servers of that folder."""
+
+    def __init__(self, folder: Path, servers: Servers) -> None:
+        self.folder = folder
+        self.servers = servers
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._web_port()}/"
+
+    def environment(self) -> dict[str, str]:
+        """Everything Sluice's settings need, on top of this process's own environment."""
+        secret = keys.read_or_make(self.folder / "keys.json")
+        return {
+            **os.environ,
+            **self.servers.environment,
+            "SLUICE_SECRET_KEY": secret["SLUICE_SECRET_KEY"],
+            "SLUICE_ENCRYPTION_KEYS": secret["SLUICE_ENCRYPTION_KEYS"],
+            "SLUICE_ENVIRONMENT": "development",
+            "SLUICE_DEBUG": os.environ.get("SLUICE_DEBUG", "0"),
+            "SLUICE_ALLOWED_HOSTS": "localhost,127.0.0.1",
+            "SLUICE_INTEGRATIONS": os.environ.get("SLUICE_INTEGRATIONS", "sample"),
+            "DJANGO_SETTINGS_MODULE": "config.settings",
+            # Logs are read while the process runs.
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def start(self) -> None:
+        """Prepare the database, start what is not running, wait for the console to answer."""
+        self._choose_port()
+        for part in FIRST:
+            with step(part.title):
+                self._run_to_end(part)
+        for part in self.wanted():
+            process = self.process(part)
+            if not process.is_alive():
+                process.spawn(self._command(part))
+        with step("Console") as under_way:
+            self._wait_for_console()
+            under_way.note = self.address
+        self._write_login()
+
+    def stop(self) -> None:
+        for part in reversed(PARTS):
+            self.process(part).stop(grace_seconds=GRACE_SECONDS)
+
+    def wanted(self) -> list[Part]:
+        """The parts of `make run`; SAMPLE=0 leaves the sample traffic out."""
+        with_sample = os.environ.get("SAMPLE", "1") != "0"
+        return [part for part in PARTS if with_sample or part.name != "sample"]
+
+    def process(self, part: Part) -> Process:
+        return Process(part.name, self.folder)
+
+    def login(self) -> str:
+        """Tell a person where the console is and how to get in."""
+        return f"{self.address}  user {keys.ADMINISTRATOR}, password {self._password()}"
+
+    def _password(self) -> str:
+        return keys.read_or_make(self.folder / "keys.json")["SLUICE_ADMIN_PASSWORD"]
+
+    def _write_login(self) -> None:
+        keys.write_private(self.folder / "console.txt", self.login() + "\n")
+
+    def _command(self, part: Part) -> Command:
+        environment = self.environment()
+        if part.name == "seed":
+            environment["SLUICE_ADMIN_PASSWORD"] = self._password()
+        words = [word.replace("{web_port}", str(self._web_port())) for word in part.arguments]
+        return Command(argv=[paths.python(), *words], environment=environment, folder=paths.ROOT)
+
+    def _run_to_end(self, part: Part) -> None:
+        process = self.process(part)
+        pid = process.spawn(self._command(part))
+        _, status = os.waitpid(pid, 0)
+        process.pid_file.unlink(missing_ok=True)
+        if status:
+            raise problems.command_failed(part.title, process.log)
+
+    def _wait_for_console(self) -> None:
+        until = time.monotonic() + ANSWERS_WITHIN_SECONDS
+        while True:
+            self._fail_if_one_has_died()
+            if _answers(self.address):
+                return
+            if time.monotonic() > until:
+                web = self.process(PARTS[0])
+                raise problems.did_not_start("The console", web.log, web.last_line())
+            time.sleep(0.1)
+
+    def _fail_if_one_has_died(self) -> None:
+        for part in self.wanted():
+            process = self.process(part)
+            if not process.is_alive():
+                raise problems.did_not_start(part.title, process.log, process.last_line())
+
+    def _choose_port(self) -> None:
+        web = Process("web", self.folder)
+        ports.assign(
+            self.folder / "ports.json",
+            ["web"],
+            running=["web"] if web.is_alive() else [],
+            preferred={"web": WEB_PORT},
+        )
+
+    def _web_port(self) -> int:
+        known: dict[str, int] = json.loads((self.folder / "ports.json").read_text())
+        return known.get("web", WEB_PORT)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5):  # noqa: S310 - our own http address
+            return True
+    except urllib.error.HTTPError as error:
+        return error.code < 500
+    except OSError:
+        return False

