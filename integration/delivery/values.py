@@ -51,10 +51,16 @@ class Trouble:
 
 @dataclass(slots=True)
 class Fetched:
-    """What one fetch brought: records by partition in offset order, ends reached, troubles."""
+    """What one fetch brought: records by partition in offset order, ends reached, troubles.
+
+    `ends` tells for each drained partition the position at its end. It lies beyond the last
+    record's offset + 1 when transaction markers or aborted records follow: everything below
+    it has been read.
+    """
 
     records: dict[int, list[Record]] = field(default_factory=dict)
     drained: set[int] = field(default_factory=set)
+    ends: dict[int, int] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
 
 

@@ -1,0 +1,166 @@
+"""From a provider row to client properties: what is decided, what may be added, what is secret."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from integration.kafka.errors import ProviderUnusableError
+from integration.models.provider import ALLOWED_PROPERTIES, Provider
+
+Properties = dict[str, Any]
+
+# A provider may change these by its own properties.
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "client.id": "sluice",
+    # The library waits up to 10 s by default; a broker that is back should be noticed at once.
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 1_000,
+    "socket.keepalive.enable": True,
+    # The topic's limit decides what is too large, not the client's default of 1 MB.
+    "message.max.bytes": 64 * 2**20,
+}
+
+# The promises of the road; merged last, so that nothing overrides them.
+CONSUMER: Final[Mapping[str, Any]] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "check.crcs": True,
+    "allow.auto.create.topics": False,
+    "fetch.wait.max.ms": 50,
+    # Bounded queues. With the default back-off of 1 s a full queue would pause the reading for
+    # a whole second after it was emptied.
+    "queued.max.messages.kbytes": 16 * 1_024,
+    "queued.min.messages": 20_000,
+    "fetch.queue.backoff.ms": 5,
+    "fetch.error.backoff.ms": 100,
+}
+PRODUCER: Final[Mapping[str, Any]] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "partitioner": "murmur2_random",
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    # A batch of the relay is in the queue at once before anything is reported.
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 128 * 1_024,
+}
+TRANSACTIONAL: Final[Mapping[str, Any]] = {
+    # 10 transactions a second with the default of 100 ms, 250 with this.
+    "retry.backoff.ms": 1,
+    "transaction.timeout.ms": 60_000,
+    "message.timeout.ms": 20_000,
+    # How long a topic that nobody knows may still be on its way: a new topic needs a moment
+    # to reach every broker.
+    "topic.metadata.propagation.max.ms": 2_000,
+}
+# Their errors come with the answer of each call; the library's own lines would go to stderr.
+ADMIN: Final[Mapping[str, Any]] = {"log_level": 2}
+
+_SECRET: Final = frozenset({"sasl.password", "ssl.key.pem"})
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach one cluster. The properties are left out of its repr: some are secret."""
+
+    provider_id: int
+    name: str
+    properties: Mapping[str, Any] = field(repr=False)
+
+    def without_secrets(self, text: str) -> str:
+        """`text` with every secret of this connection blotted out."""
+        for name in _SECRET & self.properties.keys():
+            text = text.replace(str(self.properties[name]), "***")
+        return text
+
+
+def connection(provider: Provider) -> Connection:
+    """Read a provider row. Raises ProviderUnusableError for a property that is not allowed."""
+    refused = sorted(set(provider.properties) - ALLOWED_PROPERTIES)
+    if refused:
+        raise ProviderUnusableError(
+            provider.name, f"the property {refused[0]} is decided by Sluice or not allowed"
+        )
+    properties: Properties = {
+        **DEFAULTS,
+        **provider.properties,
+        "bootstrap.servers": provider.bootstrap_servers,
+        "security.protocol": provider.security_protocol,
+        **_credentials(provider),
+    }
+    return Connection(provider.pk, provider.name, properties)
+
+
+def _credentials(provider: Provider) -> Properties:
+    """SASL and certificates, as far as the security protocol uses them."""
+    found: Properties = {}
+    if provider.security_protocol.startswith("SASL"):
+        found["sasl.mechanism"] = provider.sasl_mechanism
+        found["sasl.username"] = provider.username
+        found["sasl.password"] = provider.password
+    if provider.security_protocol.endswith("SSL"):
+        found["ssl.ca.pem"] = provider.ca_certificate
+        found["ssl.certificate.pem"] = provider.client_certificate
+        found["ssl.key.pem"] = provider.client_key
+    return {name: value for name, value in found.items() if value}
+
+
+def consumer_properties(to: Connection, group: str) -> Properties:
+    return {**to.properties, **CONSUMER, "group.id": group}
+
+
+def producer_properties(to: Connection, transactional_id: str | None = None) -> Properties:
+    """For a plain idempotent producer, or for one that writes in transactions."""
+    if transactional_id is None:
+        return {**to.properties, **PRODUCER}
+    return {
+        **to.properties,
+        **PRODUCER,
+        **TRANSACTIONAL,
+        "transactional.id": transactional_id,
+    }
+
+
+def new_consumer(to: Connection, group: str, callbacks: Properties) -> Consumer:
+    """Make a consumer; call it after the fork only. `callbacks` must not raise."""
+    properties = {**consumer_properties(to, group), **callbacks, "logger": QuietLog()}
+    try:
+        return Consumer(properties)
+    except (KafkaException, ValueError, TypeError) as e:
+        raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
+
+
+def new_producer(to: Connection, transactional_id: str | None, callbacks: Properties) -> Producer:
+    """Make a producer; call it after the fork only. `callbacks` must not raise."""
+    properties = {**producer_properties(to, transactional_id), **callbacks, "logger": QuietLog()}
+    try:
+        return Producer(properties)
+    except (KafkaException, ValueError, TypeError) as e:
+        raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
+
+
+def new_admin(to: Connection) -> AdminClient:
+    """Make a client for questions; call it after the fork only."""
+    try:
+        return AdminClient({**to.properties, **ADMIN})
+    except (KafkaException, ValueError, TypeError) as e:
+        raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
+
+
+class QuietLog:
+    """Takes the library's log lines. It never raises: that would lose fetched messages."""
+
+    _log = logging.getLogger("integration.kafka.client")
+
+    def log(self, level: int, text: str, *parts: object) -> None:
+        try:
+            self._log.log(level, text, *parts)
+        except Exception:  # noqa: BLE001 - called inside poll(), where raising loses messages
+            return

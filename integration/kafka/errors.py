@@ -1,0 +1,82 @@
+"""What can go wrong between us and a cluster, as errors with a code and a next step."""
+
+from integration.errors import IntegrationError
+
+
+class BrokerUnreachableError(IntegrationError):
+    """No broker of the cluster gave an answer in time."""
+
+    code = "BROKER_UNREACHABLE"
+
+    def __init__(self, provider: str, reason: str) -> None:
+        super().__init__(
+            f"Kafka does not answer at the provider {provider}: {reason}.",
+            next_step="Check the bootstrap servers, the network and that the brokers run.",
+        )
+        self.provider = provider
+
+
+class BrokerRefusedError(BrokerUnreachableError):
+    """The cluster answers, but not to us: credentials, certificates or rights."""
+
+    code = "BROKER_REFUSED"
+
+    def __init__(self, provider: str, reason: str) -> None:
+        IntegrationError.__init__(
+            self,
+            f"Kafka refuses the provider {provider}: {reason}.",
+            next_step="Check the user, password and certificates of the provider, "
+            "and what they may do on the cluster.",
+        )
+        self.provider = provider
+
+
+class TopicUnknownError(IntegrationError):
+    """The topic is not on the cluster."""
+
+    code = "TOPIC_UNKNOWN"
+
+    def __init__(self, provider: str, topic: str) -> None:
+        super().__init__(
+            f"The topic {topic} does not exist at the provider {provider}.",
+            next_step="Create it, or correct its name.",
+        )
+        self.topic = topic
+
+
+class ProviderUnusableError(IntegrationError):
+    """The provider's settings do not make a client."""
+
+    code = "PROVIDER_UNUSABLE"
+
+    def __init__(self, provider: str, reason: str) -> None:
+        super().__init__(
+            f"No Kafka client can be made from the provider {provider}: {reason}.",
+            next_step="Correct the provider in the console.",
+        )
+        self.provider = provider
+
+
+class TopicRefusedError(IntegrationError):
+    """The cluster did not create the topic."""
+
+    code = "TOPIC_REFUSED"
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(
+            f"Kafka did not create the topic {topic}: {reason}.",
+            next_step="Let the cluster's administrator create it, or give our user the right to.",
+        )
+        self.topic = topic
+
+
+class FencedError(IntegrationError):
+    """Another process has taken over this transactional id; this one must stop."""
+
+    code = "RELAY_FENCED"
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(
+            f"Another process writes as {transactional_id}.",
+            next_step="Nothing to do: the other process goes on with the work.",
+        )

@@ -1,0 +1,102 @@
+"""Topic UUID and watermarks, asked together so that they cost one round trip."""
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, Final
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from integration.delivery.values import TopicFacts
+from integration.kafka.troubles import UNKNOWN_TOPIC, error_of, unreachable
+
+ANSWER_SECONDS: Final = 5.0
+
+Offsets = dict[int, int]
+EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class TopicGoneError(Exception):
+    """The topic vanished while it was asked about; never leaves this package."""
+
+
+class FactsReader:
+    """Asks for the facts of one topic, again and again.
+
+    The watermarks are asked together with the description for as many partitions as there
+    were last time; only a changed number of partitions costs a second round.
+    """
+
+    def __init__(self, admin: AdminClient, provider: str, topic: str) -> None:
+        self._admin = admin
+        self._provider = provider
+        self._topic = topic
+        self._partitions: frozenset[int] = frozenset()
+
+    def read(self) -> TopicFacts | None:
+        """The facts now; None when the topic is not there. Raises BrokerUnreachableError."""
+        try:
+            return self._read()
+        except TopicGoneError:
+            self._partitions = frozenset()
+            return None
+
+    def _read(self) -> TopicFacts:
+        expected = self._partitions
+        description = self._describe()
+        marks = self._ask_marks(expected)
+        found = answer(description, self._provider)
+        partitions = frozenset(p.id for p in found.partitions)
+        if partitions != expected:
+            self._partitions = partitions
+            marks = self._ask_marks(partitions)
+        low, high = (self._collect(mark) for mark in marks)
+        return TopicFacts(str(found.topic_id), low, high)
+
+    def _describe(self) -> Future[Any]:
+        wanted = TopicCollection([self._topic])
+        asked = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
+        future: Future[Any] = asked[self._topic]
+        return future
+
+    def _ask_marks(self, partitions: Iterable[int]) -> list[dict[Any, Any]]:
+        return [
+            ask_offsets(self._admin, self._topic, dict.fromkeys(partitions, spec))
+            for spec in (EARLIEST, LATEST)
+        ]
+
+    def _collect(self, asked: dict[Any, Any]) -> Offsets:
+        return collect_offsets(asked, self._provider)
+
+
+def ask_offsets(
+    admin: AdminClient, topic: str, wanted: dict[int, OffsetSpec]
+) -> dict[TopicPartition, Any]:
+    """Ask for one offset of each partition; the end is the last *stable* offset."""
+    if not wanted:
+        return {}
+    places = {TopicPartition(topic, partition): spec for partition, spec in wanted.items()}
+    asked: dict[TopicPartition, Any] = admin.list_offsets(
+        places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
+    )
+    return asked
+
+
+def collect_offsets(asked: dict[TopicPartition, Any], provider: str) -> Offsets:
+    return {place.partition: answer(future, provider).offset for place, future in asked.items()}
+
+
+def answer(future: Future[Any], provider: str) -> Any:  # noqa: ANN401 - the library's own values
+    """Wait for one answer. Raises TopicGoneError or BrokerUnreachableError."""
+    try:
+        return future.result(timeout=ANSWER_SECONDS + 1)
+    except KafkaException as e:
+        error = error_of(e)
+        if error is not None and error.code() in UNKNOWN_TOPIC:
+            raise TopicGoneError from e
+        raise unreachable(provider, e) from e
+    except FutureTimeoutError as e:
+        raise unreachable(provider, TimeoutError("no answer in time")) from e

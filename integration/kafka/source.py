@@ -1,0 +1,151 @@
+"""The real Source: assigned partitions of one topic, read by the client library."""
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from integration.delivery.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
+from integration.kafka.client import Connection, connection, new_admin, new_consumer
+from integration.kafka.facts import FactsReader
+from integration.kafka.troubles import END_REACHED, ONE_BROKER, error_of, kind_of, sentence, trouble
+from integration.models.provider import Provider
+
+log = logging.getLogger(__name__)
+
+
+def mirror_group(queue_name: str) -> str:
+    """The consumer group that shows a queue's position to lag tools."""
+    return f"sluice-{queue_name}"
+
+
+def open_source(provider: Provider, *, topic: str, queue_name: str) -> "KafkaSource":
+    """Make the source of one run. Raises ProviderUnusableError."""
+    return KafkaSource(connection(provider), topic, mirror_group(queue_name))
+
+
+class KafkaSource:
+    """Implements integration.delivery.ports.Source.
+
+    Make it in the process that uses it, after any fork. Both clients begin to connect when
+    it is made, so that locks can be taken meanwhile. One thread at a time may fetch; facts()
+    may be asked from another.
+    """
+
+    def __init__(self, to: Connection, topic: str, group: str) -> None:
+        self._topic = topic
+        self._attached: dict[int, int] = {}
+        self._noticed: deque[Trouble] = deque(maxlen=100)
+        self._consumer = new_consumer(
+            to, group, {"error_cb": self._notice, "on_commit": self._mirrored}
+        )
+        self._facts = FactsReader(new_admin(to), to.name, topic)
+        self._closed = False
+
+    def attach(self, positions: Mapping[int, int]) -> None:
+        self._attached = dict(positions)
+        places = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
+        try:
+            if places:
+                self._consumer.assign(places)
+            else:
+                self._consumer.unassign()
+        except KafkaException as e:
+            self._note(e)
+
+    def fetch(self, limit: int, wait_seconds: float) -> Fetched:
+        fetched = Fetched()
+        try:
+            first = self._consumer.poll(0 if self._noticed else wait_seconds)
+            if first is not None:
+                self._sort([first], fetched)
+                if limit > 1:
+                    # Only what is there already: waiting for more would hold back the first.
+                    self._sort(self._consumer.consume(limit - 1, 0), fetched)
+        except KafkaException as e:
+            self._note(e)
+        while self._noticed:
+            fetched.troubles.append(self._noticed.popleft())
+        return fetched
+
+    def _sort(self, messages: list[Message], fetched: Fetched) -> None:
+        """Make records of messages; a loop without calls of our own, as it runs for each one."""
+        records = fetched.records
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._sort_event(message, error, fetched)
+                continue
+            # Never None on a message without an error.
+            partition: int = message.partition()  # type: ignore[assignment]
+            kind, timestamp_ms = message.timestamp()
+            record = Record(
+                partition,
+                message.offset(),  # type: ignore[arg-type]
+                timestamp_ms if kind else None,
+                message.key(),
+                message.value(),
+                message.headers(),  # type: ignore[arg-type] # always (str, bytes or None) pairs
+            )
+            of_partition = records.get(partition)
+            if of_partition is None:
+                records[partition] = [record]
+            else:
+                of_partition.append(record)
+            if partition in fetched.drained:
+                fetched.drained.discard(partition)
+                del fetched.ends[partition]
+
+    def _sort_event(self, message: Message, error: KafkaError, fetched: Fetched) -> None:
+        partition = message.partition()
+        if partition is not None and partition < 0:
+            partition = None
+        if error.code() != END_REACHED:
+            fetched.troubles.append(trouble(error, partition))
+        elif partition in self._attached:
+            fetched.drained.add(partition)
+            fetched.ends[partition] = message.offset() or 0
+
+    def facts(self) -> TopicFacts | None:
+        return self._facts.read()
+
+    def mirror(self, positions: Mapping[int, int]) -> None:
+        places = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
+        if not places or self._closed:
+            return
+        try:
+            self._consumer.commit(offsets=places, asynchronous=True)
+        except KafkaException as e:
+            log.warning("The position for lag tools was not written: %s", e)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._consumer.close()
+        except (KafkaException, RuntimeError) as e:
+            log.warning("The consumer of %s did not close cleanly: %s", self._topic, e)
+
+    # Callbacks run inside poll() and consume(). An exception in one makes the library throw
+    # away everything it has just fetched, so none of them can raise.
+
+    def _notice(self, error: KafkaError) -> None:
+        with contextlib.suppress(Exception):
+            if error.fatal():
+                self._noticed.append(Trouble(TroubleKind.OTHER, None, sentence(error)))
+            elif error.code() not in ONE_BROKER:
+                self._noticed.append(trouble(error, None))
+
+    def _mirrored(self, error: KafkaError | None, _places: list[TopicPartition]) -> None:
+        with contextlib.suppress(Exception):
+            if error is not None:
+                log.warning("The position for lag tools was not written: %s", sentence(error))
+
+    def _note(self, exception: KafkaException) -> None:
+        error = error_of(exception)
+        kind = TroubleKind.OTHER if error is None else kind_of(error.code())
+        text = str(exception) if error is None else sentence(error)
+        self._noticed.append(Trouble(kind, None, text))

@@ -1,0 +1,100 @@
+"""What the client library says, translated once into the road's own words."""
+# ruff: noqa: SLF001 - the library spells the codes of its own errors with an underscore
+
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from integration.delivery.values import Trouble, TroubleKind
+from integration.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+
+END_REACHED: Final = KafkaError._PARTITION_EOF
+# One broker of several that is gone concerns nobody yet; when all are, the library says so.
+ONE_BROKER: Final = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT})
+OUT_OF_RANGE: Final = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
+)
+UNKNOWN_TOPIC: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+REFUSED: Final = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+    }
+)
+UNAVAILABLE: Final = frozenset(
+    {
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
+    }
+)
+
+
+def kind_of(code: int) -> TroubleKind:
+    """Which of the road's troubles an error code means."""
+    if code in OUT_OF_RANGE:
+        return TroubleKind.OUT_OF_RANGE
+    if code in UNKNOWN_TOPIC:
+        return TroubleKind.UNKNOWN_TOPIC
+    if code in REFUSED:
+        return TroubleKind.REFUSED
+    if code in UNAVAILABLE:
+        return TroubleKind.UNAVAILABLE
+    return TroubleKind.OTHER
+
+
+def error_of(exception: BaseException) -> KafkaError | None:
+    """The library's error inside its exception, if there is one."""
+    first = exception.args[0] if exception.args else None
+    return first if isinstance(first, KafkaError) else None
+
+
+def trouble(error: KafkaError, partition: int | None) -> Trouble:
+    return Trouble(kind_of(error.code()), partition, sentence(error))
+
+
+def sentence(error: KafkaError) -> str:
+    """`NAME: what the library says`."""
+    return f"{error.name()}: {error.str()}"
+
+
+def unreachable(provider: str, exception: KafkaException | TimeoutError) -> BrokerUnreachableError:
+    """The error to raise where a question to the cluster got no answer."""
+    error = error_of(exception)
+    if error is None:
+        return BrokerUnreachableError(provider, str(exception) or "no answer in time")
+    if error.code() in REFUSED:
+        return BrokerRefusedError(provider, sentence(error))
+    return BrokerUnreachableError(provider, sentence(error))
