@@ -1,0 +1,135 @@
+"""What can be wrong with a message's bytes: one code per flaw, a sentence, and what to do now.
+
+A flaw is a value: reading never raises for what a partner sent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+
+class FlawCode(StrEnum):
+    """Stable names, stored with the failure and filtered on; docs/envelope.md explains each."""
+
+    EMPTY_BODY = "EMPTY_BODY"
+    """Nothing in it: no bytes, only blanks, or a JSON null."""
+    TOO_LARGE = "TOO_LARGE"
+    """The record, or its payload once decompressed, exceeds the size limit."""
+    NOT_UTF8 = "NOT_UTF8"
+    """The bytes are not UTF-8 text."""
+    UTF16 = "UTF16"
+    """The text is UTF-16 or UTF-32, which is not accepted."""
+    BAD_JSON = "BAD_JSON"
+    """The text breaks JSON's grammar at a known line and column."""
+    TRUNCATED_JSON = "TRUNCATED_JSON"
+    """The JSON text stops before its last bracket."""
+    CURLY_QUOTES = "CURLY_QUOTES"
+    """Typographic quotation marks stand where JSON needs straight ones."""
+    UNESCAPED_QUOTES = "UNESCAPED_QUOTES"
+    """A JSON text was put into a JSON string without escaping its quotes."""
+    DUPLICATE_KEY = "DUPLICATE_KEY"
+    """One JSON object names the same key twice."""
+    NOT_A_NUMBER = "NOT_A_NUMBER"
+    """NaN or Infinity, which JSON does not have."""
+    NUMBER_TOO_LONG = "NUMBER_TOO_LONG"
+    """A number with too many digits or too large an exponent."""
+    LONE_SURROGATE = "LONE_SURROGATE"
+    """An escape that is half of a character; no text can hold it."""
+    NUL_CHARACTER = "NUL_CHARACTER"
+    """The escape for the NUL character, which the database's text cannot hold."""
+    TOO_DEEP = "TOO_DEEP"
+    """Objects, arrays or elements are nested beyond the limit."""
+    BAD_FIELD = "BAD_FIELD"
+    """A field of the envelope, or a header in its place, is not a usable text."""
+    BAD_BASE64 = "BAD_BASE64"
+    """The payload is marked as compressed and is not Base64."""
+    UNMARKED_BASE64 = "UNMARKED_BASE64"
+    """The payload is Base64 and the envelope does not say so."""
+    BAD_COMPRESSION = "BAD_COMPRESSION"
+    """The payload is neither zlib, gzip nor raw deflate, or its check sum fails."""
+    TRUNCATED_COMPRESSION = "TRUNCATED_COMPRESSION"
+    """The compressed payload stops before its end."""
+    ZIP_BOMB = "ZIP_BOMB"
+    """The payload grows beyond the permitted ratio while it is decompressed."""
+    BAD_XML = "BAD_XML"
+    """The text breaks XML's grammar at a known line and column."""
+    TRUNCATED_XML = "TRUNCATED_XML"
+    """The XML text stops before its last end tag."""
+    XML_DOCTYPE = "XML_DOCTYPE"
+    """The XML text declares a document type, which is not accepted."""
+    XML_ENTITIES = "XML_ENTITIES"
+    """The XML text declares or uses entities, which are not accepted."""
+    NO_KEY = "NO_KEY"
+    """A key path of the object structure finds no value."""
+    KEY_TOO_LONG = "KEY_TOO_LONG"
+    """The key made of the values found is longer than the limit."""
+
+
+_HOLD: Final = "Correct the payload here and release it, or ask the sender to"
+HINTS: Final[Mapping[FlawCode, str]] = {
+    FlawCode.EMPTY_BODY: "Ask the sender what was meant; delete it if nothing was.",
+    FlawCode.TOO_LARGE: "Ask the sender to split the message, or raise the size limit.",
+    FlawCode.NOT_UTF8: "Ask the sender to write UTF-8.",
+    FlawCode.UTF16: "Ask the sender to write UTF-8 instead of UTF-16.",
+    FlawCode.BAD_JSON: f"{_HOLD} send valid JSON.",
+    FlawCode.TRUNCATED_JSON: "Ask the sender to send the whole message again; its end is lost.",
+    FlawCode.CURLY_QUOTES: f"{_HOLD} write straight quotation marks.",
+    FlawCode.UNESCAPED_QUOTES: f"{_HOLD} escape the inner quotes, or send payload as an object.",
+    FlawCode.DUPLICATE_KEY: f"{_HOLD} send each key once; which value counts is not guessed.",
+    FlawCode.NOT_A_NUMBER: f"{_HOLD} send null or leave the value out.",
+    FlawCode.NUMBER_TOO_LONG: f"{_HOLD} send the value as a text.",
+    FlawCode.LONE_SURROGATE: f"{_HOLD} send whole characters.",
+    FlawCode.NUL_CHARACTER: f"{_HOLD} leave the NUL character out.",
+    FlawCode.TOO_DEEP: "Ask the sender for a flatter document.",
+    FlawCode.BAD_FIELD: f"{_HOLD} send this field as a short text.",
+    FlawCode.BAD_BASE64: f'{_HOLD} send Base64, or leave out "compressed" for plain text.',
+    FlawCode.UNMARKED_BASE64: f'{_HOLD} compress it and set "compressed" to "1".',
+    FlawCode.BAD_COMPRESSION: f'{_HOLD} compress with zlib or gzip, or leave out "compressed".',
+    FlawCode.TRUNCATED_COMPRESSION: "Ask the sender to send the whole message again.",
+    FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine one goes uncompressed.",
+    FlawCode.BAD_XML: f"{_HOLD} send well-formed XML.",
+    FlawCode.TRUNCATED_XML: "Ask the sender to send the whole message again; its end is lost.",
+    FlawCode.XML_DOCTYPE: f"{_HOLD} leave out the DOCTYPE.",
+    FlawCode.XML_ENTITIES: f"{_HOLD} write the characters instead of entities.",
+    FlawCode.NO_KEY: "Add the missing value and release it, or correct the structure's key path.",
+    FlawCode.KEY_TOO_LONG: "Check that the structure's key path points at an identifier.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Why a message cannot be read: stable code, sentence for people, what to do now.
+
+    The sentence names places and keys, never values: it is shown to people who may not see
+    payloads.
+    """
+
+    code: FlawCode
+    message: str
+    hint: str
+
+    def in_payload(self) -> "Flaw":
+        """Return the same flaw, saying that it lies in the payload inside the envelope."""
+        return replace(self, message=f"In the payload: {self.message}")
+
+
+def flaw(code: FlawCode, message: str) -> Flaw:
+    """Return the flaw with the usual hint for its code."""
+    return Flaw(code, message, HINTS[code])
+
+
+def too_large(what: str, max_bytes: int) -> Flaw:
+    return flaw(FlawCode.TOO_LARGE, f"{what} is larger than {max_bytes:,} bytes.")
+
+
+def too_deep(max_depth: int) -> Flaw:
+    return flaw(FlawCode.TOO_DEEP, f"The document is nested more than {max_depth} levels deep.")
+
+
+def empty_body() -> Flaw:
+    return flaw(FlawCode.EMPTY_BODY, "The message has no content.")
+
+
+def utf16() -> Flaw:
+    return flaw(FlawCode.UTF16, "The text is written in UTF-16 or UTF-32.")

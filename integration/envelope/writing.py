@@ -1,0 +1,107 @@
+"""The founding JSON envelope out, so that any Kafka client can read it."""
+
+import re
+import zlib
+from base64 import b64encode
+from dataclasses import dataclass
+from json import JSONEncoder
+from typing import ClassVar, Final
+
+from integration.envelope.document import JSON, XML
+from integration.errors import IntegrationError
+
+# Below this, Base64 and its overhead cost what compression saves.
+_WORTH_COMPRESSING_BYTES: Final = 1024
+_ENCODING: Final = re.compile(r"""(\A\s*<\?xml[^>]*?\sencoding\s*=\s*)(?:"[^"]*"|'[^']*')""")
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+class UnwritableMessage(IntegrationError):  # noqa: N818 - named after what it is about
+    """A message's text holds half characters (lone surrogates), which no encoding can carry."""
+
+    code: ClassVar[str] = "UNWRITABLE_MESSAGE"
+
+    def __init__(self, *, message_id: str) -> None:
+        super().__init__(
+            f"The message {message_id!r} holds half a character (a lone surrogate).",
+            next_step="Correct the text that is published.",
+        )
+        self.message_id = message_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A message to be written; `payload` is JSON or XML text, or the bytes of one.
+
+    `topic` becomes `destjndiname`; `message_id` is the message's own id for life, because an
+    offset cannot be known before the write.
+    """
+
+    interface: str
+    sender: str
+    destination: str
+    topic: str
+    message_id: str
+    payload: str | bytes
+    user: str | None = None
+
+    @property
+    def mimetype(self) -> str:
+        begins = self.payload.lstrip()[:1]
+        return XML if begins in {"<", b"<"} else JSON
+
+
+def write(message: Outgoing, *, compress: bool | None = None) -> bytes:
+    """Return the envelope as JSON bytes with the founding names and no others.
+
+    `compress=None` decides by size. Bytes that are not UTF-8 are always compressed, since only
+    Base64 carries them unchanged. Raises UnwritableMessage.
+    """
+    try:
+        return _encode(_envelope(message, compress)).encode()
+    except UnicodeEncodeError as failure:
+        raise UnwritableMessage(message_id=message.message_id) from failure
+
+
+def _envelope(message: Outgoing, compress: bool | None) -> dict[str, str]:
+    packed = _packed(message.payload, compress)
+    envelope = {"interfacetype": "MAXIMO", "INTERFACE": message.interface}
+    envelope["payload"] = _text(message.payload) if packed is None else packed
+    envelope["SENDER"] = message.sender
+    envelope["destination"] = message.destination
+    envelope["destjndiname"] = message.topic
+    if packed is not None:
+        envelope["compressed"] = "1"
+    envelope["MEAMessageID"] = message.message_id
+    envelope["mimetype"] = message.mimetype
+    if message.user:
+        envelope["USER"] = message.user
+    return envelope
+
+
+def _packed(payload: str | bytes, compress: bool | None) -> str | None:
+    """Return the payload as Base64 of zlib output, or None if it goes as plain text."""
+    if isinstance(payload, str):
+        if not (len(payload) >= _WORTH_COMPRESSING_BYTES if compress is None else compress):
+            return None
+        # The bytes will be UTF-8, so a declaration that says otherwise would be a lie.
+        plain = _ENCODING.sub(r'\1"UTF-8"', payload).encode()
+    else:
+        if compress is None:
+            compress = len(payload) >= _WORTH_COMPRESSING_BYTES
+        if not compress and _is_utf8(payload):
+            return None
+        plain = payload
+    return b64encode(zlib.compress(plain)).decode()
+
+
+def _is_utf8(payload: bytes) -> bool:
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text(payload: str | bytes) -> str:
+    return payload if isinstance(payload, str) else payload.decode()

@@ -1,0 +1,227 @@
+"""Key paths and version paths of object structures: the first value a path finds in a body.
+
+JSONPath (begins with `$`) for JSON, XPath (begins with `/`) for XML. Both are cut down to what
+takes time in proportion to the document, because documents are untrusted: no functions, no
+unions, one descent at most.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from json import JSONEncoder
+from typing import ClassVar, Final, Protocol
+
+from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
+from jsonpath.token import (
+    TOKEN_COMMA,
+    TOKEN_DDOT,
+    TOKEN_FILTER,
+    TOKEN_FUNCTION,
+    TOKEN_LBRACKET,
+    TOKEN_RBRACKET,
+    TOKEN_ROOT,
+    TOKEN_WILD,
+)
+from lxml import etree
+
+from integration.envelope.flaw import Flaw, FlawCode, flaw
+from integration.envelope.json_flaw import MAX_DIGITS
+from integration.errors import IntegrationError
+from integration.xpath import XPathProblem, without_namespaces
+
+Value = str | int | Decimal
+MAX_PATH_CHARACTERS: Final = 250
+# PostgreSQL's index entries end at 2,704 bytes; this leaves room for the other columns.
+MAX_KEY_BYTES: Final = 1024
+_PLAIN_STEP: Final = r"\.[A-Za-z_]\w*|\['[^'\\]+'\]|\[\d{1,9}\]"
+_PLAIN: Final = re.compile(rf"\$(?:{_PLAIN_STEP})+", re.ASCII)
+_STEPS: Final = re.compile(r"\.(\w+)|\['([^']+)'\]|\[(\d+)\]")
+_NEVER: Final = frozenset({TOKEN_FUNCTION, TOKEN_COMMA})
+_ONCE: Final = frozenset({TOKEN_DDOT, TOKEN_FILTER})
+_NOT_IN_FILTERS: Final = frozenset({TOKEN_DDOT, TOKEN_WILD, TOKEN_ROOT})
+_BRACKETS: Final = {TOKEN_LBRACKET: 1, TOKEN_RBRACKET: -1}
+# Python's default context would round keys to 28 digits, and so make two of them one.
+_EXACT: Final = Context(prec=2 * MAX_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_array = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class BadPath(IntegrationError):  # noqa: N818 - named after what it is about
+    """A path is not valid, or outside what is permitted; `path` and `reason` say more."""
+
+    code: ClassVar[str] = "BAD_PATH"
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        shown = path if len(path) <= MAX_PATH_CHARACTERS else path[:MAX_PATH_CHARACTERS] + "…"
+        super().__init__(
+            f"The path {shown!r} cannot be used: {reason}.",
+            next_step="Write a JSONPath like $.asset.assetnum or an XPath like /Asset/ASSETNUM.",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class Path(Protocol):
+    """A compiled path. It may be shared between threads."""
+
+    text: str
+
+    def first(self, body: object) -> Value | None:
+        """Return the first value found, None if there is none to use.
+
+        Only the first place found counts. Objects, arrays, elements with children, true,
+        false, null and blank texts are no values; XML text comes without outer blanks.
+        """
+
+
+def compile_path(text: str) -> Path:
+    """Return the path ready for use. Raises BadPath.
+
+    >>> compile_path("$.asset.num").first({"asset": {"num": 7}})
+    7
+    """
+    if len(text) > MAX_PATH_CHARACTERS:
+        raise BadPath(path=text, reason=f"it is longer than {MAX_PATH_CHARACTERS} characters")
+    if text.startswith("/"):
+        return _XmlPath(text)
+    if not text.startswith("$"):
+        raise BadPath(path=text, reason="it begins neither with $ (JSONPath) nor with / (XPath)")
+    if _PLAIN.fullmatch(text):
+        return _PlainPath(text)
+    return _JsonPath(text)
+
+
+def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
+    """Return the key that the paths find: one value as its text, several as a JSON array.
+
+    Numbers are written in their shortest plain form and quoted in the array, so that 7, 7.0
+    and "7", from JSON or XML, are one key.
+    """
+    found: list[str] = []
+    for path in paths:
+        value = path.first(body)
+        if value is None:
+            return flaw(FlawCode.NO_KEY, f"The key path {path.text} finds no value.")
+        found.append(value if type(value) is str else _plain_number(value))
+    key = found[0] if len(found) == 1 else _array(found)
+    if len(key) * 4 > MAX_KEY_BYTES and len(key.encode()) > MAX_KEY_BYTES:
+        return flaw(FlawCode.KEY_TOO_LONG, f"The key is longer than {MAX_KEY_BYTES:,} bytes.")
+    return key
+
+
+class _PlainPath:
+    """Names and indexes only: answered with plain look-ups."""
+
+    __slots__ = ("_steps", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._steps: tuple[str | int, ...] = tuple(
+            int(step[3]) if step[3] else step[1] or step[2] for step in _STEPS.finditer(text)
+        )
+
+    def first(self, body: object) -> Value | None:
+        for step in self._steps:
+            if isinstance(body, dict):
+                body = body.get(step)
+            elif isinstance(body, list) and type(step) is int and step < len(body):
+                body = body[step]
+            else:
+                return None
+        return _value(body)
+
+
+class _JsonPath:
+    """A JSONPath by the standard (RFC 9535), checked to be of linear cost."""
+
+    __slots__ = ("_compiled", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            if reason := _costly(token.kind for token in _ENVIRONMENT.lexer.tokenize(text)):
+                raise BadPath(path=text, reason=reason)
+            compiled = _ENVIRONMENT.compile(text)
+        except (JSONPathError, RecursionError) as failure:
+            reason = str(failure.args[0]) if failure.args else "it is not a JSONPath"
+            raise BadPath(path=text, reason=reason) from failure
+        if not isinstance(compiled, JSONPath) or compiled.empty():
+            raise BadPath(path=text, reason="it names nothing inside the document")
+        self._compiled = compiled
+
+    def first(self, body: object) -> Value | None:
+        if not isinstance(body, dict | list):
+            return None  # the library would parse a str as JSON
+        match = self._compiled.match(body)
+        return _value(match.obj) if match else None
+
+
+class _XmlPath:
+    """An XPath whose names match local names."""
+
+    __slots__ = ("_compiled", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            rewritten = without_namespaces(text)
+        except XPathProblem as problem:
+            raise BadPath(path=text, reason=str(problem)) from problem
+        # The parentheses let libxml2 stop at the first place found.
+        self._compiled = etree.XPath(f"({rewritten})[1]", smart_strings=False)
+
+    def first(self, body: object) -> Value | None:
+        if not isinstance(body, etree._Element):  # noqa: SLF001 - lxml's only name for it
+            return None
+        found = self._compiled(body)
+        if not isinstance(found, list) or not found:
+            return None
+        place = found[0]
+        if isinstance(place, etree._Element):  # noqa: SLF001
+            text = "" if len(place) else place.text or ""
+        else:
+            text = str(place)
+        return text.strip() or None
+
+
+class _Environment(JSONPathEnvironment):
+    """The standard's grammar without functions; deep enough for every document we accept."""
+
+    max_recursion_depth = 300
+
+    def setup_function_extensions(self) -> None:
+        self.function_extensions = {}
+
+
+_ENVIRONMENT: Final = _Environment(strict=True, filter_caching=False)
+
+
+def _costly(kinds: Iterator[str]) -> str | None:
+    """Return why the path could take more than linear time, None if it cannot."""
+    seen: set[str] = set()
+    depth, filter_depth = 0, 0
+    for kind in kinds:
+        if kind in _NEVER:
+            return "functions and unions of several selectors are not permitted"
+        if kind in _ONCE and kind in seen:
+            return ".. and ? may each stand once"
+        seen.add(kind)
+        depth += _BRACKETS.get(kind, 0)
+        if depth < filter_depth:
+            filter_depth = 0
+        if filter_depth and kind in _NOT_IN_FILTERS:
+            return ".. and * and $ are not permitted inside a filter"
+        if kind == TOKEN_FILTER:
+            filter_depth = depth
+    return None
+
+
+def _value(found: object) -> Value | None:
+    if type(found) is str:
+        return found if found and not found.isspace() else None
+    return found if type(found) is int or type(found) is Decimal else None
+
+
+def _plain_number(number: Value) -> str:
+    if not isinstance(number, Decimal):
+        return str(number)
+    return f"{number.normalize(_EXACT):f}" if number else "0"
