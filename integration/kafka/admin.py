@@ -1,0 +1,228 @@
+"""Questions and orders to a cluster outside the road: for registration, the console, doctor."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from integration.delivery.values import TopicFacts
+from integration.kafka.client import Connection, connection, new_admin
+from integration.kafka.errors import (
+    BrokerRefusedError,
+    BrokerUnreachableError,
+    ProviderUnusableError,
+    TopicRefusedError,
+    TopicUnknownError,
+)
+from integration.kafka.facts import (
+    ANSWER_SECONDS,
+    FactsReader,
+    TopicGoneError,
+    answer,
+    ask_offsets,
+    collect_offsets,
+)
+from integration.kafka.troubles import error_of, sentence, unreachable
+from integration.models.provider import Provider
+
+# Kafka's own word for "as the broker is configured".
+BROKERS_CHOICE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic with the settings that matter here.
+
+    `retention_ms` and `retention_bytes` are None when unlimited; `may_write` is None when the
+    cluster does not tell.
+    """
+
+    name: str
+    facts: TopicFacts
+    replication: int
+    retention_ms: int | None
+    retention_bytes: int | None
+    is_compacted: bool
+    deletes_old: bool
+    min_insync_replicas: int
+    max_message_bytes: int
+    may_write: bool | None
+
+    @property
+    def partitions(self) -> int:
+        return self.facts.partitions
+
+    @property
+    def topic_uuid(self) -> str:
+        return self.facts.topic_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Whether a cluster answers, and the sentence to show."""
+
+    ok: bool
+    text: str
+    brokers: int = 0
+    cluster_id: str = ""
+
+
+@contextmanager
+def _asking(provider: Provider) -> Iterator[tuple[Connection, AdminClient]]:
+    to = connection(provider)
+    with new_admin(to) as admin:
+        yield to, admin
+
+
+def reachable(provider: Provider) -> Reach:
+    """Ask the cluster who it is. Never raises for what is wrong with the provider."""
+    try:
+        with _asking(provider) as (to, admin):
+            cluster = answer(admin.describe_cluster(request_timeout=ANSWER_SECONDS), to.name)
+    except (BrokerUnreachableError, ProviderUnusableError) as e:
+        return Reach(ok=False, text=str(e))
+    brokers = len(cluster.nodes)
+    noun = "broker" if brokers == 1 else "brokers"
+    text = f"{provider.name} answers: {brokers} {noun}, cluster {cluster.cluster_id}."
+    return Reach(ok=True, text=text, brokers=brokers, cluster_id=cluster.cluster_id)
+
+
+def describe(provider: Provider, topic: str) -> TopicDescription:
+    """Everything about one topic.
+
+    Raises TopicUnknownError, BrokerUnreachableError, ProviderUnusableError.
+    """
+    with _asking(provider) as (to, admin):
+        try:
+            return _describe(admin, to, topic)
+        except TopicGoneError:
+            raise TopicUnknownError(to.name, topic) from None
+
+
+def _describe(admin: AdminClient, to: Connection, topic: str) -> TopicDescription:
+    asked = admin.describe_topics(
+        TopicCollection([topic]),
+        include_authorized_operations=True,
+        request_timeout=ANSWER_SECONDS,
+    )
+    settings = _settings(admin, to, topic)
+    found = answer(asked[topic], to.name)
+    facts = FactsReader(admin, to.name, topic).read()
+    if facts is None:
+        raise TopicGoneError
+    allowed = found.authorized_operations
+    policy = settings["cleanup.policy"].split(",")
+    return TopicDescription(
+        name=topic,
+        facts=facts,
+        replication=min(len(partition.replicas) for partition in found.partitions),
+        retention_ms=_limit(settings["retention.ms"]),
+        retention_bytes=_limit(settings["retention.bytes"]),
+        is_compacted="compact" in policy,
+        deletes_old="delete" in policy,
+        min_insync_replicas=int(settings["min.insync.replicas"]),
+        max_message_bytes=int(settings["max.message.bytes"]),
+        may_write=None if allowed is None else AclOperation.WRITE in allowed,
+    )
+
+
+def _settings(admin: AdminClient, to: Connection, topic: str) -> Mapping[str, str]:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    asked = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
+    entries = answer(asked[resource], to.name)
+    return {name: str(entry.value) for name, entry in entries.items()}
+
+
+def _limit(text: str) -> int | None:
+    """Kafka writes "without limit" as -1."""
+    number = int(text)
+    return None if number < 0 else number
+
+
+def topic_facts(provider: Provider, topic: str) -> TopicFacts | None:
+    """UUID and watermarks now; None when the topic is not there. Raises BrokerUnreachableError."""
+    with _asking(provider) as (to, admin):
+        return FactsReader(admin, to.name, topic).read()
+
+
+def topics(provider: Provider) -> list[str]:
+    """The names of all topics that are not Kafka's own. Raises BrokerUnreachableError."""
+    with _asking(provider) as (to, admin):
+        try:
+            found = admin.list_topics(timeout=ANSWER_SECONDS).topics
+        except KafkaException as e:
+            raise unreachable(to.name, e) from e
+    return sorted(name for name in found if not name.startswith("__"))
+
+
+def create_topic(
+    provider: Provider,
+    topic: str,
+    *,
+    partitions: int = BROKERS_CHOICE,
+    settings: Mapping[str, str] | None = None,
+) -> bool:
+    """Create a topic with the broker's own replication; False when it exists already.
+
+    Raises TopicRefusedError, BrokerUnreachableError.
+    """
+    new = NewTopic(topic, partitions, BROKERS_CHOICE, config=dict(settings or {}))
+    with _asking(provider) as (to, admin):
+        asked = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
+        return _was_done(asked[topic], to, topic)
+
+
+def _was_done(future: Any, to: Connection, topic: str) -> bool:  # noqa: ANN401 - library's future
+    try:
+        answer(future, to.name)
+    except BrokerRefusedError as e:
+        raise TopicRefusedError(topic, e.sentence) from e
+    except TopicGoneError as e:
+        # The name itself is refused: the library counts it among the unknown topics.
+        raise TopicRefusedError(topic, str(e.__cause__)) from e
+    except BrokerUnreachableError as e:
+        error = error_of(e.__cause__) if e.__cause__ is not None else None
+        if error is None or error.code() == KafkaError.REQUEST_TIMED_OUT or error.code() < 0:
+            raise
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        raise TopicRefusedError(topic, sentence(error)) from e
+    return True
+
+
+def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) -> dict[int, int]:
+    """By partition the first offset written at `at` or later; the stable end where none is."""
+    milliseconds = int(at.timestamp() * 1_000)
+    spec = OffsetSpec.for_timestamp(milliseconds)  # type: ignore[no-untyped-call]
+    with _asking(provider) as (to, admin):
+        try:
+            asked = ask_offsets(admin, topic, dict.fromkeys(facts.high, spec))
+            found = collect_offsets(asked, to.name)
+        except TopicGoneError:
+            raise TopicUnknownError(to.name, topic) from None
+    return {p: facts.high[p] if offset < 0 else offset for p, offset in found.items()}
+
+
+def group_offsets(
+    provider: Provider, group: str, topic: str, partitions: Iterable[int]
+) -> dict[int, int]:
+    """What a consumer group has committed, by partition; those without an offset are missing."""
+    places = [TopicPartition(topic, partition) for partition in partitions]
+    wanted = ConsumerGroupTopicPartitions(group, places)
+    with _asking(provider) as (to, admin):
+        asked = admin.list_consumer_group_offsets(
+            [wanted], require_stable=True, request_timeout=ANSWER_SECONDS
+        )
+        found = answer(asked[group], to.name).topic_partitions
+    return {place.partition: place.offset for place in found if place.offset >= 0}
