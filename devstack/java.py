@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from devstack import problems
@@ -11,11 +12,14 @@ from devstack import problems
 OLDEST_MAJOR = 17
 
 
-def find() -> Path:
-    """Return the `java` program. Raises Problem JAVA_MISSING or JAVA_TOO_OLD."""
+def find(candidates: Iterable[Path] | None = None) -> Path:
+    """Return the first new enough `java` of the candidates, by default the machine's.
+
+    Raises Problem JAVA_MISSING or JAVA_TOO_OLD.
+    """
     newest = 0
     where = Path("java")
-    for candidate in _candidates():
+    for candidate in _candidates() if candidates is None else candidates:
         major = version_of(candidate)
         if major >= OLDEST_MAJOR:
             return candidate

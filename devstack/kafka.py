@@ -22,32 +22,28 @@ METADATA_REQUEST, METADATA_VERSION = 3, 4
 
 # A broker that was killed may register again only when its last session has expired: with
 # Kafka's own nine seconds every restart after SIGKILL takes twelve.
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-log.dirs={log_dirs}
-auto.create.topics.enable=false
-group.initial.rebalance.delay.ms=0
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-share.coordinator.state.topic.num.partitions=1
-broker.session.timeout.ms=3000
-broker.heartbeat.interval.ms=500
-num.network.threads=2
-num.io.threads=2
-num.recovery.threads.per.data.dir=1
-log.cleaner.dedupe.buffer.size=8388608
-"""
+PROPERTIES = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+}
 
 LOGGING = """\
 rootLogger.level = WARN
@@ -78,13 +74,11 @@ class Kafka(Server):
     def prepare(self) -> None:
         self.room.mkdir(parents=True, exist_ok=True)
         # Rewritten at each start: the ports may be others than last time.
-        self._properties.write_text(
-            PROPERTIES.format(
-                port=self.port,
-                controller_port=self.controller_port,
-                log_dirs=self.room / "data",
-            )
+        wanted = properties(
+            port=self.port, controller_port=self.controller_port, log_dirs=self.room / "data"
         )
+        rows = [f"{name}={value}\n" for name, value in wanted.items()]
+        self._properties.write_text("".join(rows))
         (self.room / "log4j2.properties").write_text(LOGGING)
         if not (self.room / "data" / "meta.properties").exists():
             self._format()
@@ -96,10 +90,7 @@ class Kafka(Server):
 
     @override
     def is_answering(self) -> bool:
-        try:
-            return count_brokers(self.port) > 0
-        except (OSError, struct.error):
-            return False
+        return serves_clients(self.port)
 
     @property
     def _properties(self) -> Path:
@@ -140,6 +131,18 @@ class Kafka(Server):
         )
 
 
+def properties(*, port: int, controller_port: int, log_dirs: Path) -> dict[str, str]:
+    """Return the configuration of a node that is broker and controller, on loopback only."""
+    clients, controller = f"127.0.0.1:{port}", f"127.0.0.1:{controller_port}"
+    return {
+        **PROPERTIES,
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"PLAINTEXT://{clients},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{clients}",
+        "log.dirs": str(log_dirs),
+    }
+
+
 def cluster_id() -> str:
     """Make an id in Kafka's spelling: 16 random bytes in 22 URL-safe characters."""
     while True:
@@ -149,12 +152,19 @@ def cluster_id() -> str:
             return made
 
 
-def count_brokers(port: int) -> int:
-    """Ask for the cluster's metadata and count the brokers that serve clients.
+def serves_clients(port: int) -> bool:
+    """Tell whether a broker is there for clients.
 
     A listening port is not enough: the broker listens before the controller lets it serve.
-    Raises OSError or struct.error when there is no whole answer.
     """
+    try:
+        return _count_brokers(port) > 0
+    except (OSError, struct.error):
+        return False
+
+
+def _count_brokers(port: int) -> int:
+    """Ask for the cluster's metadata; OSError or struct.error when no whole answer comes."""
     client = b"devstack"
     body = struct.pack("!hhih", METADATA_REQUEST, METADATA_VERSION, 1, len(client)) + client
     # An empty list of topics, and no creation of topics.

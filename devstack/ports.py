@@ -96,4 +96,5 @@ def _read(file: Path) -> dict[str, int]:
     except (OSError, ValueError):
         # Absent at the first start; cut short by a full disk: both mean "choose again".
         return {}
-    return {name: port for name, port in found.items() if isinstance(port, int)}
+    named = found.items() if isinstance(found, dict) else ()
+    return {name: port for name, port in named if isinstance(port, int)}

@@ -28,13 +28,15 @@ class Programs:
 def programs_for(data: Path, account: Account | None) -> Programs:
     """Choose the programs: those that made the data, else the newest. Raises Problem."""
     made_by = major_of(data)
-    for programs in installations():
-        if made_by in {None, programs.major}:
-            return programs
-    wheel = embedded(account)
-    if made_by not in {None, wheel.major}:
+    chosen = fitting(made_by, installations()) or fitting(made_by, [embedded(account)])
+    if chosen is None:
         raise problems.other_postgres(str(made_by), data.parent)
-    return wheel
+    return chosen
+
+
+def fitting(made_by: int | None, candidates: list[Programs]) -> Programs | None:
+    """Return the first candidate that can open data made by that major version, or make new."""
+    return next((one for one in candidates if made_by in {None, one.major}), None)
 
 
 def major_of(data: Path) -> int | None:
@@ -115,4 +117,10 @@ def _copy_wheel(packages: Path, copy: Path) -> None:
             shutil.copytree(packages / folder, partial / folder)
     for entry in [partial, *partial.rglob("*")]:
         entry.chmod(entry.stat().st_mode | (0o555 if entry.is_dir() else 0o444))
-    partial.replace(copy)
+    try:
+        partial.replace(copy)
+    except OSError:
+        # Another start has put the same copy there in the meantime.
+        shutil.rmtree(partial, ignore_errors=True)
+        if not copy.exists():
+            raise

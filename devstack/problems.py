@@ -67,7 +67,7 @@ def no_network(wanted: str, log: Path) -> Problem:
 def bad_checksum(names: list[str], folder: Path) -> Problem:
     return Problem(
         "BAD_CHECKSUM",
-        f"{len(names)} of the fetched jars are not the ones Sluice was tested with "
+        f"Of the fetched jars {len(names)} are not the ones Sluice was tested with "
         f"({', '.join(names[:3])}).",
         f"Remove {folder} and run the command again; if it repeats, do not trust the mirror.",
     )
@@ -76,7 +76,7 @@ def bad_checksum(names: list[str], folder: Path) -> Problem:
 def did_not_start(name: str, log: Path, last_line: str) -> Problem:
     return Problem(
         "DID_NOT_START",
-        f"{name} did not start{': ' + last_line if last_line else '.'}",
+        f"{name} did not start; the last it said was: {last_line or 'nothing'}.",
         f"Read {log} for the reason.",
     )
 
@@ -104,7 +104,7 @@ def other_postgres(found: str, folder: Path) -> Problem:
 def foreign_folder(folder: Path) -> Problem:
     return Problem(
         "FOREIGN_FOLDER",
-        f"{folder} should hold the database's files but belongs to somebody else.",
+        f"The folder {folder} should hold the database's files but belongs to somebody else.",
         "Find out whose it is, then move it away.",
     )
 

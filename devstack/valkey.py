@@ -43,13 +43,18 @@ class Valkey(Server):
 
     @override
     def is_answering(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                connection.sendall(b"PING\r\n")
-                # While it reads its file it listens already and answers -LOADING.
-                return connection.recv(64).startswith(b"+PONG")
-        except OSError:
-            return False
+        return answers_ping(self.port)
+
+
+def answers_ping(port: int) -> bool:
+    """Tell whether the server on this port is ready for commands."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"PING\r\n")
+            # While it reads its file it listens already and answers -LOADING.
+            return connection.recv(64).startswith(b"+PONG")
+    except OSError:
+        return False
 
 
 def program() -> Path:

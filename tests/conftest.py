@@ -1,6 +1,11 @@
 """What every test may ask for."""
 
-from tests.support.servers import (  # noqa: F401 - fixtures are found by their names here
+from tests.support.browser import (  # noqa: F401 - hooks and fixtures are found by name here
+    chromium_program,
+    pytest_collection_modifyitems,
+    pytest_terminal_summary,
+)
+from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found by name here
     child_environment,
     django_db_modify_db_settings,
     kafka,

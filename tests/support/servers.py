@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from devstack.server import Server
 from devstack.servers import Servers, in_folder
 from devstack.supervise import Process
+from tests.support import docker
 
 PREFIX = "sluice-tests-"
 
@@ -23,7 +25,9 @@ def unstarted_servers() -> Iterator[Servers]:
     # The database runs as another user when the tests run as root, and has to come through.
     folder.chmod(0o755)
     Process("owner", folder).remember(os.getpid())
-    described = in_folder(folder, durable=False)
+    in_docker = docker.serve_tests(os.environ, docker.daemon_answers)
+    # Both kinds of set have the same names and verbs; the tests know one type only.
+    described: Any = (docker.in_containers if in_docker else _on_this_machine)(folder)
     yield described
     described.destroy()
 
@@ -92,6 +96,10 @@ def child_environment(servers: Servers) -> dict[str, str]:
         "SLUICE_DATABASE_URL": database,
         "DJANGO_SETTINGS_MODULE": "config.settings",
     }
+
+
+def _on_this_machine(folder: Path) -> Servers:
+    return in_folder(folder, durable=False)
 
 
 def point_django_at(database_url: str) -> None:

@@ -1,0 +1,47 @@
+"""Which tests run when no Chromium can be had: none that need it, and nobody overlooks that."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from devstack import chromium
+
+MARK = "browser"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the browser's tests out, loudly; under CI the run fails instead."""
+    if chromium.find() is not None:
+        return
+    kept = [item for item in items if item.get_closest_marker(MARK) is None]
+    left_out = [item for item in items if item.get_closest_marker(MARK) is not None]
+    if not left_out:
+        return
+    if chromium.is_compulsory(os.environ):
+        pytest.exit(chromium.MISSING, returncode=1)
+    config.stash[LEFT_OUT] = [item.nodeid for item in left_out]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    names = config.stash.get(LEFT_OUT, [])
+    if names:
+        terminalreporter.section("TESTS THAT DID NOT RUN", sep="!", red=True, bold=True)
+        terminalreporter.line(chromium.MISSING)
+        for name in names:
+            terminalreporter.line(f"  {name}")
+
+
+@pytest.fixture(scope="session")
+def chromium_program() -> Path:
+    """The browser's program, for Playwright's `executable_path`."""
+    found = chromium.find()
+    assert found is not None, chromium.MISSING
+    return found
+
+
+LEFT_OUT = pytest.StashKey[list[str]]()
