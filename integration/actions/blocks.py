@@ -1,0 +1,144 @@
+"""The ways out of a block: acknowledge a gap, or go on with a topic that is another one now."""
+
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from django.db.models import F
+
+from integration.actions.problems import QueueMismatchError, TopicAbsentError
+from integration.actions.queues import CLEARED, note
+from integration.actions.starts import ask_for_start
+from integration.actions.transaction import short_transaction
+from integration.clock import database_now
+from integration.delivery.policy.states import PartitionState
+from integration.delivery.values import TopicFacts
+from integration.models import Gap, Queue, QueuePartition
+
+TOPIC_CODES: Final = frozenset({"TOPIC_RECREATED", "TOPIC_TRUNCATED", "TOPIC_GONE"})
+GAP_CODE: Final = "GAP"
+
+
+class Place(StrEnum):
+    """Where to go on in a topic that was recreated or truncated."""
+
+    START = "start"
+    END = "end"
+
+
+def acknowledge_gap(gap_id: UUID, *, actor: str, reason: str = "") -> None:
+    """Take note that messages expired untried; the partition goes on when it was the last one.
+
+    Raises QueueMismatchError when somebody acknowledged it before, RowBusyError.
+    """
+    with short_transaction():
+        gap = Gap.objects.select_related("partition").filter(pk=gap_id).first()
+        if gap is None:
+            raise QueueMismatchError("This gap is not recorded any more.")
+        place = gap.partition
+        taken = Gap.objects.filter(pk=gap_id, acknowledged_at__isnull=True).update(
+            acknowledged_at=database_now(), acknowledged_by=actor
+        )
+        if not taken:
+            raise QueueMismatchError(f"The gap was already acknowledged by {gap.acknowledged_by}.")
+        if not place.gaps.filter(acknowledged_at__isnull=True).exists():
+            blocked = QueuePartition.objects.filter(
+                pk=place.pk, state=PartitionState.BLOCKED, state_code=GAP_CODE
+            )
+            blocked.update(state=PartitionState.RUNNING, state_since=database_now(), **CLEARED)
+        effect = (
+            f"Offsets {gap.from_offset:,} to {gap.to_offset - 1:,} are known to be lost untried."
+        )
+        note(
+            place.queue_id,
+            actor,
+            "acknowledge gap",
+            reason=reason,
+            effect=effect,
+            partition=place.partition,
+        )
+    ask_for_start(place.queue_id)
+
+
+def adopt(
+    queue_id: int, *, place: Place, facts: TopicFacts | None, actor: str, reason: str = ""
+) -> int:
+    """Go on with the topic as it is now, from its start or its end; returns partitions moved.
+
+    Every partition blocked for its topic gets the new identity, position and epoch, so that an
+    owner that still runs is fenced. What is left untried is recorded as a gap, acknowledged by
+    `actor`. `facts` is what the broker says now. Raises TopicAbsentError, QueueMismatchError.
+    """
+    queue = Queue.objects.get(pk=queue_id)
+    if facts is None:
+        raise TopicAbsentError(topic=queue.topic)
+    with short_transaction():
+        blocked = _blocked_by_topic(queue_id)
+        if not blocked:
+            raise QueueMismatchError("No partition is blocked for its topic any more.")
+        moved = [row for row in blocked if row.partition in facts.low]
+        for row in moved:
+            effect = _adopt_one(row, place, facts, actor)
+            note(
+                queue_id,
+                actor,
+                f"adopt from {place}",
+                reason=reason,
+                effect=effect,
+                partition=row.partition,
+            )
+    ask_for_start(queue_id)
+    return len(moved)
+
+
+def stay_blocked(queue_id: int, *, actor: str, reason: str = "") -> None:
+    """Record the decision to leave the queue blocked for now; nothing else changes."""
+    with short_transaction():
+        if not QueuePartition.objects.filter(queue=queue_id, state=PartitionState.BLOCKED).exists():
+            raise QueueMismatchError("The queue is not blocked any more.")
+        note(queue_id, actor, "stay blocked", reason=reason, effect="The queue stays blocked.")
+
+
+def _blocked_by_topic(queue_id: int) -> list[QueuePartition]:
+    return list(
+        QueuePartition.objects.select_for_update()
+        .filter(queue=queue_id, state=PartitionState.BLOCKED, state_code__in=TOPIC_CODES)
+        .order_by("partition")
+    )
+
+
+def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str) -> str:
+    low, high = facts.low[row.partition], facts.high[row.partition]
+    offset = low if place is Place.START else high
+    if facts.topic_uuid != row.topic_uuid and row.high_watermark is not None:
+        _record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), actor)
+    if place is Place.END:
+        _record_gap(row, facts.topic_uuid, (low, high), actor)
+    QueuePartition.objects.filter(pk=row.pk).update(
+        topic_uuid=facts.topic_uuid,
+        next_offset=offset,
+        epoch=F("epoch") + 1,
+        low_watermark=low,
+        high_watermark=high,
+        state=PartitionState.RUNNING,
+        state_since=database_now(),
+        **CLEARED,
+    )
+    return f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
+
+
+def _record_gap(row: QueuePartition, topic_uuid: str, offsets: tuple[int, int], actor: str) -> None:
+    """Nothing is passed silently: `offsets` is (first, first after)."""
+    first, after = offsets
+    if after <= first:
+        return
+    Gap.objects.create(
+        partition=row,
+        topic_uuid=topic_uuid,
+        from_offset=first,
+        to_offset=after,
+        reason=row.state_code,
+        found_at=database_now(),
+        acknowledged_at=database_now(),
+        acknowledged_by=actor,
+    )

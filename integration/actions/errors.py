@@ -1,0 +1,217 @@
+"""What a person may ask for one failure: each is one compare-and-set with its line of history."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from django.db.models import F
+
+from integration.actions.problems import (
+    LateReleaseError,
+    PayloadTooLargeError,
+    ReasonMissingError,
+    StateMismatchError,
+)
+from integration.actions.starts import ask_for_start
+from integration.actions.transaction import short_transaction
+from integration.clock import database_now
+from integration.delivery.policy.states import ErrorState, OutboxKind, OutboxState
+from integration.envelope import DEFAULT
+from integration.models import ErrorChange, MessageError, OutboxRow, QueuePartition
+from integration.selectors.lateness import why_late
+
+Values = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One verb: the states it may start from and the state it leads to."""
+
+    action: str
+    expected: frozenset[ErrorState]
+    target: ErrorState
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One verb asked for by one person, with the reason they gave."""
+
+    move: Move
+    actor: str
+    reason: str
+
+
+RELEASE: Final = Move("release", frozenset({ErrorState.HOLD}), ErrorState.READY)
+HOLD: Final = Move("hold", frozenset({ErrorState.RETRY, ErrorState.READY}), ErrorState.HOLD)
+DELETE: Final = Move(
+    "delete",
+    frozenset({ErrorState.HOLD, ErrorState.RETRY, ErrorState.READY}),
+    ErrorState.DELETED,
+)
+RESTORE: Final = Move("restore", frozenset({ErrorState.DELETED}), ErrorState.HOLD)
+EDIT: Final = Move("edit", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
+MOVES: Final = MappingProxyType({move.action: move for move in (RELEASE, HOLD, DELETE, RESTORE)})
+
+
+def release(
+    error_id: UUID,
+    *,
+    version: int,
+    actor: str,
+    reason: str = "",
+    late: bool = False,
+    apply_as_newest: bool = False,
+) -> None:
+    """Give a held message back to the engine, with a fresh budget of retries.
+
+    `late` confirms that it is applied after newer messages; without it such a release raises
+    LateReleaseError. `apply_as_newest` draws a new arrival number and needs a reason. Raises
+    StateMismatchError, RowBusyError, ReasonMissingError.
+    """
+    if apply_as_newest and not reason.strip():
+        raise ReasonMissingError(action="apply a message as the newest of its key")
+    asked = Request(RELEASE, actor, reason)
+    with short_transaction():
+        row = _as_seen(error_id, version, asked)
+        why = lateness_of(row)
+        if why is not None and not late:
+            raise LateReleaseError(why=why)
+        more = released(late=why is not None, apply_as_newest=apply_as_newest)
+        _move(row, asked, more)
+    ask_for_start(row.queue_id)
+
+
+def hold(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
+    """Stop the engine's retries of one message. Raises StateMismatchError, RowBusyError."""
+    asked = Request(HOLD, actor, reason)
+    with short_transaction():
+        _move(_as_seen(error_id, version, asked), asked, held())
+
+
+def delete(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
+    """Decide that a message is not to be applied; it can be restored until cleanup.
+
+    Of the head of a blocked queue only the row changes: the engine sees it and goes on. Raises
+    ReasonMissingError, StateMismatchError, RowBusyError.
+    """
+    if not reason.strip():
+        raise ReasonMissingError(action="delete a message")
+    asked = Request(DELETE, actor, reason)
+    with short_transaction():
+        row = _as_seen(error_id, version, asked)
+        _move(row, asked, deleted())
+    ask_for_start(row.queue_id)
+
+
+def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
+    """Bring a deleted message back on hold. Raises StateMismatchError, RowBusyError."""
+    asked = Request(RESTORE, actor, reason)
+    with short_transaction():
+        _move(_as_seen(error_id, version, asked), asked, restored())
+
+
+def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: str = "") -> None:
+    """Replace what the next attempt of a held message reads; the original stays as it came.
+
+    `payload` is the whole record, envelope included; see actions.wrapping for the document in
+    it. Raises PayloadTooLargeError, StateMismatchError, RowBusyError.
+    """
+    if len(payload) > DEFAULT.max_bytes:
+        raise PayloadTooLargeError(size=len(payload), limit=DEFAULT.max_bytes)
+    asked = Request(EDIT, actor, reason)
+    with short_transaction():
+        row = _as_seen(error_id, version, asked)
+        before = row.current_payload
+        if payload == before:
+            return
+        edited = {"edited_payload": payload, "edited_by": actor, "edited_at": database_now()}
+        _move(row, asked, edited, payload_before=before)
+
+
+def released(*, late: bool, apply_as_newest: bool) -> Values:
+    """Columns of a release besides its state: due now by the database's clock, from its row."""
+    return {
+        "spent": 0,
+        "not_before": database_now(),
+        "carrier": "row",
+        "late": late,
+        "apply_as_newest": apply_as_newest,
+    }
+
+
+def held() -> Values:
+    """Columns of a hold besides its state."""
+    return {"not_before": None}
+
+
+def deleted() -> Values:
+    """Columns of a deletion besides its state; cleanup counts from `closed_at`."""
+    return {"closed_at": database_now(), "ended": "DELETED", "not_before": None}
+
+
+def restored() -> Values:
+    """Columns of a restored deletion besides its state."""
+    return {"closed_at": None, "ended": ""}
+
+
+def lateness_of(row: MessageError) -> str | None:
+    """Why releasing this row needs a confirmation, or None."""
+    place = QueuePartition.objects.filter(queue=row.queue_id, partition=row.partition).first()
+    return why_late(row, row.queue, place)
+
+
+def cancel_tickets(error_ids: list[UUID]) -> None:
+    """A ticket not yet sent would only be counted as stale; the row itself is due."""
+    OutboxRow.objects.filter(
+        error__in=error_ids, kind=OutboxKind.TICKET, state=OutboxState.PENDING
+    ).update(state=OutboxState.CANCELLED)
+
+
+def _as_seen(error_id: UUID, version: int, asked: Request) -> MessageError:
+    """Return the row if it still is what the person looked at. Raises StateMismatchError."""
+    row = MessageError.objects.select_related("queue").filter(pk=error_id).first()
+    if row is None or row.version != version or row.state not in asked.move.expected:
+        raise _mismatch(row, asked)
+    return row
+
+
+def _move(
+    row: MessageError, asked: Request, more: Values, *, payload_before: bytes | None = None
+) -> None:
+    """Change the row if nobody was faster, and write the history line in the same transaction."""
+    move = asked.move
+    same = MessageError.objects.filter(pk=row.pk, version=row.version, state__in=move.expected)
+    values: dict[str, object] = {"state": move.target, "version": F("version") + 1, **more}
+    if same.update(**values) == 0:
+        raise _mismatch(MessageError.objects.filter(pk=row.pk).first(), asked)
+    if move is not EDIT:
+        cancel_tickets([row.pk])
+    ErrorChange.objects.create(
+        error=row,
+        at=database_now(),
+        actor=asked.actor,
+        action=move.action,
+        from_state=row.state,
+        to_state=move.target,
+        reason=asked.reason.strip(),
+        payload_before=payload_before,
+    )
+
+
+def _mismatch(row: MessageError | None, asked: Request) -> StateMismatchError:
+    if row is None:
+        return StateMismatchError(state=None, mover="cleanup", moved_at=None)
+    move, state = asked.move, ErrorState(row.state)
+    last = row.changes.order_by("-at", "-id").first()
+    if last is None or last.to_state != state:
+        moved_at = row.closed_at or row.last_failed_at
+        return StateMismatchError(state=state, mover="the engine", moved_at=moved_at)
+    again = last.actor == asked.actor and last.action == move.action and state == move.target
+    return StateMismatchError(
+        state=state,
+        mover=last.actor,
+        moved_at=last.at,
+        already_done=again and move is not EDIT,
+    )

@@ -1,0 +1,113 @@
+"""Why a person's request was not carried out, told so that they know what to do now."""
+
+from datetime import datetime
+from typing import ClassVar
+
+from integration.delivery.policy.states import ErrorState
+from integration.errors import IntegrationError
+
+STATE_WORDS = {
+    ErrorState.RETRY: "waiting for its next try",
+    ErrorState.HOLD: "on hold",
+    ErrorState.READY: "released and about to be tried",
+    ErrorState.PROCESSING: "being tried alone after a crash",
+    ErrorState.RESOLVED: "resolved",
+    ErrorState.DELETED: "deleted",
+}
+
+
+class StateMismatchError(IntegrationError):
+    """The failure has moved on since the person looked at it; nothing was changed.
+
+    `already_done` is true when the same person already did the same thing: a second click.
+    """
+
+    code: ClassVar[str] = "STATE_MISMATCH"
+
+    def __init__(
+        self,
+        *,
+        state: ErrorState | None,
+        mover: str,
+        moved_at: datetime | None,
+        already_done: bool = False,
+    ) -> None:
+        at = f" at {moved_at:%H:%M:%S} UTC on {moved_at:%d %B %Y}" if moved_at else ""
+        if state is None:
+            sentence = "This failure is not in the error table any more: it was cleaned up."
+        elif already_done:
+            sentence = f"You already did this{at}: the message is {STATE_WORDS[state]}."
+        else:
+            sentence = f"It has moved on: {mover} changed it{at}. Now it is {STATE_WORDS[state]}."
+        step = "" if already_done else "Nothing was changed; look at it again."
+        super().__init__(sentence, next_step=step)
+        self.state = state
+        self.mover = mover
+        self.already_done = already_done
+
+
+class LateReleaseError(IntegrationError):
+    """Releasing it would apply an old message after newer ones; that needs a confirmation."""
+
+    code: ClassVar[str] = "LATE_RELEASE"
+
+    def __init__(self, *, why: str) -> None:
+        super().__init__(
+            f"This message would be applied late. {why}",
+            next_step="Confirm that it may be applied late, or delete it.",
+        )
+        self.why = why
+
+
+class ReasonMissingError(IntegrationError):
+    """The request needs a reason, for those who will read the history."""
+
+    code: ClassVar[str] = "REASON_MISSING"
+
+    def __init__(self, *, action: str) -> None:
+        super().__init__(f"To {action}, a reason is needed.", next_step="Write one sentence.")
+
+
+class RowBusyError(IntegrationError):
+    """The engine works on the row at this moment."""
+
+    code: ClassVar[str] = "ROW_BUSY"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The engine is working on this at the moment; nothing was changed.",
+            next_step="Try again in a few seconds.",
+        )
+
+
+class PayloadTooLargeError(IntegrationError):
+    """The edited payload is larger than the engine would read."""
+
+    code: ClassVar[str] = "EDIT_TOO_LARGE"
+
+    def __init__(self, *, size: int, limit: int) -> None:
+        super().__init__(
+            f"The edited message has {size:,} bytes; the engine reads at most {limit:,}.",
+            next_step="Shorten it.",
+        )
+
+
+class QueueMismatchError(IntegrationError):
+    """The queue, partition or gap is not in the state the request was made for."""
+
+    code: ClassVar[str] = "QUEUE_MISMATCH"
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, next_step="Nothing was changed.")
+
+
+class TopicAbsentError(IntegrationError):
+    """The topic a queue shall go on with does not exist."""
+
+    code: ClassVar[str] = "TOPIC_ABSENT"
+
+    def __init__(self, *, topic: str) -> None:
+        super().__init__(
+            f"The topic {topic} does not exist, so nothing can be adopted.",
+            next_step="Create the topic first, or pause the queue.",
+        )

@@ -1,0 +1,89 @@
+"""What a person may ask of a queue: switch it, pause it, let it run again."""
+
+from django.db.models import Q
+
+from integration.actions.problems import QueueMismatchError
+from integration.actions.starts import ask_for_start
+from integration.actions.transaction import short_transaction
+from integration.clock import database_now
+from integration.delivery.policy.states import PartitionState
+from integration.models import Queue, QueueChange, QueuePartition
+
+CLEARED = {"state_code": "", "state_text": "", "state_error": None, "resume_at": None, "probes": 0}
+
+
+def pause(queue_id: int, *, actor: str, reason: str = "") -> None:
+    """Let the current batch finish and start nothing more. Raises QueueMismatchError."""
+    with short_transaction():
+        free = Queue.objects.filter(pk=queue_id, paused=False)
+        if free.update(paused=True, pause_reason=reason.strip()[:200]) == 0:
+            raise _already(queue_id, "paused", "pause")
+        note(queue_id, actor, "pause", reason=reason, effect="The current batch was the last one.")
+
+
+def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
+    """Take the pause away and let go of the brake; what is BLOCKED stays blocked.
+
+    Raises QueueMismatchError when neither a pause nor a brake holds the queue.
+    """
+    with short_transaction():
+        was_paused = Queue.objects.filter(pk=queue_id, paused=True).update(
+            paused=False, pause_reason=""
+        )
+        braked = QueuePartition.objects.filter(queue=queue_id, state=PartitionState.BRAKED)
+        unbraked = braked.update(
+            state=PartitionState.RUNNING, state_since=database_now(), **CLEARED
+        )
+        if not was_paused and not unbraked:
+            raise _already(queue_id, "running", "resume")
+        effect = "The pause was taken away." if was_paused else ""
+        if unbraked:
+            effect += f" The brake was released on {unbraked} partition(s)."
+        note(queue_id, actor, "resume", reason=reason, effect=effect.strip())
+    ask_for_start(queue_id)
+
+
+def enable(queue_id: int, *, actor: str, reason: str = "") -> None:
+    """Switch the queue on. Raises QueueMismatchError."""
+    _switch(queue_id, actor, reason, on=True)
+    ask_for_start(queue_id)
+
+
+def disable(queue_id: int, *, actor: str, reason: str = "") -> None:
+    """Switch the queue off: its positions stay, nothing is read. Raises QueueMismatchError."""
+    _switch(queue_id, actor, reason, on=False)
+
+
+def note(
+    queue_id: int,
+    actor: str,
+    action: str,
+    *,
+    reason: str = "",
+    effect: str = "",
+    partition: int | None = None,
+) -> None:
+    """Write one line of the queue's history; called in the transaction of what it tells."""
+    QueueChange.objects.create(
+        queue_id=queue_id,
+        partition=partition,
+        at=database_now(),
+        actor=actor,
+        action=action,
+        reason=reason.strip(),
+        effect=effect,
+    )
+
+
+def _switch(queue_id: int, actor: str, reason: str, *, on: bool) -> None:
+    action, word = ("enable", "switched on") if on else ("disable", "switched off")
+    with short_transaction():
+        if Queue.objects.filter(pk=queue_id, enabled=not on).update(enabled=on) == 0:
+            raise _already(queue_id, word, action)
+        note(queue_id, actor, action, reason=reason, effect=f"The queue was {word}.")
+
+
+def _already(queue_id: int, word: str, action: str) -> QueueMismatchError:
+    last = QueueChange.objects.filter(Q(queue=queue_id) & Q(action=action)).first()
+    by = f" (by {last.actor} at {last.at:%H:%M:%S} UTC on {last.at:%d %B %Y})" if last else ""
+    return QueueMismatchError(f"The queue is already {word}{by}.")

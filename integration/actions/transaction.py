@@ -1,0 +1,27 @@
+"""The transaction of a person's decision: short, and never waiting long for a row."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
+
+from integration.actions.problems import RowBusyError
+
+# The engine may hold a row for as long as a handler runs; a person's request does not wait so long.
+PATIENCE_MS: Final = 3_000
+
+
+@contextmanager
+def short_transaction() -> Iterator[None]:
+    """Commit together what is written within. Raises RowBusyError instead of waiting long."""
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL lock_timeout = {PATIENCE_MS}")
+            yield
+    except OperationalError as failure:
+        if isinstance(failure.__cause__, LockNotAvailable):
+            raise RowBusyError from failure
+        raise

@@ -1,0 +1,162 @@
+"""One failure: what happened, what to do now, its payload, every attempt and every decision."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from integration.delivery.policy.failure import FailureClass
+from integration.delivery.policy.states import OPEN, ErrorState
+from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
+from integration.selectors.failures import COLUMNS, FailureRow, as_row
+from integration.selectors.lateness import why_late
+from integration.selectors.payloads import PayloadView, bytes_as_text, decode_headers, show
+
+NEIGHBOURS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What happened, in one sentence, and what to do now."""
+
+    what: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """What waits behind this message: records of the partition and other open failures."""
+
+    blocks: bool
+    waiting: int | None
+    failures: tuple[FailureRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureDetail:
+    """Everything the page of one failure shows. `late` is why a release needs a confirmation."""
+
+    error: MessageError
+    queue: str
+    account: Account
+    late: str | None
+    behind: Behind
+    tries: tuple[ErrorAttempt, ...]
+    changes: tuple[ErrorChange, ...]
+
+    @property
+    def state(self) -> ErrorState:
+        return ErrorState(self.error.state)
+
+    @property
+    def is_edited(self) -> bool:
+        return self.error.edited_payload is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The parts of a failure that only some people may see."""
+
+    current: PayloadView
+    original: PayloadView | None
+    key: str
+    headers: tuple[tuple[str, str], ...]
+
+
+AFTER_CLASS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        FailureClass.PERMANENT: "Trying again would not help; it needs a correction.",
+        FailureClass.TRANSIENT: "It may succeed later; its retries are spent.",
+        FailureClass.CONFLICT: "It met other work on the same rows; its retries are spent.",
+        FailureClass.DEPENDENCY: "Something it refers to was not there; its retries are spent.",
+        FailureClass.OUTAGE: "Something every message needs was down.",
+        FailureClass.DISABLED: "What takes it was switched off; no retry was spent.",
+        FailureClass.CRASH: "The worker died each time this message was processed alone.",
+    }
+)
+NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
+    {
+        ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
+        ErrorState.HOLD: "Correct the payload if it is wrong, then release it; or delete it.",
+        ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
+        ErrorState.PROCESSING: "Wait: it is being tried alone, because work died on it before.",
+        ErrorState.RESOLVED: "Nothing: it is done.",
+        ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
+    }
+)
+
+
+def detail(error_id: UUID) -> FailureDetail | None:
+    """One failure in five queries, or None when there is none (any more)."""
+    error = MessageError.objects.select_related("queue").filter(pk=error_id).first()
+    if error is None:
+        return None
+    place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
+    late = why_late(error, error.queue, place)
+    return FailureDetail(
+        error=error,
+        queue=error.queue.name,
+        account=_account(error, late),
+        late=late,
+        behind=_behind(error, place),
+        tries=tuple(error.tries.all()),
+        changes=tuple(error.changes.defer("payload_before")),
+    )
+
+
+def contents(error: MessageError) -> Contents:
+    """Payload, key and headers of a failure, laid out for reading."""
+    headers = decode_headers(error.headers)
+    original = None if error.payload is None else bytes(error.payload)
+    is_edited = error.edited_payload is not None
+    return Contents(
+        current=show(error.current_payload, headers),
+        original=show(original, headers) if is_edited else None,
+        key=bytes_as_text(None if error.key is None else bytes(error.key)),
+        headers=tuple((name, bytes_as_text(value)) for name, value in headers),
+    )
+
+
+def current_record(error_id: UUID) -> bytes | None:
+    """The bytes the next attempt would read, for a download; None when there are none."""
+    error = MessageError.objects.filter(pk=error_id).first()
+    return None if error is None else error.current_payload
+
+
+def _account(error: MessageError, late: str | None) -> Account:
+    state = ErrorState(error.state)
+    name = error.interface or "A message of unknown type"
+    tried = "once" if error.attempts == 1 else f"{error.attempts} times"
+    what = f"{name} was tried {tried} and failed: {_sentence(error.text or error.code)}"
+    if error.attempts == 0:
+        what = f"{name} could not be tried: {_sentence(error.text or error.code)}"
+    if state is ErrorState.RESOLVED:
+        what = f"{name} failed at first and ended as {error.ended.lower() or 'resolved'}."
+    elif state is ErrorState.HOLD:
+        what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
+    now = NOW[state]
+    if state is ErrorState.HOLD and late:
+        now = f"{now} Releasing it needs a confirmation. {late}"
+    return Account(what, now)
+
+
+def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
+    blocks = place is not None and place.state_error == error.pk
+    waiting = None
+    if place is not None and place.high_watermark is not None and blocks:
+        waiting = max(0, place.high_watermark - error.offset - 1)
+    after = MessageError.objects.filter(
+        queue=error.queue_id,
+        topic_uuid=error.topic_uuid,
+        partition=error.partition,
+        offset__gt=error.offset,
+        state__in=OPEN,
+    )
+    found = after.order_by("offset").values(*COLUMNS)[:NEIGHBOURS]
+    return Behind(blocks=blocks, waiting=waiting, failures=tuple(as_row(row) for row in found))
+
+
+def _sentence(text: str) -> str:
+    said = text.strip()
+    return said if said.endswith((".", "!", "?")) else f"{said}."

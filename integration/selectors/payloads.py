@@ -1,0 +1,167 @@
+"""A record as people can read it: the document in it, laid out, and the bytes as they came."""
+
+import base64
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lxml import etree
+
+from integration.envelope import JSON, XML, Document, Flaw, read
+
+Headers = list[tuple[str, bytes | None]]
+
+SHOWN_CHARACTERS: Final = 200_000
+SHOWN_BYTES_AS_HEX: Final = 4_096
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadView:
+    """One version of a record. `pretty` and `document` are empty when it cannot be read.
+
+    `flaw_code` and `flaw_text` tell why not. `raw` is text, or a hex dump when `is_hex`.
+    """
+
+    size: int
+    is_absent: bool = False
+    mimetype: str = ""
+    is_wrapped: bool = False
+    pretty: str = ""
+    document: str = ""
+    raw: str = ""
+    is_hex: bool = False
+    is_cut: bool = False
+    flaw_code: str = ""
+    flaw_text: str = ""
+
+
+def decode_headers(stored: Sequence[Sequence[str | None]]) -> Headers:
+    """Headers as they came, from the error row's [[name, base64 or null], …]."""
+    return [
+        (str(name), None if value is None else base64.b64decode(value)) for name, value in stored
+    ]
+
+
+def show(record: bytes | None, headers: Headers) -> PayloadView:
+    """How a page shows a record. Never raises, whatever the bytes are."""
+    if record is None:
+        return PayloadView(size=0, is_absent=True)
+    raw, is_hex, is_cut = _as_text(record)
+    found = read(record, headers)
+    if isinstance(found, Flaw):
+        return PayloadView(
+            size=len(record),
+            raw=raw,
+            is_hex=is_hex,
+            is_cut=is_cut,
+            flaw_code=found.code,
+            flaw_text=f"{found.message} {found.hint}",
+        )
+    document = document_text(found)
+    pretty = _pretty(found, document)
+    return PayloadView(
+        size=len(record),
+        mimetype=found.mimetype,
+        is_wrapped=found.wrapped,
+        pretty=pretty[:SHOWN_CHARACTERS],
+        document=document or "",
+        raw=raw,
+        is_hex=is_hex,
+        is_cut=is_cut or len(pretty) > SHOWN_CHARACTERS,
+    )
+
+
+def document_text(document: Document) -> str | None:
+    """The document as text a person may edit; None when it is not UTF-8."""
+    payload = document.payload
+    if isinstance(payload, str):
+        return payload
+    try:
+        return payload.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def bytes_as_text(value: bytes | None) -> str:
+    """A key or header value on one line."""
+    if value is None:
+        return ""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return "0x" + value[:200].hex()
+    return text if text.isprintable() else "0x" + value[:200].hex()
+
+
+def laid_out(text: str) -> str:
+    """JSON text with a line for each member.
+
+    Every token stays as it is written: no number is rounded and no escape is changed.
+
+    >>> print(laid_out('{"a":[1.10,{}],"b":"x,y"}'))
+    {
+      "a": [
+        1.10,
+        {}
+      ],
+      "b": "x,y"
+    }
+    """
+    return "".join(_laid_out(_TOKEN.findall(text)))
+
+
+def _laid_out(pieces: list[str]) -> Iterator[str]:
+    depth = 0
+    for place, piece in enumerate(pieces):
+        before = pieces[place - 1] if place else ""
+        if piece in "]}" and before in ("[", "{"):
+            depth -= 1
+            yield piece
+            continue
+        if piece in "]}":
+            depth -= 1
+        if piece in "]}" or before in ("[", "{", ","):
+            yield "\n" + "  " * depth
+        yield f"{piece} " if piece == ":" else piece
+        if piece in "[{":
+            depth += 1
+
+
+def _pretty(found: Document, text: str | None) -> str:
+    if found.mimetype == XML and isinstance(found.body, etree._Element):  # noqa: SLF001 - its only name
+        return _pretty_xml(found.body)
+    if found.mimetype == JSON and text is not None:
+        return laid_out(text)
+    return text or ""
+
+
+def _pretty_xml(element: etree._Element) -> str:
+    """A copy is laid out: the parsed document is not ours to change."""
+    copy = etree.fromstring(etree.tostring(element), _BLANKLESS)
+    return etree.tostring(copy, pretty_print=True, encoding="unicode")
+
+
+_BLANKLESS: Final = etree.XMLParser(
+    remove_blank_text=True, resolve_entities=False, no_network=True, load_dtd=False
+)
+
+
+def _as_text(record: bytes) -> tuple[str, bool, bool]:
+    """(text, whether it is a hex dump, whether its end is left out)."""
+    try:
+        text = record.decode()
+    except UnicodeDecodeError:
+        cut = record[:SHOWN_BYTES_AS_HEX]
+        return _hex_dump(cut), True, len(cut) < len(record)
+    return text[:SHOWN_CHARACTERS], False, len(text) > SHOWN_CHARACTERS
+
+
+def _hex_dump(record: bytes) -> str:
+    lines = []
+    for start in range(0, len(record), 16):
+        part = record[start : start + 16]
+        seen = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"{start:08x}  {part.hex(' '):<47}  {seen}")
+    return "\n".join(lines)

@@ -1,0 +1,177 @@
+"""One queue and its partitions as people see them, made from rows that were read together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from integration.delivery.policy.states import ErrorState, PartitionState
+from integration.models import Queue, QueuePartition
+from integration.selectors.status import OF_PARTITION, Situation, Status, situation, worst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """One partition as people see it. `lag` counts messages as the broker said last."""
+
+    number: int
+    status: Status
+    situation: Situation
+    code: str
+    since: datetime | None
+    resume_at: datetime | None
+    failure: UUID | None
+    next_offset: int
+    high_watermark: int | None
+    lag: int | None
+    oldest_waiting_at: datetime | None
+    seen_at: datetime | None
+    progressed_at: datetime | None
+    owner: str
+    lease_until: datetime | None
+    is_owned: bool
+    epoch: int
+    topic_uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """One queue as people see it; `waiting`, `held` and the rest count messages."""
+
+    id: int
+    name: str
+    description: str
+    topic: str
+    provider: str
+    system: str
+    kind: str
+    direction: str
+    is_error_queue: bool
+    enabled: bool
+    paused: bool
+    status: Status
+    situation: Situation
+    since: datetime | None
+    failure: UUID | None
+    lag: int | None
+    oldest_waiting_at: datetime | None
+    held: int
+    retrying: int
+    ready: int
+    partitions: tuple[PartitionRow, ...]
+
+    @property
+    def is_braked(self) -> bool:
+        return any(row.status is Status.BRAKED for row in self.partitions)
+
+    @property
+    def blocked_codes(self) -> frozenset[str]:
+        return frozenset(row.code for row in self.partitions if row.status is Status.BLOCKED)
+
+
+def queue_row(
+    queue: Queue, partitions: Sequence[QueuePartition], open_errors: Mapping[str, int]
+) -> QueueRow:
+    """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state."""
+    rows = tuple(partition_row(queue, partition) for partition in partitions)
+    status, reason = _verdict(queue, rows)
+    decisive = next((row for row in rows if row.status is status), None)
+    lags = [row.lag for row in rows if row.lag is not None]
+    waiting = [row.oldest_waiting_at for row in rows if row.oldest_waiting_at is not None]
+    return QueueRow(
+        id=queue.pk,
+        name=queue.name,
+        description=queue.description,
+        topic=queue.topic,
+        provider=queue.provider.name,
+        system=queue.system.name if queue.system else "",
+        kind=queue.kind,
+        direction=queue.direction,
+        is_error_queue=queue.is_error_queue,
+        enabled=queue.enabled,
+        paused=queue.paused,
+        status=status,
+        situation=reason,
+        since=decisive.since if decisive else None,
+        failure=decisive.failure if decisive else None,
+        lag=sum(lags) if lags else None,
+        oldest_waiting_at=min(waiting, default=None),
+        held=open_errors.get(ErrorState.HOLD, 0),
+        retrying=open_errors.get(ErrorState.RETRY, 0),
+        ready=open_errors.get(ErrorState.READY, 0) + open_errors.get(ErrorState.PROCESSING, 0),
+        partitions=rows,
+    )
+
+
+def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
+    lease = getattr(partition, "lease", None)
+    is_owned: bool = getattr(partition, "is_owned", False)
+    state = PartitionState(partition.state)
+    status = OF_PARTITION[state]
+    reason = situation(
+        state,
+        partition.state_code,
+        partition.state_text,
+        topic=queue.topic,
+        limit=queue.max_open_errors,
+    )
+    if status is Status.RUNNING:
+        status, reason = _running(partition, is_owned=is_owned)
+    return PartitionRow(
+        number=partition.partition,
+        status=status,
+        situation=reason,
+        code=partition.state_code,
+        since=partition.state_since,
+        resume_at=partition.resume_at,
+        failure=partition.state_error,
+        next_offset=partition.next_offset,
+        high_watermark=partition.high_watermark,
+        lag=partition.lag,
+        oldest_waiting_at=partition.oldest_waiting_at,
+        seen_at=partition.seen_at,
+        progressed_at=partition.progressed_at,
+        owner=lease.owner if lease is not None and is_owned else "",
+        lease_until=lease.lease_until if lease is not None else None,
+        is_owned=is_owned,
+        epoch=partition.epoch,
+        topic_uuid=partition.topic_uuid,
+    )
+
+
+def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situation]:
+    lag = partition.lag
+    if not is_owned and lag != 0 and getattr(partition, "is_unseen", False):
+        waiting = "Messages may wait" if lag is None else f"{lag:,} messages wait"
+        why = f"{waiting}, and no worker has looked at this partition for minutes."
+        return Status.NO_READER, Situation(why, "Check the flow: it names the broken link.")
+    if not lag:
+        return Status.RUNNING, Situation("Everything there is has been applied.", "")
+    return Status.RUNNING, Situation(f"{lag:,} messages wait for their turn.", "")
+
+
+def _verdict(queue: Queue, rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
+    """What people switched comes first: it explains why nothing moves."""
+    if not queue.enabled:
+        return Status.OFF, Situation(
+            "A person switched this queue off; its positions are kept.", "Switch it on to go on."
+        )
+    if queue.system is not None and not queue.system.enabled and not queue.paused:
+        return Status.WAITING, Situation(
+            f"The external system {queue.system.name} is switched off.",
+            "Switch the system on; the queue then goes on by itself.",
+        )
+    if queue.paused:
+        said = f": {queue.pause_reason}" if queue.pause_reason else ""
+        return Status.PAUSED, Situation(f"A person paused this queue{said}.", "Resume it to go on.")
+    if not rows:
+        return Status.NOT_STARTED, Situation(
+            "No worker has opened this queue yet.", "Check the flow: it names the missing link."
+        )
+    status = worst([row.status for row in rows])
+    decisive = next(row for row in rows if row.status is status)
+    if status is Status.RUNNING:
+        lag = sum(row.lag or 0 for row in rows)
+        text = f"{lag:,} messages wait for their turn." if lag else decisive.situation.why
+        return status, Situation(text, "")
+    return status, decisive.situation

@@ -1,0 +1,168 @@
+"""How the queues stand: one row a queue for the overview, partitions and history for its page."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
+
+from integration.clock import database_now
+from integration.delivery.policy.states import OPEN
+from integration.models import Gap, MessageError, Queue, QueueChange, QueuePartition
+from integration.selectors.queue_rows import QueueRow, queue_row
+from integration.selectors.status import Status
+
+# A worker that is attached reports every few seconds; a schedule starts one every minute.
+UNSEEN_AFTER: Final = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapRow:
+    """Offsets passed or about to be passed untried."""
+
+    id: UUID
+    partition: int
+    from_offset: int
+    to_offset: int
+    reason: str
+    found_at: datetime
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+
+    @property
+    def size(self) -> int:
+        return self.to_offset - self.from_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One thing people can switch that stops the queue when it is off."""
+
+    title: str
+    what: str
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDetail:
+    """Everything the page of one queue shows."""
+
+    row: QueueRow
+    switches: tuple[Switch, ...]
+    facts: tuple[tuple[str, str], ...]
+    gaps: tuple[GapRow, ...]
+    changes: tuple[QueueChange, ...]
+
+
+def overview() -> list[QueueRow]:
+    """Every queue, the most urgent first, in four queries however many there are."""
+    queues = list(Queue.objects.select_related("provider", "system"))
+    rows = _rows(queues)
+    order = list(Status)
+    return sorted(rows, key=lambda row: (order.index(row.status), row.name))
+
+
+def detail(name: str) -> QueueDetail | None:
+    """One queue with its partitions, switches, gaps and the last decisions about it."""
+    queue = (
+        Queue.objects.select_related("provider", "system", "default_service", "error_queue")
+        .filter(name=name)
+        .first()
+    )
+    if queue is None:
+        return None
+    row = _rows([queue])[0]
+    gaps = Gap.objects.filter(partition__queue=queue).select_related("partition")[:50]
+    return QueueDetail(
+        row=row,
+        switches=_switches(queue),
+        facts=_facts(queue),
+        gaps=tuple(_gap(gap) for gap in gaps),
+        changes=tuple(queue.changes.all()[:20]),
+    )
+
+
+def names() -> list[str]:
+    """Every queue's name, for a filter."""
+    return list(Queue.objects.values_list("name", flat=True))
+
+
+def id_of(name: str) -> int | None:
+    """The queue of this name, or None."""
+    return Queue.objects.filter(name=name).values_list("pk", flat=True).first()
+
+
+def _rows(queues: list[Queue]) -> list[QueueRow]:
+    partitions = defaultdict(list)
+    for partition in _partitions(queues):
+        partitions[partition.queue_id].append(partition)
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    found = (
+        MessageError.objects.filter(queue__in=queues, state__in=OPEN)
+        .order_by()
+        .values_list("queue", "state")
+        .annotate(count=Count("pk"))
+    )
+    for queue_id, state, count in found:
+        counts[queue_id][state] = count
+    return [queue_row(queue, partitions[queue.pk], counts[queue.pk]) for queue in queues]
+
+
+def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
+    """Judged by the database's clock, like everything that is written with it."""
+    owned = Q(lease__released_at__isnull=True, lease__lease_until__gt=database_now())
+    unseen = Q(seen_at__isnull=True) | Q(seen_at__lt=database_now() - UNSEEN_AFTER)
+    return (
+        QueuePartition.objects.filter(queue__in=queues)
+        .select_related("lease")
+        .annotate(
+            is_owned=ExpressionWrapper(owned, output_field=BooleanField()),
+            is_unseen=ExpressionWrapper(unseen, output_field=BooleanField()),
+        )
+        .order_by("queue", "partition")
+    )
+
+
+def _gap(gap: Gap) -> GapRow:
+    return GapRow(
+        id=gap.pk,
+        partition=gap.partition.partition,
+        from_offset=gap.from_offset,
+        to_offset=gap.to_offset,
+        reason=gap.reason,
+        found_at=gap.found_at,
+        acknowledged_at=gap.acknowledged_at,
+        acknowledged_by=gap.acknowledged_by,
+    )
+
+
+def _switches(queue: Queue) -> tuple[Switch, ...]:
+    """Every switch that can stop this queue, so that nobody has to guess which one is off."""
+    found = [
+        Switch("Queue", queue.name, queue.enabled),
+        Switch("Not paused", queue.pause_reason or "nobody paused it", not queue.paused),
+    ]
+    if queue.system is not None:
+        found.append(Switch("External system", queue.system.name, queue.system.enabled))
+    if queue.default_service is not None:
+        service = queue.default_service
+        found.append(Switch("Default service", service.interface, service.enabled))
+    return tuple(found)
+
+
+def _facts(queue: Queue) -> tuple[tuple[str, str], ...]:
+    tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
+    facts = [
+        ("Provider", queue.provider.name),
+        ("Topic", queue.topic),
+        ("Kind", queue.get_kind_display()),
+        ("Began at", queue.get_start_from_display()),
+        ("Retries after the first try", f"{tries}, {queue.backoff}"),
+        ("Brake", f"at {queue.max_open_errors:,} open failures"),
+        ("Batch", f"{queue.batch_size:,} messages"),
+    ]
+    if queue.error_queue is not None:
+        facts.append(("Error queue", queue.error_queue.name))
+    return tuple(facts)

@@ -1,0 +1,153 @@
+"""How a queue stands, as one word, why as one sentence, and what to do now."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from integration.delivery.policy.states import PartitionState
+
+
+class Status(Enum):
+    """One word for people: (label, tone). The order is how urgent it is, worst first."""
+
+    BLOCKED = ("Blocked", "red")
+    BRAKED = ("Braked", "red")
+    NO_READER = ("Nobody reads it", "red")
+    OUTAGE = ("Outage", "orange")
+    WAITING = ("Waiting", "orange")
+    BACKOFF = ("Waits for a retry", "yellow")
+    NOT_STARTED = ("Not started yet", "azure")
+    PAUSED = ("Paused", "azure")
+    RUNNING = ("Running", "green")
+    OFF = ("Switched off", "secondary")
+
+    @property
+    def label(self) -> str:
+        return self.value[0]
+
+    @property
+    def tone(self) -> str:
+        return self.value[1]
+
+    @property
+    def needs_a_person(self) -> bool:
+        return self in {Status.BLOCKED, Status.BRAKED, Status.NO_READER}
+
+
+OF_PARTITION: Final[Mapping[PartitionState, Status]] = MappingProxyType(
+    {
+        PartitionState.RUNNING: Status.RUNNING,
+        PartitionState.BACKOFF: Status.BACKOFF,
+        PartitionState.BLOCKED: Status.BLOCKED,
+        PartitionState.BRAKED: Status.BRAKED,
+        PartitionState.OUTAGE: Status.OUTAGE,
+        PartitionState.WAITING: Status.WAITING,
+    }
+)
+
+
+def worst(found: list[Status]) -> Status:
+    """The most urgent of them."""
+    return min(found, key=list(Status).index)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Why a queue or partition stands where it stands, and what to do now."""
+
+    why: str
+    next_step: str
+
+
+# `{text}` is what the engine wrote when it happened; `{topic}` and `{limit}` are the queue's.
+BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
+    {
+        "HEAD_HELD": Situation(
+            "The first message failed for good, and the ones behind it must not overtake it. "
+            "{text}",
+            "Open the failure: mend and release the message, or delete it.",
+        ),
+        "HEAD_EXPIRED": Situation(
+            "The message the queue waits for is no longer in Kafka; its copy is in the error "
+            "table. {text}",
+            "Open the failure: release it late, delete it, or leave the queue blocked.",
+        ),
+        "GAP": Situation(
+            "Messages left Kafka before they were read, so they were never tried. {text}",
+            "Find out what they were, then acknowledge the gap; the queue goes on behind it.",
+        ),
+        "TOPIC_RECREATED": Situation(
+            "The topic {topic} was deleted and created again; the position belongs to the old "
+            "one. {text}",
+            "Adopt the new topic from its start or its end, or leave the queue blocked.",
+        ),
+        "TOPIC_TRUNCATED": Situation(
+            "The topic {topic} now ends before the position: its last messages were removed. "
+            "{text}",
+            "Adopt the topic from its start or its end, or leave the queue blocked.",
+        ),
+        "TOPIC_GONE": Situation(
+            "The topic {topic} is not on the cluster any more. {text}",
+            "Create it again and adopt it here, or pause the queue.",
+        ),
+        "TOO_MANY_OPEN_ERRORS": Situation(
+            "Too many failures are open (the limit is {limit}), so no new message is read. {text}",
+            "Release or delete failures of this queue, then resume it.",
+        ),
+        "SAME_FAILURE_IN_A_ROW": Situation(
+            "One cause made many messages fail in a row, so no new message is read. {text}",
+            "Mend the cause, release what failed, then resume the queue.",
+        ),
+        "SERVICE_DISABLED": Situation(
+            "The enterprise service of the next message is switched off. {text}",
+            "Switch the service on again; the queue then goes on by itself.",
+        ),
+        "SYSTEM_DISABLED": Situation(
+            "The external system of this queue is switched off. {text}",
+            "Switch the system on again; the queue then goes on by itself.",
+        ),
+        "HANDLER_MISSING": Situation(
+            "No handler for the next message is installed on the worker that met it. {text}",
+            "Install the app with the handler on every worker; the queue then goes on by itself.",
+        ),
+        "RETRY_WAIT": Situation(
+            "The first message failed and will be tried again. {text}",
+            "Nothing yet; open the failure to hold or delete it sooner.",
+        ),
+        "DATABASE_DOWN": Situation(
+            "The database did not answer. {text}",
+            "Bring the database back; the queue then goes on by itself.",
+        ),
+    }
+)
+BY_STATE: Final[Mapping[PartitionState, Situation]] = MappingProxyType(
+    {
+        PartitionState.RUNNING: Situation("Nothing stands in the way.", ""),
+        PartitionState.BACKOFF: BY_CODE["RETRY_WAIT"],
+        PartitionState.BLOCKED: Situation("A person has to decide. {text}", "Read the reason."),
+        PartitionState.BRAKED: Situation(
+            "Too much failed, so no new message is read. {text}",
+            "Mend the cause, then resume the queue.",
+        ),
+        PartitionState.OUTAGE: Situation(
+            "Something every message needs is down, so no retry is spent. {text}",
+            "Bring it back; the queue tries again by itself at growing intervals.",
+        ),
+        PartitionState.WAITING: Situation(
+            "Something the next message needs is switched off or missing. {text}",
+            "Switch it on or install it; the queue then goes on by itself.",
+        ),
+    }
+)
+
+
+def situation(state: PartitionState, code: str, text: str, *, topic: str, limit: int) -> Situation:
+    """The sentence and next step for what the engine found on a partition."""
+    found = BY_CODE.get(code, BY_STATE[state])
+    said = text.strip()
+    if said and said[-1] not in ".!?:":
+        said += "."
+    why = found.why.replace("{topic}", topic).replace("{limit}", f"{limit:,}")
+    return Situation(why.replace("{text}", said).strip(), found.next_step)
