@@ -12,6 +12,7 @@ from pathlib import Path
 from devstack import problems, proc
 
 POLL_SECONDS = 0.02
+KILLED_WITHIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,7 @@ class Process:
             pid, mark = int(kept["pid"]), str(kept["started"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        proc.reap(pid)
-        return pid if proc.started(pid) == mark else None
+        return pid if self._lives(pid, mark) else None
 
     def is_alive(self) -> bool:
         return self.pid is not None
@@ -100,14 +100,18 @@ class Process:
         self.pid_file.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """End it and all its children with SIGKILL, as a crash would."""
+        """End it and all its children with SIGKILL, as a crash would; return when all are gone."""
         pid = self.pid
         if pid is None:
             return
-        for member in proc.tree(pid):
+        family = {member: proc.started(member) for member in proc.tree(pid)}
+        for member in family:
             self.send(signal.SIGKILL, member)
-        if not self.ended_within(10):
-            raise problems.did_not_stop(self.name, pid)
+        until = time.monotonic() + KILLED_WITHIN_SECONDS
+        while any(mark and self._lives(member, mark) for member, mark in family.items()):
+            if time.monotonic() > until:
+                raise problems.did_not_stop(self.name, pid)
+            time.sleep(POLL_SECONDS)
 
     def pause(self) -> None:
         """Stop it and all its children where they stand (SIGSTOP)."""
@@ -132,6 +136,11 @@ class Process:
         except OSError:
             return ""
         return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
+
+    @staticmethod
+    def _lives(pid: int, mark: str) -> bool:
+        proc.reap(pid)
+        return proc.started(pid) == mark
 
     def _send_to_all(self, with_signal: signal.Signals) -> None:
         pid = self.pid
