@@ -4,10 +4,27 @@ Each port has an in-memory twin in delivery.memory; one contract suite runs over
 the real adapter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
+from uuid import UUID
 
+from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.reading import Ticket
+from integration.delivery.settlement import Settlement, StateChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Fetched, TopicFacts
+from integration.errors import IntegrationError
+
+
+class LostError(IntegrationError):
+    """The database session of the run is gone; what was not committed did not happen."""
+
+    code = "DATABASE_LOST"
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(f"The database session of this run is gone. {text}".strip())
 
 
 class Source(Protocol):
@@ -40,3 +57,106 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Leave; may be called twice."""
+
+
+class Work(Protocol):
+    """One open transaction on one partition; everything a batch causes goes through it.
+
+    Database errors are raised as Django's; only `settle` reports a verdict.
+    """
+
+    arrival: int
+    """the batch's arrival number, drawn after its last record was fetched"""
+
+    def savepoint(self) -> None:
+        """Start a savepoint."""
+
+    def keep(self) -> None:
+        """Check deferred constraints, then replace the savepoint: one round trip."""
+
+    def undo(self) -> None:
+        """Back to the savepoint, which stays; hooks registered since are forgotten."""
+
+    def check(self) -> None:
+        """Check deferred constraints now, as the commit would."""
+
+    def abandon(self) -> None:
+        """Roll back at the end of the block instead of committing."""
+
+    def is_broken(self) -> bool:
+        """Whether a swallowed error has spoilt the transaction. Costs no round trip."""
+
+    def is_lost(self) -> bool:
+        """Whether the connection is gone. Costs no round trip."""
+
+    def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
+        """Content hashes of those message ids that were applied before."""
+
+    def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
+        """Lock error rows (id, version); those that a person moved meanwhile are left out."""
+
+    def settle(self, settlement: Settlement) -> bool:
+        """Write all consequences; False when the partition belongs to somebody else by now."""
+
+
+class Ledger(Protocol):
+    """The database as one run sees it."""
+
+    def work(self, owned: Owned) -> AbstractContextManager[Work]:
+        """One transaction: committed at the end of the block, rolled back by an exception.
+
+        Raises LostError when the connection breaks; a commit whose answer is lost is looked up
+        by its batch id and raises only when it did not happen.
+        """
+
+    def head(self, owned: Owned) -> OpenError | ClosedHead | None:
+        """The row at the partition's next offset, if there is one."""
+
+    def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
+        """READY rows and overdue RETRY rows of this partition, in arrival order."""
+
+    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
+        """The queue's rows that these tickets point at and whose retry is the one named."""
+
+    def mark(self, owned: Owned, unit: Unit) -> bool:
+        """Commit a crash suspect's marker; False when fenced."""
+
+    def unmark(self, owned: Owned, unit: Unit) -> None:
+        """Take the marker back when the unit ended without a settlement."""
+
+    def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
+        """Write a state (and a position) outside a batch; False when fenced."""
+
+    def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
+        """Record that [next_offset, to_offset) is passed untried. Nothing is skipped silently."""
+
+    def gap_acknowledged(self, owned: Owned) -> bool:
+        """Whether a person has accepted that the messages at the position are gone."""
+
+    def expire_head(self, owned: Owned) -> bool:
+        """Note on the open row at the next offset that Kafka no longer has it; False: no row."""
+
+    def open_errors(self) -> int:
+        """How many rows of the queue are open, counted no further than its limit."""
+
+    def snapshot(self) -> QueueSnapshot:
+        """The queue's configuration now."""
+
+
+class Desk(Protocol):
+    """Ownership: which partitions this run holds."""
+
+    def take(self) -> list[Owned]:
+        """Lock every free partition of the queue and raise its epoch."""
+
+    def is_lost(self) -> bool:
+        """Whether the session that holds the locks is gone: then nothing more is settled."""
+
+    def working(self) -> None:
+        """A handler call starts now. Beyond the handler timeout the lease is not renewed."""
+
+    def resting(self) -> None:
+        """No handler is being called."""
+
+    def close(self, *, clean: bool) -> None:
+        """Give everything back; `clean` unless the session was lost. May be called twice."""

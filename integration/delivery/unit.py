@@ -33,6 +33,7 @@ class OpenError:
     due: bool
     late: bool
     apply_as_newest: bool
+    mirrored: bool
     arrival_batch: int | None
     arrival_index: int | None
     since_first_seconds: float
@@ -44,12 +45,23 @@ class OpenError:
 class Unit:
     """One message in work. Slotted and made positionally: one per message on the hot path.
 
-    `known` is an outcome that stands before any handler runs (unreadable, switched off, stale
-    ticket). `row` is its error row when it comes from one. `moves` tells whether settling it
+    `at` is the offset it occupies in the log (of its ticket, when a ticket brought it). `known`
+    is an outcome that stands before any handler runs (unreadable, switched off, stale ticket).
+    `row` is its error row when it comes from one. `moves` tells whether settling it
     moves the partition's position (records and the head of a sequential queue).
     """
 
-    __slots__ = ("interface", "known", "message", "message_id", "moves", "record", "row", "taker")
+    __slots__ = (
+        "at",
+        "interface",
+        "known",
+        "message",
+        "message_id",
+        "moves",
+        "record",
+        "row",
+        "taker",
+    )
 
     def __init__(  # noqa: PLR0917 - positional, as one is made for every message
         self,
@@ -60,6 +72,7 @@ class Unit:
         message_id: str,
         interface: str,
     ) -> None:
+        self.at = record.offset
         self.record = record
         self.message = message
         self.taker = taker

@@ -2,6 +2,7 @@
 
 import django.core.validators
 import django.db.models.deletion
+import django.db.models.functions.datetime
 import integration.delivery.policy.states
 import integration.models.fields
 import uuid
@@ -320,7 +321,7 @@ class Migration(migrations.Migration):
                 ('message_id', models.TextField()),
                 ('interface', models.TextField()),
                 ('ended', models.CharField(max_length=12)),
-                ('at', models.DateTimeField()),
+                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('queue', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, to='integration.queue')),
             ],
         ),

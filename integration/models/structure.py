@@ -33,7 +33,7 @@ class ObjectStructure(models.Model):
         return self.name
 
     def clean(self) -> None:
-        from integration.paths import BadPathError, compile_path
+        from integration.paths import BadPath, compile_path
 
         if not isinstance(self.key_paths, list) or not self.key_paths:
             raise ValidationError({"key_paths": "Name at least one path, as a JSON list."})
@@ -42,7 +42,7 @@ class ObjectStructure(models.Model):
             for path in paths:
                 try:
                     compile_path(path)
-                except BadPathError as e:
+                except BadPath as e:
                     raise ValidationError({field: str(e)}) from e
         self._check_schema()
 

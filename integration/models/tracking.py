@@ -1,6 +1,7 @@
 """What became of every message that was read, and the ids that were seen."""
 
 from django.db import models
+from django.db.models.functions import Now
 
 from integration.models.queue import Queue
 
@@ -17,7 +18,7 @@ class MessageTrack(models.Model):
     message_id = models.TextField()
     interface = models.TextField()
     ended = models.CharField(max_length=12)
-    at = models.DateTimeField()
+    at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:
         return f"{self.queue_id}[{self.partition}]@{self.offset}: {self.ended}"

@@ -1,0 +1,140 @@
+"""From a batch to a settled batch: the cheap way first, then narrowing down to the culprit."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from integration.delivery.attempt import Fenced, Settled, attempt
+from integration.delivery.outcome import Failed
+from integration.delivery.owned import Owned
+from integration.delivery.policy.batching import Mode
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.report import Report
+from integration.delivery.road import Road
+from integration.delivery.settling import Tally
+from integration.delivery.steps import Step
+from integration.delivery.trial import FailedAt
+from integration.delivery.unit import Unit
+
+FREE_CONFLICTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Messages to try together, and how."""
+
+    units: Sequence[Unit]
+    mode: Mode
+    conflicts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The batch is through, or stopped: `fenced` means that somebody else owns it now."""
+
+    fenced: bool = False
+    stopped: bool = False
+
+
+def deliver(road: Road, owned: Owned, units: Sequence[Unit], report: Report) -> Delivered:
+    """Settle every message of the batch, in as many commits as it takes. Raises LostError."""
+    todo = deque(_plan(road, owned, units))
+    while todo:
+        part = todo.popleft()
+        if _runs_alone(owned, part) and not _marked(road, owned, part.units[0]):
+            return Delivered(fenced=True)
+        result = attempt(road, owned, part.units, part.mode)
+        if _runs_alone(owned, part):
+            road.ledger.unmark(owned, part.units[0])
+        match result:
+            case Fenced():
+                return Delivered(fenced=True)
+            case FailedAt():
+                road.observer.step(Step.UNDONE)
+                todo.extendleft(reversed(_narrow(road, part, result)))
+            case Settled(count, tally):
+                report.add(tally)
+                if _must_stop(road, owned, tally):
+                    return Delivered(stopped=True)
+                _put_back(todo, part, count)
+    return Delivered()
+
+
+def _put_back(todo: deque[Part], part: Part, count: int) -> None:
+    """What a trial did not reach is tried next."""
+    if count < len(part.units):
+        todo.appendleft(Part(part.units[count:], part.mode))
+
+
+def _plan(road: Road, owned: Owned, units: Sequence[Unit]) -> list[Part]:
+    """Where to cut before anything runs: crash suspects and isolated handlers run alone."""
+    if owned.isolate_until is not None:
+        for unit in units:
+            _hold_crasher(road, owned, unit)
+        return [Part([unit], Mode.SAVEPOINTS) for unit in units]
+    mode = Mode.OPTIMISTIC if road.queue.sequential else owned.rate.mode()
+    parts: list[Part] = []
+    together: list[Unit] = []
+    for unit in units:
+        if unit.taker is not None and unit.taker.isolated and unit.known is None:
+            if together:
+                parts.append(Part(together, mode))
+                together = []
+            parts.append(Part([unit], Mode.SAVEPOINTS))
+        else:
+            together.append(unit)
+    if together:
+        parts.append(Part(together, mode))
+    return parts
+
+
+def _runs_alone(owned: Owned, part: Part) -> bool:
+    return owned.isolate_until is not None and len(part.units) == 1
+
+
+def _marked(road: Road, owned: Owned, unit: Unit) -> bool:
+    marked = road.ledger.mark(owned, unit)
+    road.observer.step(Step.MARKED)
+    return marked
+
+
+def _hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
+    """A message on which the process died too often, alone under its marker, is held."""
+    if unit.row is not None:
+        crashes = unit.row.crashes
+    elif unit.record.offset == owned.suspect_offset:
+        crashes = owned.suspect_crashes
+    else:
+        return
+    if crashes >= road.queue.crash_limit:
+        text = f"The process died {crashes} times while only this message was in work."
+        unit.known = Failed(Failure(FailureClass.CRASH, "PROCESS_CRASH", text))
+
+
+def _narrow(road: Road, part: Part, failed: FailedAt) -> list[Part]:
+    """What to try instead of a batch that was rolled back.
+
+    A conflict with another session is nobody's fault: the whole batch again, five times free.
+    Continuous: the same messages with a savepoint each. Sequential: the part before the culprit
+    as one batch, then the culprit alone; its optimistic failure and that try are one attempt.
+    """
+    units = part.units
+    if failed.failure.kind is FailureClass.CONFLICT and part.conflicts < FREE_CONFLICTS:
+        return [Part(units, part.mode, part.conflicts + 1)]
+    if not road.queue.sequential or failed.place is None:
+        return [Part(units, Mode.SAVEPOINTS)]
+    place = failed.place
+    cut = [
+        Part(units[:place], Mode.OPTIMISTIC),
+        Part(units[place : place + 1], Mode.SAVEPOINTS),
+        Part(units[place + 1 :], Mode.OPTIMISTIC),
+    ]
+    return [piece for piece in cut if piece.units]
+
+
+def _must_stop(road: Road, owned: Owned, tally: Tally) -> bool:
+    """Whether the partition is to be left alone: a stop was settled, or the brake holds."""
+    if tally.stop is not None:
+        return True
+    return tally.failed > 0 and road.brake(owned, tally.last_cause)

@@ -1,0 +1,221 @@
+"""What follows from an outcome: nothing, a retry, a hold, or a stop. Pure; no Django, no Kafka."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from integration.delivery.outcome import Failed, Good
+from integration.delivery.policy import retry
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.policy.states import Ended, ErrorState, OutboxKind, PartitionState
+from integration.delivery.reading import DEPLOYMENT, MIRROR, ticket_headers
+from integration.delivery.settlement import Counters, NewError, RowChange, StateChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import Unit
+from integration.delivery.values import Outgoing
+
+
+@dataclass(slots=True)
+class Ending:
+    """The consequences of one outcome. With `stop` the partition's position stays before it."""
+
+    ended: Ended | None
+    stop: StateChange | None = None
+    new_error: NewError | None = None
+    change: RowChange | None = None
+    outgoing: list[Outgoing] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What randomness and memory bring in: jitter's roll, a fresh id, probes made so far."""
+
+    roll: float
+    new_id: UUID
+    probes: int = 0
+    deployment: str = ""
+
+
+def end_good(unit: Unit, outcome: Good) -> Ending:
+    """A message that is through closes its error row, if it has one."""
+    ending = Ending(outcome.ended)
+    if unit.row is not None:
+        ending.change = RowChange(
+            row=unit.row,
+            state=ErrorState.RESOLVED,
+            ended=outcome.ended,
+            counters=_counters(unit, tried=1),
+            carrier=unit.row.carrier,
+        )
+    return ending
+
+
+def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance) -> Ending:
+    """What a failed try leads to, by the table "what failed, and what it costs"."""
+    failure = outcome.failure
+    match failure.kind:
+        case FailureClass.OUTAGE:
+            return Ending(None, stop=_outage(failure, chance))
+        case FailureClass.DISABLED:
+            if queue.sequential or failure.code == "HANDLER_MISSING":
+                return Ending(None, stop=_waiting(failure))
+            return _hold(unit, failure, queue, chance)
+        case FailureClass.PERMANENT | FailureClass.CRASH:
+            return _hold(unit, failure, queue, chance)
+        case FailureClass.TRANSIENT | FailureClass.DEPENDENCY | FailureClass.CONFLICT:
+            return _retry_or_hold(unit, failure, queue, chance)
+
+
+def _outage(failure: Failure, chance: Chance) -> StateChange:
+    pause = retry.probe_pause(chance.probes, chance.roll)
+    return StateChange(
+        state=PartitionState.OUTAGE,
+        code=failure.code,
+        text=failure.text,
+        resume_seconds=pause.total_seconds(),
+        probes=chance.probes + 1,
+    )
+
+
+def _waiting(failure: Failure) -> StateChange:
+    return StateChange(state=PartitionState.WAITING, code=failure.code, text=failure.text)
+
+
+def _counters(unit: Unit, *, tried: int, retries: int = 0) -> Counters:
+    row = unit.row
+    if row is None:
+        return Counters(attempts=tried, retry_no=retries, spent=retries)
+    return Counters(
+        attempts=row.attempts + tried,
+        retry_no=row.retry_no + retries,
+        spent=row.spent + retries,
+        crashes=row.crashes,
+    )
+
+
+def _retry_or_hold(unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance) -> Ending:
+    row = unit.row
+    verdict = retry.decide(
+        queue.retry,
+        spent=0 if row is None else row.spent,
+        since_first=timedelta(seconds=0 if row is None else row.since_first_seconds),
+        roll=chance.roll,
+    )
+    match verdict:
+        case retry.RetryAfter(delay):
+            return _retry(unit, failure, queue, (chance, delay.total_seconds()))
+        case retry.GiveUp():
+            return _hold(unit, failure, queue, chance)
+
+
+def _retry(
+    unit: Unit, failure: Failure, queue: QueueSnapshot, when: tuple[Chance, float]
+) -> Ending:
+    chance, delay = when
+    counters = _counters(unit, tried=1, retries=1)
+    carrier = _carrier(unit, queue)
+    ending = _record(unit, failure, chance, (ErrorState.RETRY, counters, carrier, delay))
+    error_id = chance.new_id if unit.row is None else unit.row.id
+    if queue.sequential and unit.moves:
+        ending.stop = StateChange(
+            state=PartitionState.BACKOFF,
+            code="RETRY_WAIT",
+            text=f"Try {counters.attempts} failed: {failure.text}",
+            error=error_id,
+            resume_seconds=delay,
+        )
+    if carrier == "topic":
+        ending.outgoing.append(_ticket(unit, error_id, counters.retry_no, (queue, delay)))
+    return ending
+
+
+def _carrier(unit: Unit, queue: QueueSnapshot) -> str:
+    """Released rows and sequential queues never publish a ticket."""
+    if queue.sequential or queue.is_error_queue:
+        return "row"
+    if unit.row is not None and unit.row.carrier == "row":
+        return "row"
+    return queue.carrier
+
+
+def _ticket(
+    unit: Unit, error_id: UUID, retry_no: int, due: tuple[QueueSnapshot, float]
+) -> Outgoing:
+    queue, delay = due
+    return Outgoing(
+        topic=queue.topic,
+        value=b"",
+        key=unit.record.key,
+        headers=ticket_headers(error_id, retry_no, queue.name),
+        partition=unit.record.partition,
+        provider_id=queue.provider_id,
+        kind=OutboxKind.TICKET,
+        error=error_id,
+        retry_no=retry_no,
+        delay_seconds=delay,
+    )
+
+
+def _hold(unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance) -> Ending:
+    tried = 0 if failure.kind is FailureClass.DISABLED else 1
+    counters = _counters(unit, tried=tried)
+    ending = _record(unit, failure, chance, (ErrorState.HOLD, counters, "row", None))
+    error_id = chance.new_id if unit.row is None else unit.row.id
+    if queue.sequential and unit.moves:
+        ending.stop = StateChange(
+            state=PartitionState.BLOCKED, code="HEAD_HELD", text=failure.text, error=error_id
+        )
+    elif queue.error_topic and (unit.row is None or not unit.row.mirrored):
+        ending.outgoing.append(_mirror(unit, error_id, queue, chance))
+    return ending
+
+
+def _mirror(unit: Unit, error_id: UUID, queue: QueueSnapshot, chance: Chance) -> Outgoing:
+    """The copy for the error queue: the record as it came, and whose failure it is."""
+    kept = [(n, v) for n, v in unit.record.headers or () if n not in (MIRROR, DEPLOYMENT)]
+    return Outgoing(
+        topic=queue.error_topic or "",
+        value=unit.record.value,
+        key=unit.record.key,
+        headers=[
+            *kept,
+            (MIRROR, str(error_id).encode()),
+            (DEPLOYMENT, chance.deployment.encode("ascii", "replace")),
+        ],
+        provider_id=queue.error_provider_id,
+        kind=OutboxKind.MIRROR,
+        message_id=unit.message_id,
+        error=error_id,
+    )
+
+
+def _record(
+    unit: Unit,
+    failure: Failure,
+    chance: Chance,
+    what: tuple[ErrorState, Counters, str, float | None],
+) -> Ending:
+    """The row's consequence: a new row for a first failure, a change for a known one."""
+    state, counters, carrier, delay = what
+    ended = Ended.RETRY if state is ErrorState.RETRY else Ended.HOLD
+    if unit.row is None:
+        new = NewError(
+            id=chance.new_id,
+            unit=unit,
+            failure=failure,
+            state=state,
+            counters=counters,
+            carrier=carrier,
+            delay_seconds=delay,
+        )
+        return Ending(ended, new_error=new)
+    change = RowChange(
+        row=unit.row,
+        state=state,
+        ended=ended,
+        counters=counters,
+        failure=failure,
+        carrier=carrier,
+        delay_seconds=delay,
+    )
+    return Ending(ended, change=change)

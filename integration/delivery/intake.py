@@ -1,0 +1,183 @@
+"""Where the next messages come from: the head's row, released and overdue rows, or Kafka."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from integration.delivery.outcome import PASSED, STALE, Failed
+from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.policy.states import ErrorState, PartitionState
+from integration.delivery.reading import DEPLOYMENT, MIRROR, Ticket, header, ticket_of
+from integration.delivery.road import Road
+from integration.delivery.settlement import RUNNING, StateChange
+from integration.delivery.unit import OpenError, Unit
+from integration.delivery.values import Fetched, Record
+
+ROWS_EVERY_SECONDS: Final = 0.25
+
+FOREIGN: Final = Failure(
+    FailureClass.PERMANENT,
+    "FOREIGN_FAILURE",
+    "Another application put this failure here. Read it, then release or delete it.",
+)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages of one partition to be delivered together."""
+
+    owned: Owned
+    units: list[Unit]
+
+
+class Intake:
+    """Chooses what is worked on next. Rows and Kafka take turns, so that neither starves."""
+
+    def __init__(self, road: Road, held: list[Owned]) -> None:
+        self.road = road
+        self.held = held
+        self.drained = False
+        self._at: dict[int, int] = {}
+        self._rows_due_at = 0.0
+
+    def from_heads(self) -> Iterator[Batch]:
+        """Sequential queues: while a row exists at the next offset, the head comes from it."""
+        if not self.road.queue.sequential:
+            return
+        for owned in list(self.held):
+            while owned.may_have_head:
+                unit = self._head(owned)
+                if unit is None:
+                    break
+                yield Batch(owned, [unit])
+
+    def _head(self, owned: Owned) -> Unit | None:
+        head = self.road.ledger.head(owned)
+        match head:
+            case None:
+                owned.may_have_head = False
+                self._unblock(owned)
+                return None
+            case ClosedHead():
+                self._pass(owned)
+                return None
+            case OpenError() if head.state == ErrorState.READY or (
+                head.state == ErrorState.RETRY and head.due
+            ):
+                unit = self.road.reader.row_unit(head)
+                unit.moves = True
+                return unit
+            case OpenError():
+                self._wait_at(owned, head)
+                return None
+
+    def _pass(self, owned: Owned) -> None:
+        """A person deleted the head, or a late run resolved it: the position goes on."""
+        if self.road.ledger.state(owned, RUNNING, owned.next_offset + 1):
+            owned.next_offset += 1
+            owned.state, owned.due = PartitionState.RUNNING, True
+        else:
+            owned.may_have_head = False
+
+    def _unblock(self, owned: Owned) -> None:
+        """No row at the head: a state that spoke of one is out of date."""
+        stale = owned.state is PartitionState.BACKOFF or owned.state_code in {
+            "HEAD_HELD",
+            "HEAD_EXPIRED",
+        }
+        if stale and self.road.ledger.state(owned, RUNNING):
+            owned.state, owned.state_code, owned.due = PartitionState.RUNNING, "", True
+
+    def _wait_at(self, owned: Owned, head: OpenError) -> None:
+        owned.may_have_head = False
+        blocked = head.state != ErrorState.RETRY
+        state = PartitionState.BLOCKED if blocked else PartitionState.BACKOFF
+        owned.due = False
+        if owned.state is state:
+            return
+        change = StateChange(
+            state=state,
+            code="HEAD_HELD" if blocked else "RETRY_WAIT",
+            text=f"The first message waits: {head.code}.",
+            error=head.id,
+            resume_seconds=None if blocked else 1.0,
+        )
+        if self.road.ledger.state(owned, change):
+            owned.state, owned.state_code = state, change.code
+
+    def from_rows(self) -> Iterator[Batch]:
+        """Released rows and overdue retries, in arrival order, a batch per partition."""
+        now = self.road.monotonic()
+        if now < self._rows_due_at:
+            return
+        full = False
+        for owned in list(self.held):
+            rows = self.road.ledger.due_rows(owned, self.road.queue.batch_size)
+            full = full or len(rows) >= self.road.queue.batch_size
+            if rows:
+                yield Batch(owned, [self.road.reader.row_unit(row) for row in rows])
+        self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
+
+    def fetch(self, wait_seconds: float) -> Fetched:
+        """The next records of every partition that may be read."""
+        reading = {owned.partition: owned for owned in self.held if owned.reads_kafka}
+        self._attach(reading)
+        if not reading:
+            self.drained = True
+            return Fetched()
+        limit = 1 if any(o.state is PartitionState.OUTAGE for o in reading.values()) else None
+        fetched = self.road.source.fetch(limit or self.road.queue.batch_size, wait_seconds)
+        for partition, records in fetched.records.items():
+            self._at[partition] = records[-1].offset + 1
+        self.drained = not fetched.records
+        return fetched
+
+    def _attach(self, reading: dict[int, Owned]) -> None:
+        wanted = {partition: owned.next_offset for partition, owned in reading.items()}
+        if wanted != self._at:
+            self.road.source.attach(wanted)
+            self._at = wanted
+
+    def from_kafka(self, fetched: Fetched) -> Iterator[Batch]:
+        """Fetched records as batches; those of partitions that were given up are dropped."""
+        for partition, records in fetched.records.items():
+            owned = next((o for o in self.held if o.partition == partition), None)
+            if owned is not None and owned.reads_kafka:
+                yield Batch(owned, self.units(records))
+
+    def units(self, records: Sequence[Record]) -> list[Unit]:
+        if self.road.queue.is_error_queue:
+            return [self._mirror_unit(record) for record in records]
+        units = self.road.reader.units(records)
+        tickets = {
+            place: ticket
+            for place, record in enumerate(records)
+            if record.value == b"" and (ticket := ticket_of(record)) is not None
+        }
+        if tickets:
+            self._resolve(units, records, tickets)
+        return units
+
+    def _resolve(
+        self, units: list[Unit], records: Sequence[Record], tickets: dict[int, Ticket]
+    ) -> None:
+        """Replace tickets by the rows they point at; a ticket without a due row is stale."""
+        rows = dict(self.road.ledger.ticketed(list(tickets.values())))
+        for place, ticket in tickets.items():
+            row = rows.pop(ticket.error, None)
+            if row is None:
+                units[place] = Unit(records[place], None, None, STALE, "", "")
+            else:
+                units[place] = self.road.reader.row_unit(row)
+                units[place].moves = True
+                units[place].at = records[place].offset
+
+    def _mirror_unit(self, record: Record) -> Unit:
+        """A record of an error queue: our own mirror passes, a stranger's is kept for a person."""
+        ours = header(record.headers, DEPLOYMENT) == self.road.deployment
+        if ours and header(record.headers, MIRROR) is not None:
+            return Unit(record, None, None, PASSED, "", "")
+        unit = self.road.reader.unit(record)
+        unit.taker, unit.known = None, Failed(FOREIGN)
+        return unit

@@ -1,0 +1,54 @@
+"""A partition in this run's hands: its fence, its position and what the run remembers of it."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from integration.delivery.policy.batching import FailureRate
+from integration.delivery.policy.brake import BrakeState
+from integration.delivery.policy.states import Ended, PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedHead:
+    """The row at the next offset is closed already: the position passes it."""
+
+    id: UUID
+    ended: Ended
+
+
+@dataclass(slots=True, kw_only=True)
+class Owned:
+    """One partition held by this run. Only the holder of `epoch` may change its row.
+
+    `due` says whether a waiting state may be tried again now. `isolate_until`
+    makes messages run alone under a marker up to that offset, after unclean ends.
+    """
+
+    id: int
+    partition: int
+    epoch: int
+    next_offset: int
+    topic_uuid: str
+    is_lowest: bool = True
+    state: PartitionState
+    state_code: str = ""
+    due: bool = True
+    probes: int = 0
+    unclean_ends: int = 0
+    suspect_offset: int | None = None
+    suspect_crashes: int = 0
+    may_have_head: bool = True
+    isolate_until: int | None = None
+    rate: FailureRate = field(default_factory=FailureRate)
+    brake: BrakeState = field(default_factory=BrakeState)
+
+    @property
+    def reads_kafka(self) -> bool:
+        """Whether records may be fetched: not while a person or the clock has to act first."""
+        match self.state:
+            case PartitionState.RUNNING:
+                return True
+            case PartitionState.OUTAGE | PartitionState.BACKOFF | PartitionState.WAITING:
+                return self.due
+            case PartitionState.BLOCKED | PartitionState.BRAKED:
+                return False

@@ -1,0 +1,39 @@
+"""What one run did, for the run's history and for whoever started it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from integration.delivery.settling import Tally
+
+
+class RunEnding(StrEnum):
+    """Why a run came to its end."""
+
+    DRAINED = "DRAINED"  # everything read, and the time to stay attached is over
+    YIELDED = "YIELDED"  # another queue waited for a worker
+    STOPPED = "STOPPED"  # the worker shuts down, or the queue was paused or switched off
+    BACKOFF = "BACKOFF"
+    BLOCKED = "BLOCKED"
+    BRAKED = "BRAKED"
+    OUTAGE = "OUTAGE"
+    WAITING = "WAITING"
+    LOST = "LOST"  # the database or the lock went away
+    NOTHING_FREE = "NOTHING_FREE"  # every partition is in somebody's hands
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts by ending, and how the run ended."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    ending: RunEnding = RunEnding.NOTHING_FREE
+    text: str = ""
+
+    def add(self, tally: Tally) -> None:
+        for track in tally.settlement.tracks:
+            self.counts[track[3]] += 1
+
+    def ended(self, ending: RunEnding, text: str = "") -> "Report":
+        self.ending, self.text = ending, text
+        return self

@@ -1,0 +1,65 @@
+"""Everything one run needs, in one hand: configuration, ports, and what chance brings in."""
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from integration.delivery.endings import Chance
+from integration.delivery.owned import Owned
+from integration.delivery.policy import brake
+from integration.delivery.policy.states import PartitionState
+from integration.delivery.ports import Desk, Ledger, Source
+from integration.delivery.reading import Reader
+from integration.delivery.settlement import StateChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.steps import Observer, Silent
+
+
+def _never() -> str | None:
+    return None
+
+
+@dataclass(slots=True)
+class Road:
+    """One run's way from Kafka to the database. Built by delivery.wiring, or by tests on twins.
+
+    `stop` is asked between batches and returns why the run should end, or None. `monotonic` is
+    the only clock of the engine and measures pauses only; instants are the database's.
+    """
+
+    queue: QueueSnapshot
+    source: Source
+    ledger: Ledger
+    desk: Desk
+    observer: Observer = field(default_factory=Silent)
+    stop: Callable[[], str | None] = _never
+    deployment: str = "sluice"
+    monotonic: Callable[[], float] = time.monotonic
+    roll: Callable[[], float] = random.random
+    reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = Reader(self.queue)
+
+    def adopt(self, queue: QueueSnapshot) -> None:
+        """Go on under a newer configuration."""
+        if queue.mark != self.queue.mark:
+            self.queue = queue
+            self.reader = Reader(queue)
+
+    def brake(self, owned: Owned, cause: str) -> bool:
+        """Stop reading when failures pile up; true when the brake was put on now."""
+        verdict = brake.verdict(
+            self.queue.brake, owned.brake, open_errors=self.ledger.open_errors(), cause=cause
+        )
+        if verdict is None:
+            return False
+        owned.state, owned.state_code = PartitionState.BRAKED, verdict.code
+        change = StateChange(state=PartitionState.BRAKED, code=verdict.code, text=verdict.text)
+        self.ledger.state(owned, change)
+        return True
+
+    def chance(self, owned: Owned) -> Chance:
+        return Chance(self.roll(), uuid.uuid4(), owned.probes, self.deployment)

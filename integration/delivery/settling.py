@@ -1,0 +1,83 @@
+"""From outcomes to one settlement: what the commit of this batch will contain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from integration.delivery.endings import Ending, end_failed, end_good
+from integration.delivery.outcome import APPLIED, Failed, Outcome
+from integration.delivery.owned import Owned
+from integration.delivery.policy.failure import cause_of
+from integration.delivery.policy.states import PartitionState
+from integration.delivery.road import Road
+from integration.delivery.settlement import RUNNING, Settlement, StateChange
+from integration.delivery.unit import Unit
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a settlement will have meant once it is committed."""
+
+    settlement: Settlement
+    stop: StateChange | None = None
+    failed: int = 0
+    last_cause: str = ""
+
+
+def tally(road: Road, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> Tally:
+    """Turn outcomes into consequences, in order, up to the first stop."""
+    result = Tally(Settlement(next_offset=owned.next_offset))
+    settlement, tracks = result.settlement, result.settlement.tracks
+    for unit, outcome in zip(units, outcomes, strict=False):
+        if outcome is APPLIED and unit.row is None:
+            tracks.append((unit.record.offset, unit.message_id, unit.interface, "APPLIED"))
+            settlement.next_offset = unit.at + 1
+            continue
+        ending = _ending(road, owned, unit, outcome)
+        _add(result, unit, ending)
+        if isinstance(outcome, Failed):
+            result.failed += 1
+            result.last_cause = cause_of(outcome.failure)
+        if ending.stop is not None:
+            result.stop = settlement.state = ending.stop
+            break
+    _log_range(settlement, units, outcomes)
+    if result.stop is None and owned.state is not PartitionState.RUNNING and _clears(owned, units):
+        settlement.state = RUNNING
+    return result
+
+
+def _ending(road: Road, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
+    if isinstance(outcome, Failed):
+        return end_failed(unit, outcome, road.queue, road.chance(owned))
+    return end_good(unit, outcome)
+
+
+def _add(result: Tally, unit: Unit, ending: Ending) -> None:
+    settlement = result.settlement
+    if ending.new_error is not None:
+        settlement.new_errors.append(ending.new_error)
+    if ending.change is not None:
+        settlement.changes.append(ending.change)
+    settlement.outgoing += ending.outgoing
+    if ending.ended is not None:
+        offset = unit.record.offset
+        settlement.tracks.append((offset, unit.message_id, unit.interface, ending.ended.value))
+    if unit.moves:
+        stays = ending.stop is not None
+        settlement.next_offset = unit.at + (0 if stays else 1)
+
+
+def _log_range(settlement: Settlement, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> None:
+    """Offsets that drew their number with this batch; rows keep the number they have."""
+    fresh = [unit.record.offset for unit in units[: len(outcomes)] if unit.row is None]
+    if fresh:
+        settlement.logged = (fresh[0], fresh[-1])
+
+
+def _clears(owned: Owned, units: Sequence[Unit]) -> bool:
+    """Whether these messages going through mean that nothing stands in the way any more.
+
+    A released row that runs while the queue is braked or waits behind a gap clears nothing.
+    """
+    moved = any(unit.moves for unit in units)
+    return moved and owned.state is not PartitionState.BRAKED

@@ -1,0 +1,150 @@
+"""Running the handlers of a batch inside one transaction, optimistically or with savepoints."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db import DatabaseError
+
+from integration.delivery.calling import SWALLOWED, call_batch, call_one
+from integration.delivery.outcome import APPLIED, Failed, Outcome
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.ports import Desk, Work
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import Unit
+from integration.handlers.failures import classify
+from integration.handlers.publishing import Outbound
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAt:
+    """An optimistic batch failed: at which place (None: not known), and why."""
+
+    place: int | None
+    failure: Failure
+
+
+def stops(unit: Unit, outcome: Outcome, queue: QueueSnapshot) -> bool:
+    """Whether nothing behind this message may run before it has ended."""
+    if not isinstance(outcome, Failed):
+        return False
+    if outcome.failure.kind is FailureClass.OUTAGE:
+        return True
+    if queue.sequential and unit.moves:
+        return True
+    return outcome.failure.code == "HANDLER_MISSING"
+
+
+def pieces(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Consecutive messages of one batch handler together, all others alone; order is kept."""
+    piece: list[Unit] = []
+    for unit in units:
+        taker = unit.taker if unit.known is None else None
+        if piece and taker is not None and taker.batch and piece[-1].taker is taker:
+            piece.append(unit)
+            continue
+        if piece:
+            yield piece
+        piece = [unit]
+    if piece:
+        yield piece
+
+
+class Trial:
+    """The handler calls of one transaction. Made for one attempt, used once."""
+
+    def __init__(self, work: Work, outbound: Outbound, queue: QueueSnapshot, desk: Desk) -> None:
+        self.work = work
+        self.outbound = outbound
+        self.queue = queue
+        self.desk = desk
+
+    def optimistic(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
+        """All in one go; ends at the first failure of a handler, or after a known stop."""
+        outcomes: list[Outcome] = []
+        for piece in pieces(units):
+            result = self._call(piece)
+            if isinstance(result, FailedAt):
+                place = None if result.place is None else len(outcomes) + result.place
+                return FailedAt(place, result.failure)
+            outcomes += result
+            if stops(piece[-1], outcomes[-1], self.queue):
+                break
+        try:
+            self.work.check()
+        except DatabaseError as e:
+            return FailedAt(None, classify(e))
+        return outcomes
+
+    def with_savepoints(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Each message under a savepoint: a failure undoes only itself. May end early: a stop."""
+        self.work.savepoint()
+        outcomes: list[Outcome] = []
+        for piece in pieces(units):
+            outcomes += self._guarded(piece)
+            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
+                break
+        return outcomes
+
+    def _call(self, piece: list[Unit]) -> list[Outcome] | FailedAt:
+        unit = piece[0]
+        if unit.known is not None:
+            return [unit.known]
+        self.desk.working()
+        self.outbound.begin(unit.message_id)
+        if unit.taker is not None and unit.taker.batch:
+            return self._call_batch(piece)
+        outcome = call_one(unit)
+        if isinstance(outcome, Failed):
+            return FailedAt(0, outcome.failure)
+        if self.work.is_broken():
+            return FailedAt(0, SWALLOWED)
+        return [outcome]
+
+    def _call_batch(self, piece: list[Unit]) -> list[Outcome] | FailedAt:
+        taker = piece[0].taker
+        if taker is None:
+            return [APPLIED] * len(piece)
+        result = call_batch(taker.call, piece)
+        if isinstance(result, tuple):
+            return FailedAt(*result)
+        if self.work.is_broken():
+            return FailedAt(None, SWALLOWED)
+        for place, outcome in enumerate(result[:-1]):
+            # What follows a stop in the same call has run already: it must not be kept.
+            if stops(piece[place], outcome, self.queue) and isinstance(outcome, Failed):
+                return FailedAt(place, outcome.failure)
+        return result
+
+    def _guarded(self, piece: list[Unit]) -> list[Outcome]:
+        """A piece under its savepoint; a failing batch is narrowed down to the culprit."""
+        if piece[0].known is not None:
+            return [piece[0].known]
+        mark = len(self.outbound.rows)
+        result = self._call(piece)
+        if not isinstance(result, FailedAt):
+            try:
+                self.work.keep()
+                return result
+            except DatabaseError as e:
+                result = FailedAt(None, classify(e))
+        if self.work.is_lost():
+            return [Failed(result.failure)]
+        self.work.undo()
+        del self.outbound.rows[mark:]
+        if len(piece) == 1 or result.failure.kind is FailureClass.OUTAGE:
+            return [Failed(result.failure)]
+        return self._narrowed(piece, result.place)
+
+    def _narrowed(self, piece: list[Unit], place: int | None) -> list[Outcome]:
+        if place is None:
+            middle = len(piece) // 2
+            parts = [piece[:middle], piece[middle:]]
+        else:
+            parts = [piece[:place], piece[place : place + 1], piece[place + 1 :]]
+        outcomes: list[Outcome] = []
+        for part in parts:
+            if part:
+                outcomes += self._guarded(part)
+                if stops(piece[len(outcomes) - 1], outcomes[-1], self.queue):
+                    break
+        return outcomes

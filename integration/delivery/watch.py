@@ -1,0 +1,168 @@
+"""What a run looks at between batches: still this topic, still wanted, still ours."""
+
+from typing import Final
+
+from integration.delivery.owned import Owned
+from integration.delivery.policy import retry
+from integration.delivery.policy.states import PartitionState
+from integration.delivery.report import Report, RunEnding
+from integration.delivery.road import Road
+from integration.delivery.settlement import RUNNING, StateChange
+from integration.delivery.values import Fetched, TopicFacts, Trouble, TroubleKind
+from integration.errors import IntegrationError
+
+LOOK_EVERY_SECONDS: Final = 0.2
+CONFIGURATION_EVERY_SECONDS: Final = 0.5
+IDENTITY_EVERY_SECONDS: Final = 5.0
+STALL_SECONDS: Final = 1.0
+MIRROR_EVERY_SECONDS: Final = 1.0
+
+ENDINGS: Final = {
+    PartitionState.BACKOFF: RunEnding.BACKOFF,
+    PartitionState.BLOCKED: RunEnding.BLOCKED,
+    PartitionState.BRAKED: RunEnding.BRAKED,
+    PartitionState.OUTAGE: RunEnding.OUTAGE,
+    PartitionState.WAITING: RunEnding.WAITING,
+    PartitionState.RUNNING: RunEnding.DRAINED,
+}
+
+
+class Watch:
+    """The run's outlook. Every answer is a value; what it finds wrong is written as a state."""
+
+    def __init__(self, road: Road, held: list[Owned]) -> None:
+        now = road.monotonic()
+        self.road = road
+        self.held = held
+        self.busy_at = now
+        self._turned_at = now
+        self._looked_at = now
+        self._configured_at = now
+        self._identified_at = float("-inf")
+        self._mirrored_at = now
+
+    def ending(self, report: Report) -> Report | None:
+        """Whether the run is over, and why; asked between batches."""
+        if self.road.desk.is_lost():
+            return report.ended(RunEnding.LOST, "The session that holds the locks is gone.")
+        now = self.road.monotonic()
+        if not any(owned.reads_kafka for owned in self.held):
+            state = next((owned.state for owned in self.held), PartitionState.RUNNING)
+            return report.ended(ENDINGS[state])
+        if now - self.busy_at > self.road.queue.stay_seconds:
+            return report.ended(RunEnding.DRAINED)
+        if now - self._looked_at >= LOOK_EVERY_SECONDS:
+            self._looked_at = now
+            return self._asked(report, now)
+        return None
+
+    def _asked(self, report: Report, now: float) -> Report | None:
+        reason = self.road.stop()
+        if reason is not None:
+            ending = RunEnding.YIELDED if reason == "YIELD" else RunEnding.STOPPED
+            return report.ended(ending, reason)
+        if now - self._configured_at >= CONFIGURATION_EVERY_SECONDS:
+            self._configured_at = now
+            self.road.adopt(self.road.ledger.snapshot())
+            if self.road.queue.paused or not self.road.queue.enabled:
+                return report.ended(RunEnding.STOPPED, "The queue is paused or switched off.")
+        return None
+
+    def busy(self) -> None:
+        self.busy_at = self.road.monotonic()
+
+    def identify(self, fetched: Fetched | None = None) -> None:
+        """Compare topic, partitions and watermarks before anything fetched since is settled.
+
+        At the start, every 5 s, after any stall over 1 s and after a client error.
+        """
+        now = self.road.monotonic()
+        stalled = now - self._turned_at > STALL_SECONDS
+        self._turned_at = now
+        troubles = [] if fetched is None else fetched.troubles
+        if not (stalled or troubles or now - self._identified_at >= IDENTITY_EVERY_SECONDS):
+            return
+        self._identified_at = now
+        try:
+            facts = self.road.source.facts()
+        except IntegrationError as e:
+            self._outage(Trouble(TroubleKind.UNAVAILABLE, None, str(e)))
+            return
+        for owned in self.held:
+            self._compare(owned, facts)
+        for trouble in troubles:
+            if trouble.kind is TroubleKind.REFUSED:
+                self._outage(trouble)
+
+    def turned(self) -> None:
+        """A turn is over; what follows within a second is no stall."""
+        self._turned_at = self.road.monotonic()
+
+    def _outage(self, trouble: Trouble) -> None:
+        for owned in self.held:
+            if not owned.reads_kafka:
+                continue
+            pause = retry.probe_pause(owned.probes, self.road.roll())
+            change = StateChange(
+                state=PartitionState.OUTAGE,
+                code=f"KAFKA_{trouble.kind.value}",
+                text=trouble.text,
+                resume_seconds=pause.total_seconds(),
+                probes=owned.probes + 1,
+            )
+            self._state(owned, change)
+
+    def _state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> None:
+        if not self.road.ledger.state(owned, change, next_offset):
+            owned.state, owned.due = PartitionState.BLOCKED, False
+            return
+        owned.state, owned.state_code = change.state, change.code
+        owned.due = change.state is PartitionState.RUNNING
+        owned.probes = change.probes
+        if next_offset is not None:
+            owned.next_offset = next_offset
+
+    def _block(self, owned: Owned, code: str, text: str) -> None:
+        if owned.state_code != code:
+            self._state(owned, StateChange(state=PartitionState.BLOCKED, code=code, text=text))
+
+    def _compare(self, owned: Owned, facts: TopicFacts | None) -> None:
+        topic = self.road.queue.topic
+        if facts is None or owned.partition not in facts.low:
+            self._block(owned, "TOPIC_GONE", f"Topic {topic} does not exist on the broker.")
+        elif facts.topic_uuid != owned.topic_uuid:
+            text = f"Topic {topic} was deleted and created again; the position means nothing there."
+            self._block(owned, "TOPIC_RECREATED", text)
+        elif owned.next_offset > facts.high[owned.partition]:
+            end = facts.high[owned.partition]
+            text = f"The topic ends at {end}, the position is {owned.next_offset}: data is gone."
+            self._block(owned, "TOPIC_TRUNCATED", text)
+        elif owned.next_offset < facts.low[owned.partition]:
+            self._expired(owned, facts.low[owned.partition])
+
+    def _expired(self, owned: Owned, low: int) -> None:
+        """Messages at the position are gone from Kafka: the saved head first, then the gap."""
+        if self.road.queue.sequential and self.road.ledger.expire_head(owned):
+            if self.road.queue.on_head_expired != "advance":
+                return
+            self._state(owned, RUNNING, owned.next_offset + 1)
+            owned.may_have_head = True
+        if owned.next_offset >= low:
+            return
+        missing = low - owned.next_offset
+        if not self.road.ledger.gap_acknowledged(owned):
+            self.road.ledger.gap(owned, low, "EXPIRED")
+            if self.road.queue.on_gap == "block":
+                text = f"{missing:,} messages expired in Kafka before they were read."
+                self._block(owned, "GAP", text)
+                return
+        self._state(owned, RUNNING, low)
+
+    def mirror(self) -> bool:
+        """Copy positions to the group that lag tools read, at most once a second."""
+        now = self.road.monotonic()
+        if now - self._mirrored_at < MIRROR_EVERY_SECONDS:
+            return False
+        self._mirrored_at = now
+        self.road.source.mirror({owned.partition: owned.next_offset for owned in self.held})
+        return True

@@ -1,0 +1,61 @@
+"""The composition root: the only module that joins the real adapters to the road."""
+
+import os
+import socket
+from collections.abc import Callable
+
+from django.conf import settings
+from django.db import close_old_connections
+
+from integration.delivery.report import Report, RunEnding
+from integration.delivery.road import Road
+from integration.delivery.run import run
+from integration.delivery.steps import Observer, Silent
+
+
+def worker_name() -> str:
+    """Who this process is, for people: host and pid."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def run_queue(
+    queue_id: int,
+    *,
+    stop: Callable[[], str | None] = lambda: None,
+    observer: Observer | None = None,
+) -> Report:
+    """Run one queue until it is drained, stopped or stuck; never raises for what messages do.
+
+    `stop` is asked about every 200 ms and returns a reason to end ("YIELD" when another queue
+    waits), or None. Clients and sessions are made here, after any fork, and closed at the end.
+    """
+    road = build(queue_id, stop=stop, observer=observer or Silent())
+    if not road.queue.enabled or road.queue.paused:
+        return Report().ended(RunEnding.STOPPED, "The queue is paused or switched off.")
+    try:
+        return run(road)
+    finally:
+        close_old_connections()
+
+
+def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> Road:
+    """The road of one queue on the real adapters. Raises Queue.DoesNotExist."""
+    from integration.kafka.source import open_source
+    from integration.models import Queue
+    from integration.store.configuration import snapshot
+    from integration.store.desk import PartitionDesk
+    from integration.store.ledger import DatabaseLedger
+
+    close_old_connections()
+    worker = worker_name()
+    queue = snapshot(queue_id, worker=worker)
+    provider = Queue.objects.select_related("provider").get(pk=queue_id).provider
+    return Road(
+        queue=queue,
+        source=open_source(provider, topic=queue.topic, queue_name=queue.name),
+        ledger=DatabaseLedger(queue),
+        desk=PartitionDesk(queue.id, worker, queue.handler_timeout_seconds),
+        observer=observer,
+        stop=stop,
+        deployment=settings.SLUICE_DEPLOYMENT,
+    )

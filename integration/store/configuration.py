@@ -1,0 +1,84 @@
+"""One frozen picture of a queue's configuration, read in two queries."""
+
+from typing import Any
+
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.snapshot import QueueSnapshot, Service
+from integration.handlers.builtin import Missing, resolve
+from integration.models import EnterpriseService, ObjectStructure, Queue
+
+
+def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
+    """The configuration now. Raises Queue.DoesNotExist when the queue was removed."""
+    queue = Queue.objects.select_related(
+        "provider", "system", "default_service", "error_queue"
+    ).get(pk=queue_id)
+    rows = list(EnterpriseService.objects.select_related("structure"))
+    services = {row.interface: _service(row, worker) for row in rows}
+    system, error_queue, default = queue.system, queue.error_queue, queue.default_service
+    return QueueSnapshot(
+        id=queue.pk,
+        name=queue.name,
+        provider_id=queue.provider_id,
+        provider_name=queue.provider.name,
+        topic=queue.topic,
+        # An error queue lets the next failure pass unless strict order was chosen for it.
+        sequential=queue.is_sequential and (not queue.is_error_queue or queue.strict_order),
+        enabled=queue.enabled and queue.direction == Queue.Direction.INBOUND,
+        paused=queue.paused,
+        is_error_queue=queue.is_error_queue,
+        strict_order=queue.strict_order,
+        system=None if system is None else system.name,
+        system_enabled=system is None or system.enabled,
+        default_interface=None if default is None else default.interface,
+        retry=queue.retry_policy(),
+        brake=queue.brake_policy(),
+        carrier=queue.carrier,
+        error_topic=None if error_queue is None else error_queue.topic,
+        error_provider_id=None if error_queue is None else error_queue.provider_id,
+        on_gap=queue.on_gap,
+        on_head_expired=queue.on_head_expired,
+        crash_limit=queue.crash_limit,
+        dedupe=queue.dedupe,
+        batch_size=queue.batch_size,
+        stay_seconds=queue.stay_seconds,
+        handler_timeout_seconds=queue.handler_timeout_seconds,
+        services=services,
+        worker=worker,
+        mark=_mark(queue, rows),
+    )
+
+
+def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:  # noqa: ANN401 - only compared
+    system, error_queue = queue.system, queue.error_queue
+    services = tuple((r.interface, r.enabled, r.structure_id, _marked(r.structure)) for r in rows)
+    return (
+        queue.changed_at,
+        queue.enabled,
+        queue.paused,
+        None if system is None else (system.name, system.enabled),
+        None if error_queue is None else (error_queue.topic, error_queue.provider_id),
+        services,
+    )
+
+
+def _marked(structure: ObjectStructure | None) -> Any:  # noqa: ANN401 - only compared
+    if structure is None:
+        return None
+    paths = repr((structure.key_paths, structure.version_path, structure.json_schema))
+    return (structure.tombstone, paths)
+
+
+def _service(row: EnterpriseService, worker: str) -> Service:
+    if not row.enabled:
+        text = f"The enterprise service {row.interface} is switched off."
+        failure = Failure(FailureClass.DISABLED, "SERVICE_DISABLED", text)
+        return Service(row.interface, None, failure)
+    taker = resolve(row.interface, row)
+    if isinstance(taker, Missing):
+        text = f"No handler for {row.interface} is installed on worker {worker}."
+        failure = Failure(FailureClass.DISABLED, "HANDLER_MISSING", text)
+        return Service(row.interface, None, failure)
+    structure = row.structure
+    deletes = structure is not None and structure.tombstone == ObjectStructure.Tombstone.DELETE
+    return Service(row.interface, taker, None, deletes)

@@ -1,0 +1,205 @@
+"""The database as one run sees it: transactions, rows, states; the real adapter of ports.Ledger."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from django.db import DatabaseError, InterfaceError, connections, transaction
+
+from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.policy.states import CLOSED, Ended, ErrorState
+from integration.delivery.ports import LostError
+from integration.delivery.reading import Ticket
+from integration.delivery.settlement import StateChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import OpenError, Unit
+from integration.store import configuration, rows
+from integration.store.sessions import alias, backend_of, django_connection
+from integration.store.work import STATE, LedgerWork, state_parameters
+
+RECORD_SESSION: Final = (
+    "UPDATE integration_partitionlease SET batch_pid = %s, batch_backend_start = %s "
+    "WHERE partition_id = %s AND epoch = %s"
+)
+MARK_OFFSET: Final = (
+    "UPDATE integration_queuepartition SET suspect_crashes = "
+    "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s "
+    "WHERE id = %(id)s AND epoch = %(epoch)s"
+)
+MARK_ROW: Final = (
+    "UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = p.epoch, "
+    "version = e.version + 1 FROM integration_queuepartition p "
+    "WHERE e.id = %s AND e.version = %s AND p.id = %s AND p.epoch = %s"
+)
+UNMARK_ROW: Final = (
+    "UPDATE integration_messageerror SET state = %s, epoch = NULL, version = version + 1 "
+    "WHERE id = %s AND state = 'PROCESSING' AND epoch = %s"
+)
+GAP: Final = (
+    "INSERT INTO integration_gap "
+    "(id, partition_id, topic_uuid, from_offset, to_offset, reason, found_at, acknowledged_by) "
+    "SELECT %s, id, topic_uuid, %s, %s, %s, clock_timestamp(), '' FROM integration_queuepartition "
+    "WHERE id = %s AND epoch = %s AND NOT EXISTS (SELECT 1 FROM integration_gap g "
+    "WHERE g.partition_id = integration_queuepartition.id AND g.from_offset = %s "
+    "AND g.to_offset = %s AND g.topic_uuid = integration_queuepartition.topic_uuid)"
+)
+ACKNOWLEDGED: Final = (
+    "SELECT EXISTS (SELECT 1 FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
+    "AND from_offset <= %s AND to_offset >= %s AND acknowledged_at IS NOT NULL)"
+)
+EXPIRE: Final = (
+    "UPDATE integration_messageerror SET expired_at = coalesce(expired_at, clock_timestamp()) "
+    'WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" = %s '
+    "AND state IN ('RETRY', 'HOLD', 'READY')"
+)
+OPEN_COUNT: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
+    "AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING') LIMIT %s) open"
+)
+
+
+class DatabaseLedger:
+    """See ports.Ledger. One per run; uses Django's connection, which the handlers use too."""
+
+    def __init__(self, queue: QueueSnapshot) -> None:
+        self.queue = queue
+        self._sessions: dict[int, tuple[int, int]] = {}
+
+    @contextmanager
+    def work(self, owned: Owned) -> Iterator[LedgerWork]:
+        connection = django_connection()
+        work: LedgerWork | None = None
+        try:
+            self._record_session(owned)
+            with transaction.atomic(using=alias(), durable=True):
+                with connection.cursor():
+                    work = LedgerWork(connection, self.queue, owned)
+                yield work
+        except (DatabaseError, InterfaceError, LostError) as e:
+            raw = None if work is None else work.raw
+            if not isinstance(e, LostError) and raw is not None and not raw.closed:
+                raise
+            connection.close()
+            if work is None or not work.settled or not self._committed(owned, work.batch):
+                raise LostError(str(e).strip()) from e
+
+    def _record_session(self, owned: Owned) -> None:
+        """Note which session works for the lease, whenever Django has opened another."""
+        connection = django_connection()
+        connection.ensure_connection()
+        raw: Any = connection.connection
+        known = (raw.pgconn.backend_pid, owned.epoch)
+        if self._sessions.get(owned.id) == known:
+            return
+        with connection.cursor() as cursor:
+            # A transaction that idles longer than any handler may take belongs to a stopped
+            # process; its session ends and its row locks with it.
+            idle_ms = int(self.queue.handler_timeout_seconds * 2000) + 10_000
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {idle_ms}")
+            timeout_ms = int(self.queue.handler_timeout_seconds * 1000)
+            cursor.execute(f"SET statement_timeout = {timeout_ms}")
+            cursor.execute(RECORD_SESSION, [*backend_of(cursor), owned.id, owned.epoch])
+        self._sessions[owned.id] = known
+
+    def _committed(self, owned: Owned, batch: UUID) -> bool:
+        """The commit's answer got lost: the partition row tells whether it happened."""
+        try:
+            found = self._all(
+                "SELECT last_batch FROM integration_queuepartition WHERE id = %s", [owned.id]
+            )
+        except (DatabaseError, InterfaceError):
+            return False
+        return bool(found) and found[0][0] == batch
+
+    def _all(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
+        with connections[alias()].cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def _count(self, sql: str, parameters: Any) -> int:  # noqa: ANN401
+        with connections[alias()].cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return int(cursor.rowcount)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Statements between batches: a broken session ends the run."""
+        try:
+            yield
+        except (DatabaseError, InterfaceError, psycopg.Error) as e:
+            raise LostError(str(e).strip()) from e
+
+    def head(self, owned: Owned) -> OpenError | ClosedHead | None:
+        key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
+        with self._guarded():
+            found = self._all(rows.HEAD, key)
+        if not found:
+            return None
+        row = rows.open_error(found[0])
+        if ErrorState(row.state) in CLOSED:
+            return ClosedHead(row.id, Ended(found[0][-1] or Ended.DELETED))
+        return row
+
+    def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
+        with self._guarded():
+            found = self._all(rows.DUE, rows.due_parameters(self.queue, owned, limit))
+        return [rows.open_error(row) for row in found]
+
+    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
+        ids, numbers = [t.error for t in tickets], [t.retry_no for t in tickets]
+        with self._guarded():
+            found = self._all(rows.TICKETED, [ids, numbers, self.queue.id])
+        return {row[0]: rows.open_error(row) for row in found}
+
+    def mark(self, owned: Owned, unit: Unit) -> bool:
+        with self._guarded():
+            if unit.row is None:
+                at = {"at": unit.at, "id": owned.id, "epoch": owned.epoch}
+                return self._count(MARK_OFFSET, at) == 1
+            key = [unit.row.id, unit.row.version, owned.id, owned.epoch]
+            marked = self._count(MARK_ROW, key) == 1
+        if marked:
+            unit.row = replace(unit.row, version=unit.row.version + 1)
+        return marked
+
+    def unmark(self, owned: Owned, unit: Unit) -> None:
+        if unit.row is None:
+            return
+        with self._guarded():
+            self._count(UNMARK_ROW, [unit.row.state, unit.row.id, owned.epoch])
+
+    def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
+        parameters = state_parameters(owned, change, uuid.uuid4())
+        parameters |= {"next": next_offset, "old": owned.next_offset}
+        with self._guarded():
+            return self._count(STATE, parameters) == 1
+
+    def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
+        span = [owned.next_offset, to_offset]
+        with self._guarded():
+            self._count(GAP, [uuid.uuid4(), *span, reason, owned.id, owned.epoch, *span])
+
+    def gap_acknowledged(self, owned: Owned) -> bool:
+        with self._guarded():
+            span = [owned.next_offset, owned.next_offset + 1]
+            found = self._all(ACKNOWLEDGED, [owned.id, owned.topic_uuid, *span])
+        return bool(found[0][0])
+
+    def expire_head(self, owned: Owned) -> bool:
+        key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
+        with self._guarded():
+            return self._count(EXPIRE, key) == 1
+
+    def open_errors(self) -> int:
+        with self._guarded():
+            found = self._all(OPEN_COUNT, [self.queue.id, self.queue.brake.max_open_errors + 1])
+        return int(found[0][0])
+
+    def snapshot(self) -> QueueSnapshot:
+        with self._guarded():
+            self.queue = configuration.snapshot(self.queue.id, worker=self.queue.worker)
+        return self.queue

@@ -1,0 +1,35 @@
+"""The advisory locks of the installation: one number a kind, so that nobody takes another's.
+
+All are taken as `pg_try_advisory_lock(class, id)`. In pg_locks they are the rows with
+locktype = 'advisory', classid = the class, objid = the id and objsubid = 2.
+"""
+
+from enum import IntEnum
+
+
+class LockClass(IntEnum):
+    """First number of a lock; the second tells which of the kind."""
+
+    PARTITION = 20_001  # a partition's owner; id = QueuePartition.id
+    RELAY = 20_002  # a relay; id = relay_key(provider_id, shard)
+    BEAT = 20_003  # the beat that leads; id = 0
+    DISPATCHER = 20_004  # the dispatcher that leads; id = 0
+    PROBE = 20_009  # what `doctor` tries things out with; id = any
+
+
+SHARDS_PER_PROVIDER = 16
+
+
+def relay_key(provider_id: int, shard: int) -> int:
+    """Second number of a relay's lock."""
+    return provider_id * SHARDS_PER_PROVIDER + shard
+
+
+TRY = "SELECT pg_try_advisory_lock(%s, %s)"
+RELEASE = "SELECT pg_advisory_unlock(%s, %s)"
+# Locks of one class held in this database; objid is unsigned there.
+HELD = (
+    "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND classid = %s"
+)

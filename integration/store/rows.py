@@ -1,0 +1,247 @@
+"""The error table as the engine reads and writes it: rows in, rows out, in bulk."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from integration.codec import decode_headers, encode_headers
+from integration.delivery.owned import Owned
+from integration.delivery.settlement import NewError, RowChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import OpenError
+from integration.delivery.values import Record
+
+# How long a ticket may be late before its row is taken without it (design: continuous).
+TICKET_GRACE_SECONDS: Final = 30
+
+COLUMNS: Final = """
+ e.id, e.version, e.state, e.partition, e."offset", e.topic_uuid, e.attempts, e.retry_no, e.spent,
+ e.crashes, e.carrier, e.code, coalesce(e.not_before <= clock_timestamp(), true), e.late,
+ e.apply_as_newest, e.mirrored_at IS NOT NULL, e.arrival_batch, e.arrival_index,
+ extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
+ e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers
+"""
+HEAD: Final = f"""
+SELECT {COLUMNS}, e.ended FROM integration_messageerror e
+WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" = %s
+"""  # noqa: S608 - COLUMNS is a constant
+DUE: Final = f"""
+SELECT {COLUMNS} FROM integration_messageerror e
+WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY')
+  AND (e.partition = %(partition)s OR (%(lowest)s AND NOT EXISTS (
+    SELECT 1 FROM integration_queuepartition p
+    WHERE p.queue_id = e.queue_id AND p.partition = e.partition)))
+  AND (e.state = 'READY' OR e.not_before + CASE e.carrier WHEN 'topic'
+       THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp())
+  AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e.partition = %(partition)s
+           AND e."offset" >= %(next)s)
+ORDER BY e.arrival_batch, e.arrival_index LIMIT %(limit)s
+"""  # noqa: S608 - COLUMNS is a constant
+TICKETED: Final = f"""
+SELECT {COLUMNS} FROM integration_messageerror e
+JOIN unnest(%s::uuid[], %s::int[]) t (id, retry_no) ON e.id = t.id AND e.retry_no = t.retry_no
+WHERE e.queue_id = %s AND e.state = 'RETRY'
+"""  # noqa: S608 - COLUMNS is a constant
+
+
+def open_error(row: Sequence[Any]) -> OpenError:
+    """One selected row as a value; its record carries the payload to be tried next."""
+    stamp = row[19]
+    record = Record(
+        row[3],
+        row[4],
+        None if stamp is None else int(stamp.timestamp() * 1000),
+        None if row[21] is None else bytes(row[21]),
+        None if row[22] is None else bytes(row[22]),
+        decode_headers(row[23]),
+    )
+    return OpenError(
+        id=row[0],
+        version=row[1],
+        state=row[2],
+        partition=row[3],
+        offset=row[4],
+        topic_uuid=row[5],
+        attempts=row[6],
+        retry_no=row[7],
+        spent=row[8],
+        crashes=row[9],
+        carrier=row[10],
+        code=row[11],
+        due=row[12],
+        late=row[13],
+        apply_as_newest=row[14],
+        mirrored=row[15],
+        arrival_batch=row[16],
+        arrival_index=row[17],
+        since_first_seconds=row[18],
+        timestamp=stamp,
+        interface=row[20],
+        record=record,
+    )
+
+
+def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, Any]:
+    return {
+        "queue": queue.id,
+        "partition": owned.partition,
+        "lowest": owned.is_lowest,
+        "grace": TICKET_GRACE_SECONDS,
+        "sequential": queue.sequential,
+        "uuid": owned.topic_uuid,
+        "next": owned.next_offset,
+        "limit": limit,
+    }
+
+
+def plain(text: str, limit: int = 8_000) -> str:
+    """Text that the database can hold: no NUL, no lone surrogate, bounded."""
+    cleaned = text[:limit].replace("\x00", "\ufffd")
+    return cleaned.encode("utf-8", "replace").decode("utf-8")
+
+
+INSERT_COLUMNS: Final = (
+    'id, queue_id, topic_uuid, partition, "offset", kafka_timestamp, message_id, interface, '
+    "sender, key, headers, payload, state, failure_class, code, text, detail, fingerprint, "
+    "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
+    "mirrored_at, first_failed_at, last_failed_at, late, apply_as_newest, version, edited_by, ended"
+)
+INSERT_ROW: Final = (
+    "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
+    "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, "
+    "CASE WHEN %s THEN clock_timestamp() END, clock_timestamp(), clock_timestamp(), "
+    "false, false, 1, '', '')"
+)
+# An offset that failed before and is met again after a rewind: its closed row is opened again.
+REOPEN: Final = (
+    'ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET '
+    "state = excluded.state, failure_class = excluded.failure_class, code = excluded.code, "
+    "text = excluded.text, detail = excluded.detail, fingerprint = excluded.fingerprint, "
+    "attempts = integration_messageerror.attempts + 1, spent = excluded.spent, "
+    "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
+    "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
+    "WHERE integration_messageerror.state IN ('RESOLVED', 'DELETED') "
+)
+
+
+def insert_sql(count: int) -> str:
+    marks = ", ".join([INSERT_ROW] * count)
+    return (
+        f"INSERT INTO integration_messageerror ({INSERT_COLUMNS}) VALUES {marks} {REOPEN}"  # noqa: S608 - constants
+        "RETURNING id"
+    )
+
+
+def insert_values(
+    queue: QueueSnapshot, owned: Owned, new: NewError, extra: tuple[int, bool]
+) -> list[Any]:
+    """Parameters of one new row; `extra` is (arrival batch, whether a mirror goes out)."""
+    arrival_batch, mirrored = extra
+    record, failure, unit = new.unit.record, new.failure, new.unit
+    sender = unit.message.sender if unit.message is not None else None
+    counters = new.counters
+    return [
+        new.id,
+        queue.id,
+        owned.topic_uuid,
+        record.partition,
+        record.offset,
+        None if record.timestamp_ms is None else record.timestamp_ms / 1000,
+        plain(unit.message_id, 1_000),
+        plain(unit.interface, 100),
+        plain(sender or "", 200),
+        record.key,
+        Jsonb(encode_headers(record.headers or ())),
+        record.value,
+        new.state,
+        failure.kind,
+        failure.code,
+        plain(failure.text),
+        plain(failure.detail),
+        failure.fingerprint,
+        counters.attempts,
+        counters.retry_no,
+        counters.spent,
+        counters.crashes,
+        new.delay_seconds,
+        new.carrier,
+        arrival_batch,
+        record.offset,
+        mirrored,
+    ]
+
+
+CHANGE_ROW: Final = (
+    "(%s::uuid, %s::int, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, "
+    "%s::int, %s::int, %s::int, %s::float8, %s::text, %s::bigint, %s::bigint, %s::boolean)"
+)
+
+
+def change_sql(count: int) -> str:
+    """All changes in one statement; a row that a person moved meanwhile is not among the ids."""
+    marks = ", ".join([CHANGE_ROW] * count)
+    return f"""
+UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, epoch = NULL,
+  failure_class = coalesce(v.kind, e.failure_class), code = coalesce(v.code, e.code),
+  text = coalesce(v.text, e.text), detail = coalesce(v.detail, e.detail),
+  fingerprint = coalesce(v.fingerprint, e.fingerprint), attempts = v.attempts,
+  retry_no = v.retry_no, spent = v.spent,
+  not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
+  arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
+  arrival_index = coalesce(e.arrival_index, v.arrival_index),
+  mirrored_at = CASE WHEN v.mirrored THEN clock_timestamp() ELSE e.mirrored_at END,
+  last_failed_at = CASE WHEN v.code IS NULL THEN e.last_failed_at ELSE clock_timestamp() END,
+  closed_at = CASE WHEN v.state = 'RESOLVED' THEN clock_timestamp() END,
+  ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
+FROM (VALUES {marks}) v (id, version, state, ended, kind, code, text, detail, fingerprint,
+  attempts, retry_no, spent, delay, carrier, arrival_batch, arrival_index, mirrored)
+WHERE e.id = v.id AND e.version = v.version RETURNING e.id
+"""  # noqa: S608 - only placeholders are put together
+
+
+def change_values(change: RowChange, arrival_batch: int, mirrored: frozenset[UUID]) -> list[Any]:
+    failure, counters, row = change.failure, change.counters, change.row
+    return [
+        row.id,
+        row.version,
+        change.state,
+        change.ended,
+        None if failure is None else failure.kind,
+        None if failure is None else failure.code,
+        None if failure is None else plain(failure.text),
+        None if failure is None else plain(failure.detail),
+        None if failure is None else failure.fingerprint,
+        counters.attempts,
+        counters.retry_no,
+        counters.spent,
+        change.delay_seconds,
+        change.carrier,
+        arrival_batch,
+        row.offset,
+        row.id in mirrored,
+    ]
+
+
+ATTEMPT_COLUMNS: Final = "error_id, number, at, ended, code, text, detail, worker, edited"
+ATTEMPT_ROW: Final = "(%s, %s, clock_timestamp(), %s, %s, %s, %s, %s, false)"
+
+
+def attempt_values(
+    new: Sequence[NewError], changes: Sequence[RowChange], known: Mapping[UUID, bool], worker: str
+) -> list[list[Any]]:
+    """One row for each settled try, of the errors that `known` says were written."""
+    values = []
+    for error in new:
+        if known.get(error.id):
+            failure = error.failure
+            told = [failure.code, plain(failure.text), plain(failure.detail), worker]
+            values.append([error.id, error.counters.attempts, error.state, *told])
+    for change in changes:
+        row, cause = change.row, change.failure
+        told = ["", "", "", worker]
+        if cause is not None:
+            told = [cause.code, plain(cause.text), plain(cause.detail), worker]
+        values.append([row.id, change.counters.attempts, change.ended, *told])
+    return values

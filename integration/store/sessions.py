@@ -1,0 +1,64 @@
+"""Database sessions of the engine: the raw one that holds locks, and Django's for batches."""
+
+from typing import Any, NamedTuple
+
+import psycopg
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+TAKEOVER_SETTINGS = "-c client_connection_check_interval=500ms -c timezone=UTC"
+
+
+def alias() -> str:
+    """The one Django alias whose transactions the engine owns."""
+    return str(settings.SLUICE_DATABASE)
+
+
+def django_connection() -> BaseDatabaseWrapper:
+    connection: BaseDatabaseWrapper = connections[alias()]
+    return connection
+
+
+def raw_connection(application_name: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """An autocommit session of its own; Django's may be replaced silently, this one never is.
+
+    Must reach the server directly: a transaction pooler would hand each statement to another
+    session, and session locks would protect nothing. Raises psycopg.OperationalError.
+    """
+    where = django_connection().settings_dict
+    return psycopg.connect(
+        dbname=where["NAME"],
+        user=where["USER"] or None,
+        password=where["PASSWORD"] or None,
+        host=where["HOST"] or None,
+        port=where["PORT"] or None,
+        autocommit=True,
+        application_name=application_name[:63],
+        connect_timeout=5,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=3,
+        options=TAKEOVER_SETTINGS,
+    )
+
+
+class Backend(NamedTuple):
+    """A server process: its pid alone could be another's by now."""
+
+    pid: int
+    started: Any
+
+
+def backend_of(cursor: Any) -> Backend:  # noqa: ANN401 - psycopg's and Django's cursors alike
+    cursor.execute("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+    pid, started = cursor.fetchone()
+    return Backend(pid, started)
+
+
+# pid and start time in one statement, so that a recycled pid is never ended.
+TERMINATE = (
+    "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a "
+    "JOIN (VALUES (%s::int, %s::timestamptz), (%s::int, %s::timestamptz)) v (pid, started) "
+    "ON a.pid = v.pid AND a.backend_start = v.started"
+)

@@ -1,0 +1,243 @@
+"""One transaction of the engine on Django's connection: savepoints, checks, the settlement."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.pq import TransactionStatus
+
+from integration.delivery.owned import Owned
+from integration.delivery.policy.states import OutboxKind
+from integration.delivery.settlement import Settlement, StateChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.store import outbox, rows
+
+SAVE: Final = "SAVEPOINT sluice"
+# Deferred constraints are checked where the message that broke them is still known, and are
+# deferred again for the next one.
+KEEP: Final = (
+    "SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; "
+    "RELEASE SAVEPOINT sluice; SAVEPOINT sluice"
+)
+UNDO: Final = "ROLLBACK TO SAVEPOINT sluice"
+CHECK: Final = "SET CONSTRAINTS ALL IMMEDIATE"
+
+# The fence: no row comes back when the epoch or the position is no longer this run's.
+ADVANCE: Final = """
+WITH fenced AS (
+  UPDATE integration_queuepartition SET next_offset = %s, last_batch = %s,
+    progressed_at = clock_timestamp()
+  WHERE id = %s AND epoch = %s AND next_offset = %s RETURNING id
+), logged AS (
+  INSERT INTO integration_batchlog
+    (number, partition_id, topic_uuid, from_offset, to_offset, committed_at)
+  SELECT %s, id, %s, %s, %s, clock_timestamp() FROM fenced WHERE %s
+)
+SELECT count(*) FROM fenced
+"""
+STATE: Final = """
+UPDATE integration_queuepartition SET
+  state_since = CASE WHEN state = %(state)s AND state_code = %(code)s
+    THEN state_since ELSE clock_timestamp() END,
+  state = %(state)s, state_code = %(code)s, state_text = %(text)s, state_error = %(error)s,
+  resume_at = clock_timestamp() + %(resume)s * interval '1 second', probes = %(probes)s,
+  next_offset = coalesce(%(next)s, next_offset), last_batch = %(batch)s
+WHERE id = %(id)s AND epoch = %(epoch)s AND next_offset = %(old)s
+"""
+COPY_TRACKS: Final = (
+    'COPY integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id, '
+    "interface, ended) FROM STDIN"
+)
+CANCEL_TICKETS: Final = (
+    "UPDATE integration_outboxrow SET state = 'CANCELLED' "
+    "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
+)
+REMEMBER_IDS: Final = (
+    "INSERT INTO integration_seenmessage "
+    '(queue_id, message_id, content_hash, partition, "offset", seen_at) '
+    "SELECT %s, v.message_id, v.hash, %s, v.at, clock_timestamp() "
+    "FROM unnest(%s::text[], %s::bytea[], %s::bigint[]) v (message_id, hash, at) "
+    "ON CONFLICT (queue_id, message_id) DO NOTHING"
+)
+
+
+def state_parameters(owned: Owned, change: StateChange, batch: UUID) -> dict[str, Any]:
+    return {
+        "state": change.state,
+        "code": change.code,
+        "text": rows.plain(change.text),
+        "error": change.error,
+        "resume": change.resume_seconds,
+        "probes": change.probes,
+        "id": owned.id,
+        "epoch": owned.epoch,
+        "batch": batch,
+    }
+
+
+class LedgerWork:
+    """See ports.Work. Talks to psycopg directly: Django's wrapper costs more than savepoints do."""
+
+    def __init__(self, connection: BaseDatabaseWrapper, queue: QueueSnapshot, owned: Owned) -> None:
+        self.connection = connection
+        self.raw: Any = connection.connection
+        self.queue = queue
+        self.owned = owned
+        self.batch = uuid.uuid4()
+        self.abandoned = False
+        self.settled = False
+        self._hooks = 0
+        self.arrival: int = self._run("SELECT nextval('integration_arrival')").fetchone()[0]
+
+    def _run(self, sql: str, parameters: Any = None) -> Any:  # noqa: ANN401 - psycopg's cursor
+        with self.connection.wrap_database_errors:
+            return self.raw.execute(sql, parameters)
+
+    def savepoint(self) -> None:
+        self._run(SAVE)
+        self._hooks = len(self.connection.run_on_commit)
+
+    def keep(self) -> None:
+        self._run(KEEP)
+        self._hooks = len(self.connection.run_on_commit)
+
+    def undo(self) -> None:
+        self._run(UNDO)
+        self.connection.needs_rollback = False
+        del self.connection.run_on_commit[self._hooks :]
+
+    def check(self) -> None:
+        self._run(CHECK)
+
+    def abandon(self) -> None:
+        self.abandoned = True
+        transaction.set_rollback(True, using=self.connection.alias)
+
+    def is_broken(self) -> bool:
+        status = self.raw.pgconn.transaction_status
+        return self.connection.needs_rollback or status != TransactionStatus.INTRANS
+
+    def is_lost(self) -> bool:
+        return self.raw is not self.connection.connection or bool(self.raw.closed)
+
+    def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
+        found = self._run(
+            "SELECT message_id, content_hash FROM integration_seenmessage "
+            "WHERE queue_id = %s AND message_id = ANY(%s)",
+            [self.queue.id, list(ids)],
+        ).fetchall()
+        return {message_id: bytes(content) for message_id, content in found}
+
+    def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
+        found = self._run(
+            "SELECT e.id FROM integration_messageerror e "
+            "JOIN unnest(%s::uuid[], %s::int[]) v (id, version) "
+            "ON e.id = v.id AND e.version = v.version ORDER BY e.id FOR UPDATE OF e",
+            [[id_ for id_, _ in ids], [version for _, version in ids]],
+        ).fetchall()
+        return frozenset(id_ for (id_,) in found)
+
+    def settle(self, settlement: Settlement) -> bool:
+        self._tracks(settlement)
+        if settlement.new_errors or settlement.changes:
+            self._errors(settlement)
+        if settlement.seen:
+            self._seen(settlement)
+        outbox.insert(settlement.outgoing)
+        self.settled = self._advance(settlement)
+        return self.settled
+
+    def _tracks(self, settlement: Settlement) -> None:
+        if not settlement.tracks:
+            return
+        head = f"{self.queue.id}\t{self.owned.partition}\t"
+        middle = f"\t{self.arrival}\t"
+        lines = [f"{head}{t[0]}{middle}{t[1]}\t{t[2]}\t{t[3]}" for t in settlement.tracks]
+        text = "\n".join(lines)
+        if not _is_plain(text, len(lines)):
+            text = "\n".join(
+                f"{head}{t[0]}{middle}{_escaped(t[1])}\t{_escaped(t[2])}\t{t[3]}"
+                for t in settlement.tracks
+            )
+        with (
+            self.connection.wrap_database_errors,
+            self.raw.cursor() as cursor,
+            cursor.copy(COPY_TRACKS) as copy,
+        ):
+            # A lone surrogate in a header's text must not cost the batch.
+            copy.write((text + "\n").encode("utf-8", "replace"))
+
+    def _errors(self, settlement: Settlement) -> None:
+        mirrored = frozenset(
+            row.error for row in settlement.outgoing if row.kind == OutboxKind.MIRROR and row.error
+        )
+        written: dict[UUID, bool] = {}
+        if settlement.new_errors:
+            values: list[Any] = []
+            for new in settlement.new_errors:
+                extra = (self.arrival, new.id in mirrored)
+                values += rows.insert_values(self.queue, self.owned, new, extra)
+            found = self._run(rows.insert_sql(len(settlement.new_errors)), values)
+            written = {id_: True for (id_,) in found.fetchall()}
+        if settlement.changes:
+            values = []
+            for change in settlement.changes:
+                values += rows.change_values(change, self.arrival, mirrored)
+            self._run(rows.change_sql(len(settlement.changes)), values)
+            tickets = [c.row.id for c in settlement.changes if c.row.carrier == "topic"]
+            if tickets:
+                self._run(CANCEL_TICKETS, [tickets])
+        self._attempts(settlement, written)
+
+    def _attempts(self, settlement: Settlement, written: Mapping[UUID, bool]) -> None:
+        tries = rows.attempt_values(
+            settlement.new_errors, settlement.changes, written, self.queue.worker
+        )
+        if tries:
+            marks = ", ".join([rows.ATTEMPT_ROW] * len(tries))
+            self._run(
+                f"INSERT INTO integration_errorattempt ({rows.ATTEMPT_COLUMNS}) VALUES {marks}",  # noqa: S608 - constants
+                [value for one in tries for value in one],
+            )
+
+    def _seen(self, settlement: Settlement) -> None:
+        ids, hashes, offsets = zip(*settlement.seen, strict=True)
+        parameters = [self.queue.id, self.owned.partition, list(ids), list(hashes), list(offsets)]
+        self._run(REMEMBER_IDS, parameters)
+
+    def _advance(self, settlement: Settlement) -> bool:
+        owned, logged = self.owned, settlement.logged or (0, 0)
+        fence = [settlement.next_offset, self.batch, owned.id, owned.epoch, owned.next_offset]
+        log = [self.arrival, owned.topic_uuid, *logged, settlement.logged is not None]
+        if self._run(ADVANCE, [*fence, *log]).fetchone()[0] != 1:
+            return False
+        if owned.isolate_until is not None:
+            self._run(
+                "UPDATE integration_queuepartition SET suspect_offset = NULL, suspect_crashes = 0 "
+                "WHERE id = %s AND epoch = %s",
+                [owned.id, owned.epoch],
+            )
+        if settlement.state is None:
+            return True
+        parameters = state_parameters(owned, settlement.state, self.batch)
+        parameters |= {"next": None, "old": settlement.next_offset}
+        return bool(self._run(STATE, parameters).rowcount == 1)
+
+
+def _is_plain(text: str, lines: int) -> bool:
+    """Whether COPY's text format needs no escaping; one pass over the batch at C speed."""
+    return (
+        text.count("\t") == 6 * lines
+        and text.count("\n") == lines - 1
+        and "\\" not in text
+        and "\r" not in text
+        and "\x00" not in text
+    )
+
+
+def _escaped(text: str) -> str:
+    escaped = rows.plain(text, 1_000).replace("\\", "\\\\").replace("\t", "\\t")
+    return escaped.replace("\n", "\\n").replace("\r", "\\r")
