@@ -13,8 +13,11 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.cimpl import NewTopic
 
 from integration.delivery.values import TopicFacts
 from integration.kafka.client import Connection, connection, new_admin
@@ -204,7 +207,7 @@ def _was_done(future: Any, to: Connection, topic: str) -> bool:  # noqa: ANN401 
 def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) -> dict[int, int]:
     """By partition the first offset written at `at` or later; the stable end where none is."""
     milliseconds = int(at.timestamp() * 1_000)
-    spec = OffsetSpec.for_timestamp(milliseconds)  # type: ignore[no-untyped-call]
+    spec = OffsetSpec.for_timestamp(milliseconds)
     with _asking(provider) as (to, admin):
         try:
             asked = ask_offsets(admin, topic, dict.fromkeys(facts.high, spec))

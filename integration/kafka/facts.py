@@ -1,5 +1,6 @@
 """Topic UUID and watermarks, asked together so that they cost one round trip."""
 
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -10,9 +11,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from integration.delivery.values import TopicFacts
-from integration.kafka.troubles import UNKNOWN_TOPIC, error_of, unreachable
+from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.troubles import MOVING, UNKNOWN_TOPIC, error_of, unreachable
 
 ANSWER_SECONDS: Final = 5.0
+MOVING_PAUSE_SECONDS: Final = 0.05
+NO_LEADER: Final = "the topic is there, but no broker leads its partitions"
 
 Offsets = dict[int, int]
 EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -20,7 +24,7 @@ LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 class TopicGoneError(Exception):
-    """The topic vanished while it was asked about; never leaves this package."""
+    """The topic is not there; never leaves this package."""
 
 
 class FactsReader:
@@ -37,23 +41,34 @@ class FactsReader:
         self._partitions: frozenset[int] = frozenset()
 
     def read(self) -> TopicFacts | None:
-        """The facts now; None when the topic is not there. Raises BrokerUnreachableError."""
-        try:
-            return self._read()
-        except TopicGoneError:
-            self._partitions = frozenset()
-            return None
+        """The facts now; None when the topic is not there. Raises BrokerUnreachableError.
 
-    def _read(self) -> TopicFacts:
-        expected = self._partitions
-        description = self._describe()
-        marks = self._ask_marks(expected)
-        found = answer(description, self._provider)
-        partitions = frozenset(p.id for p in found.partitions)
-        if partitions != expected:
+        The description alone tells whether the topic is there. While it moves or has just been
+        created, its leaders may not know yet that they are; that is waited for.
+        """
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            asked, described = self._ask_marks(self._partitions), self._describe()
+            try:
+                found = answer(described, self._provider)
+            except TopicGoneError:
+                return None
+            try:
+                return self._with_marks(found, asked)
+            except TopicGoneError as e:
+                if time.monotonic() > deadline:
+                    raise BrokerUnreachableError(self._provider, NO_LEADER) from e
+            except BrokerUnreachableError as e:
+                if time.monotonic() > deadline or not _is_moving(e):
+                    raise
+            time.sleep(MOVING_PAUSE_SECONDS)
+
+    def _with_marks(self, found: Any, asked: list[dict[Any, Any]]) -> TopicFacts:  # noqa: ANN401
+        partitions = frozenset(partition.id for partition in found.partitions)
+        if partitions != self._partitions:
             self._partitions = partitions
-            marks = self._ask_marks(partitions)
-        low, high = (self._collect(mark) for mark in marks)
+            asked = self._ask_marks(partitions)
+        low, high = (collect_offsets(marks, self._provider) for marks in asked)
         return TopicFacts(str(found.topic_id), low, high)
 
     def _describe(self) -> Future[Any]:
@@ -67,9 +82,6 @@ class FactsReader:
             ask_offsets(self._admin, self._topic, dict.fromkeys(partitions, spec))
             for spec in (EARLIEST, LATEST)
         ]
-
-    def _collect(self, asked: dict[Any, Any]) -> Offsets:
-        return collect_offsets(asked, self._provider)
 
 
 def ask_offsets(
@@ -100,3 +112,8 @@ def answer(future: Future[Any], provider: str) -> Any:  # noqa: ANN401 - the lib
         raise unreachable(provider, e) from e
     except FutureTimeoutError as e:
         raise unreachable(provider, TimeoutError("no answer in time")) from e
+
+
+def _is_moving(unreached: BrokerUnreachableError) -> bool:
+    error = None if unreached.__cause__ is None else error_of(unreached.__cause__)
+    return error is not None and error.code() in MOVING

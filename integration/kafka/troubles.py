@@ -38,19 +38,24 @@ REFUSED: Final = frozenset(
         KafkaError._SSL,
     }
 )
-UNAVAILABLE: Final = frozenset(
+# A partition on its way from one broker to another, or to its first.
+MOVING: Final = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+    }
+)
+UNAVAILABLE: Final = MOVING | frozenset(
     {
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_CONTROLLER,
         KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
