@@ -18,7 +18,8 @@ def is_ready() -> bool:
 
 def install() -> None:
     """Make the environment hold exactly the pinned packages. Raises Problem."""
-    if not paths.VENV_PYTHON.exists():
+    # pip comes last: without it the environment was left half-made.
+    if not (paths.VENV_PYTHON.exists() and (paths.VENV / "bin" / "pip").exists()):
         _make()
     uv = installer()
     options = ["--require-hashes", "--python", str(paths.VENV_PYTHON)]
