@@ -1,0 +1,275 @@
+"""What a handler may raise or return, and the failure that every exception comes to."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, NamedTuple
+
+import jsonschema
+import psycopg
+from django.core import exceptions as django_errors
+from django.db import DataError as DjangoDataError
+from django.db import Error as DjangoDatabaseError
+from django.db.transaction import TransactionManagementError
+from psycopg import errors as pg
+
+from integration.delivery.policy.failure import TEXT_LIMIT, Failure, FailureClass
+from integration.envelope import UnwritableMessage
+from integration.errors import IntegrationError
+from integration.handlers.traces import plain_text, sentence, trace
+
+__all__ = [
+    "Applied",
+    "BatchItemError",
+    "Failure",
+    "FailureClass",
+    "ForeignDatabaseError",
+    "HandlerError",
+    "MissingDependencyError",
+    "OutageError",
+    "PermanentError",
+    "Superseded",
+    "TransientError",
+    "Verdict",
+    "classify",
+    "missing_dependency",
+    "outage",
+    "permanent",
+    "tidied",
+    "transient",
+]
+
+CODE_LIMIT: Final = 60
+_LONGEST_CHAIN: Final = 20
+_WORD_STARTS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NOT_IN_CODES: Final = re.compile(r"[^A-Z0-9]+")
+
+
+class HandlerError(IntegrationError):
+    """A handler says itself what its failure is; raise one of the subclasses.
+
+    `text` is read by people who may not see payloads: name fields and keys, not contents.
+    """
+
+    kind: ClassVar[FailureClass]
+
+    def __init__(self, text: str, *, code: str = "") -> None:
+        super().__init__(text)
+        self.failure_code = code or self.code
+
+
+class PermanentError(HandlerError):
+    """No further try can help; the message is held for a person at once."""
+
+    code = "PERMANENT_ERROR"
+    kind = FailureClass.PERMANENT
+
+
+class TransientError(HandlerError):
+    """A later try may well succeed; spends a retry."""
+
+    code = "TRANSIENT_ERROR"
+    kind = FailureClass.TRANSIENT
+
+
+class MissingDependencyError(HandlerError):
+    """The message needs an object that has not arrived yet; spends a retry."""
+
+    code = "MISSING_DEPENDENCY"
+    kind = FailureClass.DEPENDENCY
+
+    def __init__(self, kind: str, key: str) -> None:
+        super().__init__(_missing(kind, key))
+        self.needed_kind = kind
+        self.needed_key = key
+
+
+class OutageError(HandlerError):
+    """Something every message needs is down; the queue waits and no retry is spent."""
+
+    code = "OUTAGE"
+    kind = FailureClass.OUTAGE
+
+
+class ForeignDatabaseError(HandlerError):
+    """A handler's statement went to a database that the engine's transaction does not cover."""
+
+    code = "FOREIGN_DATABASE"
+    kind = FailureClass.PERMANENT
+
+    def __init__(self, alias: str) -> None:
+        super().__init__(
+            f"The handler sent a statement to the database {alias!r}, which is not part of the "
+            "transaction: after a crash it would be applied twice. "
+            "Declare the handler with at_least_once=True if that does no harm."
+        )
+
+
+class BatchItemError(IntegrationError):
+    """Names the message of a batch that failed; write `raise BatchItemError(index) from e`."""
+
+    code = "BATCH_ITEM"
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"The message at place {index} of the batch failed.")
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The message's effects are in the transaction; returning None means the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The message's key already has newer data; nothing was written."""
+
+
+Verdict = Applied | Superseded | Failure | None
+
+
+def permanent(text: str, code: str = PermanentError.code) -> Failure:
+    """A verdict: as PermanentError, for one message of a batch."""
+    return tidied(Failure(FailureClass.PERMANENT, code, text))
+
+
+def transient(text: str, code: str = TransientError.code) -> Failure:
+    """A verdict: as TransientError, for one message of a batch."""
+    return tidied(Failure(FailureClass.TRANSIENT, code, text))
+
+
+def missing_dependency(kind: str, key: str) -> Failure:
+    """A verdict: as MissingDependencyError, for one message of a batch."""
+    code = MissingDependencyError.code
+    return tidied(Failure(FailureClass.DEPENDENCY, code, _missing(kind, key)))
+
+
+def outage(text: str) -> Failure:
+    """A verdict: as OutageError, for one message of a batch."""
+    return tidied(Failure(FailureClass.OUTAGE, OutageError.code, text))
+
+
+SWALLOWED: Final = "SWALLOWED_DATABASE_ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Exceptions of these types (and their subclasses) are failures of this kind and code."""
+
+    types: tuple[type[BaseException], ...]
+    kind: FailureClass
+    code: str
+
+
+# The first rule that fits the outermost exception decides, then its cause, and so on. Database
+# errors arrive as Django's with the driver's as their cause; only the driver's are precise.
+# docs/handlers.md shows this table; a test compares them.
+RULES: Final = (
+    Rule((django_errors.ValidationError,), FailureClass.PERMANENT, "VALIDATION"),
+    Rule((jsonschema.ValidationError,), FailureClass.PERMANENT, "SCHEMA_VIOLATION"),
+    Rule((UnwritableMessage,), FailureClass.PERMANENT, UnwritableMessage.code),
+    Rule((psycopg.DataError, DjangoDataError), FailureClass.PERMANENT, "DATA_ERROR"),
+    Rule((pg.NotNullViolation,), FailureClass.PERMANENT, "NOT_NULL_VIOLATION"),
+    Rule((pg.CheckViolation,), FailureClass.PERMANENT, "CHECK_VIOLATION"),
+    Rule(
+        (TransactionManagementError, pg.InFailedSqlTransaction),
+        FailureClass.PERMANENT,
+        SWALLOWED,
+    ),
+    Rule((pg.ForeignKeyViolation,), FailureClass.DEPENDENCY, "FOREIGN_KEY_VIOLATION"),
+    Rule((django_errors.ObjectDoesNotExist,), FailureClass.DEPENDENCY, "OBJECT_MISSING"),
+    Rule((pg.UniqueViolation,), FailureClass.TRANSIENT, "UNIQUE_VIOLATION"),
+    Rule((pg.LockNotAvailable,), FailureClass.TRANSIENT, "LOCK_NOT_AVAILABLE"),
+    Rule((pg.QueryCanceled,), FailureClass.TRANSIENT, "STATEMENT_TIMEOUT"),
+    Rule((pg.DeadlockDetected,), FailureClass.CONFLICT, "DEADLOCK"),
+    Rule((pg.SerializationFailure,), FailureClass.CONFLICT, "SERIALIZATION_FAILURE"),
+    Rule(
+        (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow),
+        FailureClass.OUTAGE,
+        "DATABASE_SHUTDOWN",
+    ),
+    Rule((pg.TooManyConnections, pg.DiskFull), FailureClass.OUTAGE, "DATABASE_FULL"),
+    Rule((pg.ReadOnlySqlTransaction,), FailureClass.OUTAGE, "DATABASE_READ_ONLY"),
+    Rule((ConnectionError,), FailureClass.OUTAGE, "CONNECTION_ERROR"),
+)
+# What the driver raises without a code of the server's: the connection itself is gone.
+LOST: Final = Rule((psycopg.OperationalError,), FailureClass.OUTAGE, "DATABASE_LOST")
+# A swallowed error of these kinds is still one of these kinds.
+_SEEN_THROUGH: Final = frozenset({FailureClass.CONFLICT, FailureClass.OUTAGE})
+
+
+class Told(NamedTuple):
+    """What one exception of a chain tells about its failure."""
+
+    kind: FailureClass
+    code: str
+    exception: BaseException
+
+
+def classify(exception: BaseException) -> Failure:
+    """The failure that an exception of a handler comes to. Never raises.
+
+    Looks at the exception, then at its causes (`raise … from`, else what was being handled). An
+    exception that nothing is known about is TRANSIENT with its class name as the code.
+    """
+    chain = list(_chain(exception))
+    told = [told for told in map(_tell, chain) if told]
+    if not told:
+        told = [Told(FailureClass.TRANSIENT, _own_code(chain[0]), chain[0])]
+    found = told[0]
+    if found.code == SWALLOWED:
+        found = next((other for other in told if other.kind in _SEEN_THROUGH), found)
+    text = sentence(found.exception)
+    return tidied(Failure(found.kind, found.code, text, trace(chain)))
+
+
+def tidied(failure: Failure) -> Failure:
+    """The failure as the error table can store it, whatever a handler put into it."""
+    return replace(
+        failure,
+        code=_snake(failure.code) or "UNNAMED",
+        text=plain_text(str(failure.text))[:TEXT_LIMIT],
+        detail=plain_text(str(failure.detail)),
+    )
+
+
+def _chain(exception: BaseException) -> Iterator[BaseException]:
+    """The exception and its causes, without wrappers that say less than what they wrap."""
+    seen: set[int] = set()
+    link: BaseException | None = exception
+    while link is not None and id(link) not in seen and len(seen) < _LONGEST_CHAIN:
+        seen.add(id(link))
+        behind = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        if behind is None or not _only_wraps(link):
+            yield link
+        link = behind
+
+
+def _only_wraps(link: BaseException) -> bool:
+    if isinstance(link, BatchItemError):
+        return True
+    return isinstance(link, DjangoDatabaseError) and isinstance(link.__cause__, psycopg.Error)
+
+
+def _tell(link: BaseException) -> Told | None:
+    if isinstance(link, HandlerError):
+        return Told(link.kind, link.failure_code, link)
+    for rule in RULES:
+        if isinstance(link, rule.types):
+            return Told(rule.kind, rule.code, link)
+    if isinstance(link, LOST.types) and (getattr(link, "sqlstate", None) or "08")[:2] == "08":
+        return Told(LOST.kind, LOST.code, link)
+    return None
+
+
+def _own_code(link: BaseException) -> str:
+    return link.code if isinstance(link, IntegrationError) else type(link).__name__
+
+
+def _snake(name: str) -> str:
+    words = _WORD_STARTS.sub("_", name).upper()
+    return _NOT_IN_CODES.sub("_", words).strip("_")[:CODE_LIMIT]
+
+
+def _missing(kind: str, key: str) -> str:
+    return f"{kind} {key!r} is not there yet."

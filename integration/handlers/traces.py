@@ -1,0 +1,105 @@
+"""What may be shown of an exception: its sentence and its frames, but no contents of messages."""
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import jsonschema
+import psycopg
+from django.core.exceptions import ValidationError
+
+from integration.errors import IntegrationError
+
+DETAIL_LIMIT_BYTES: Final = 8_192
+SENTENCE_LIMIT: Final = 1_000
+_FRAMES_PER_LINK: Final = 16
+_CUT: Final = "\n  […]\n"
+_ENGINE: Final = str(Path(__file__).resolve().parent.parent / "delivery")
+
+
+def plain_text(text: str) -> str:
+    """The text as PostgreSQL can store it: without NUL characters and half characters."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "␀").encode(errors="replace").decode()
+
+
+def sentence(exception: BaseException) -> str:
+    """What the exception says, for people who may not see payloads.
+
+    PostgreSQL's DETAIL and jsonschema's instance are left out: both quote the message.
+    """
+    try:
+        said = _said(exception)
+    except Exception as e:  # noqa: BLE001 - a strange __str__ must not hide the failure
+        said = f"(its text cannot be read: {type(e).__name__})"
+    return (said.strip() or type(exception).__name__)[:SENTENCE_LIMIT]
+
+
+def _said(exception: BaseException) -> str:
+    match exception:
+        case IntegrationError():
+            return str(exception)
+        case psycopg.Error():
+            return _said_by_postgres(exception)
+        case jsonschema.ValidationError():
+            return _said_by_schema(exception)
+        case ValidationError():
+            return _said_by_django(exception)
+        case KeyError():
+            return f"KeyError: {exception}"
+        case _:
+            return str(exception)
+
+
+def _said_by_postgres(error: psycopg.Error) -> str:
+    told = error.diag
+    if not told.message_primary:
+        return str(error)
+    where = told.table_name and told.column_name and f"{told.table_name}.{told.column_name}"
+    parts = [told.message_primary, where if where and where not in told.message_primary else ""]
+    return " ".join(part for part in parts if part)
+
+
+def _said_by_schema(error: jsonschema.ValidationError) -> str:
+    if error.validator == "required" and isinstance(error.validator_value, list):
+        instance = error.instance if isinstance(error.instance, dict) else {}
+        missing = [str(name) for name in error.validator_value if name not in instance]
+        return f"{error.json_path}: {', '.join(missing)} missing."
+    return f'{error.json_path} breaks the schema\'s "{error.validator}": {error.validator_value}.'
+
+
+def _said_by_django(error: ValidationError) -> str:
+    if hasattr(error, "error_dict"):
+        return " ".join(f"{field}: {' '.join(said)}" for field, said in error.message_dict.items())
+    return " ".join(error.messages)
+
+
+def trace(chain: Sequence[BaseException]) -> str:
+    """The frames of an exception and its causes, the first cause first, at most 8 kB.
+
+    Frames of the engine are left out. Only our own sentences stand beside the exceptions'
+    names, because the usual ones quote rows and documents.
+    """
+    links = [_link(exception) for exception in reversed(chain)]
+    text = plain_text("\nwhich led to\n".join(links))
+    if len(text.encode()) <= DETAIL_LIMIT_BYTES:
+        return text
+    half = (DETAIL_LIMIT_BYTES - len(_CUT.encode())) // 2
+    start = text.encode()[:half].decode(errors="ignore")
+    return start + _CUT + text.encode()[-half:].decode(errors="ignore")
+
+
+def _link(exception: BaseException) -> str:
+    kind = type(exception)
+    room = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    name = f"{room}{kind.__qualname__}"
+    return f"{_frames(exception.__traceback__)}{name}: {sentence(exception)}"
+
+
+def _frames(start: TracebackType | None) -> str:
+    stack = traceback.extract_tb(start, limit=-_FRAMES_PER_LINK)
+    kept = [frame for frame in stack if not frame.filename.startswith(_ENGINE)]
+    return "".join(traceback.format_list(kept))
