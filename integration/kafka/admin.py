@@ -153,6 +153,26 @@ def _limit(text: str) -> int | None:
     return None if number < 0 else number
 
 
+def remarks(topic: TopicDescription) -> list[str]:
+    """What a person should know about a topic although it does not forbid the queue."""
+    found = []
+    if topic.replication < 2:
+        found.append(f"{topic.name} has one copy only: a lost disk loses its messages.")
+    elif topic.min_insync_replicas < 2:
+        found.append(
+            f"{topic.name} accepts a message when one copy is written (min.insync.replicas=1): "
+            "a lost disk can lose the newest messages."
+        )
+    if topic.retention_bytes is not None:
+        found.append(
+            f"{topic.name} also deletes by size (retention.bytes={topic.retention_bytes}): "
+            "messages may expire sooner than its retention time says."
+        )
+    if topic.is_compacted:
+        found.append(f"{topic.name} is compacted: only the newest message of a key is kept.")
+    return found
+
+
 def topic_facts(provider: Provider, topic: str) -> TopicFacts | None:
     """UUID and watermarks now; None when the topic is not there. Raises BrokerUnreachableError."""
     with _asking(provider) as (to, admin):

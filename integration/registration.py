@@ -1,0 +1,290 @@
+"""What must be true when a queue is saved, and where its reading begins: resolved once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from integration.delivery.policy.states import OPEN
+from integration.delivery.values import TopicFacts
+from integration.errors import IntegrationError
+from integration.kafka import admin
+from integration.kafka.errors import TopicUnknownError
+from integration.models import Queue, QueuePartition
+from integration.store.sessions import alias
+
+Mistakes = dict[str, list[str]]
+
+# A change of one of these is judged by what the broker says; the others can be saved without it.
+BY_THE_TOPIC: Final = ("provider_id", "topic", "direction", "kind", "carrier", "retention_seconds")
+IMMUTABLE: Final = {"provider": "provider_id", "topic": "topic", "kind": "kind"}
+
+
+@dataclass(frozen=True, slots=True)
+class StartChoice:
+    """What one choice of the first position would read and skip, in messages (at most)."""
+
+    start_from: str
+    offsets: Mapping[int, int]
+    reads: int
+    skips: int
+
+
+def check(queue: Queue) -> None:
+    """Judge a queue that is about to be saved.
+
+    Raises ValidationError with every mistake at its field. Asks the broker only when a field
+    changed that the topic has a say in, so that other changes can be saved while it is down.
+    """
+    stored = Queue.objects.using(alias()).filter(pk=queue.pk).first()
+    mistakes: Mistakes = {}
+    for found in (_start(queue), _error_queue(queue), _unchangeable(queue, stored)):
+        for field, sentences in found.items():
+            mistakes.setdefault(field, []).extend(sentences)
+    if not mistakes and _topic_matters(queue, stored):
+        mistakes = _topic(queue)
+    if mistakes:
+        raise ValidationError(mistakes)  # type: ignore[arg-type] # lists of sentences are fine
+
+
+def _start(queue: Queue) -> Mistakes:
+    """The first position is chosen by a person, without a default."""
+    match queue.start_from:
+        case Queue.StartFrom.TIME if queue.start_time is None:
+            return {"start_time": ["Say since when messages are to be read."]}
+        case Queue.StartFrom.GROUP if not queue.start_group:
+            return {"start_group": ["Name the consumer group whose position is to be taken over."]}
+        case "":
+            return {"start_from": ["Choose where reading begins; it is decided only once."]}
+    return {}
+
+
+def _error_queue(queue: Queue) -> Mistakes:
+    """Failures go to an inbound sequential error queue, and never round in a circle."""
+    mistakes: Mistakes = {}
+    if queue.is_error_queue and not _takes_failures(queue):
+        mistakes["is_error_queue"] = ["An error queue must be inbound and sequential."]
+    if queue.strict_order and not queue.is_error_queue:
+        mistakes["strict_order"] = ["Only an error queue can keep this order."]
+    target = queue.error_queue
+    if target is None:
+        return mistakes
+    if _leads_back(queue):
+        mistakes["error_queue"] = ["Failures would go round in a circle: choose another queue."]
+    elif not (target.is_error_queue and _takes_failures(target)):
+        mistakes["error_queue"] = [
+            (
+                f"{target.name} is not an error queue: it must be inbound, sequential and marked "
+                "as an error queue."
+            )
+        ]
+    return mistakes
+
+
+def _takes_failures(queue: Queue) -> bool:
+    return queue.direction == Queue.Direction.INBOUND and queue.is_sequential
+
+
+def _leads_back(queue: Queue) -> bool:
+    """Whether following the error queues from `queue` comes back to it or never ends."""
+    seen: set[int | None] = {queue.pk}
+    following = queue.error_queue
+    while following is not None:
+        if following is queue or following.pk in seen:
+            return True
+        seen.add(following.pk)
+        following = following.error_queue
+    return False
+
+
+def _unchangeable(queue: Queue, stored: Queue | None) -> Mistakes:
+    """Provider, topic and kind stay while positions or open failures refer to them."""
+    if stored is None:
+        return {}
+    changed = [
+        field
+        for field, column in IMMUTABLE.items()
+        if getattr(queue, column) != getattr(stored, column)
+    ]
+    if not changed or not (stored.partitions.exists() or _has_open_errors(stored)):
+        return {}
+    sentence = (
+        "This cannot change while the queue has a position or open failures. "
+        "Make a new queue instead."
+    )
+    return {field: [sentence] for field in changed}
+
+
+def _has_open_errors(queue: Queue) -> bool:
+    return queue.errors.filter(state__in=[state.value for state in OPEN]).exists()
+
+
+def _topic_matters(queue: Queue, stored: Queue | None) -> bool:
+    if queue.provider_id is None or not queue.topic:
+        # Django's own check of required fields names them.
+        return False
+    return stored is None or any(getattr(queue, f) != getattr(stored, f) for f in BY_THE_TOPIC)
+
+
+def _topic(queue: Queue) -> Mistakes:
+    """Compare the queue with its topic as the broker describes it."""
+    try:
+        topic = admin.describe(queue.provider, queue.topic)
+    except TopicUnknownError as e:
+        return {"topic": [str(e)]}
+    except IntegrationError as e:
+        return {"provider": [str(e)]}
+    return topic_mistakes(queue, topic)
+
+
+def topic_mistakes(queue: Queue, topic: admin.TopicDescription) -> Mistakes:
+    """What of the queue does not fit its topic, by field."""
+    mistakes: Mistakes = {}
+    if queue.is_sequential and topic.partitions > 1:
+        mistakes["kind"] = [
+            (
+                f"{topic.name} has {topic.partitions} partitions, and there is no order between "
+                "them: choose continuous, or a topic with one partition."
+            )
+        ]
+    if _needs_row_carrier(queue, topic):
+        why = "is compacted" if topic.is_compacted else "cannot be written by our user"
+        mistakes["carrier"] = [
+            f"{topic.name} {why}, so that retries cannot be put at its end: choose the row."
+        ]
+    if topic.deletes_old and topic.retention_ms is not None:
+        kept = topic.retention_ms // 1_000
+        if queue.retention_seconds != kept:
+            mistakes["retention_seconds"] = [
+                f"{topic.name} keeps its messages for {kept} seconds; write the same here."
+            ]
+    return mistakes
+
+
+def _needs_row_carrier(queue: Queue, topic: admin.TopicDescription) -> bool:
+    uses_tickets = (
+        queue.kind == Queue.Kind.CONTINUOUS
+        and queue.direction == Queue.Direction.INBOUND
+        and queue.carrier == Queue.Carrier.TOPIC
+    )
+    return uses_tickets and (topic.is_compacted or topic.may_write is False)
+
+
+def preview_start(queue: Queue) -> list[StartChoice]:
+    """What each possible choice would read and skip.
+
+    Times and groups are shown only when the queue names one. Raises IntegrationError when the
+    broker or the topic cannot be asked.
+    """
+    facts = _facts(queue)
+    choices = [Queue.StartFrom.BEGINNING, Queue.StartFrom.END]
+    if queue.start_time is not None:
+        choices.append(Queue.StartFrom.TIME)
+    if queue.start_group:
+        choices.append(Queue.StartFrom.GROUP)
+    found = []
+    for choice in choices:
+        offsets = _resolve(queue, choice, facts)
+        reads = sum(max(0, facts.high[p] - offset) for p, offset in offsets.items())
+        skips = sum(max(0, offset - facts.low[p]) for p, offset in offsets.items())
+        found.append(StartChoice(choice.value, offsets, reads, skips))
+    return found
+
+
+def register(queue: Queue) -> list[QueuePartition]:
+    """Store the first position of every partition; a queue that has positions keeps them.
+
+    Raises ValidationError when the start cannot be resolved, IntegrationError when the broker
+    or the topic cannot be asked.
+    """
+    with transaction.atomic(using=alias()):
+        # Two people who save at once must not both resolve.
+        Queue.objects.using(alias()).select_for_update().get(pk=queue.pk)
+        present = list(queue.partitions.all())
+        if present:
+            return present
+        facts = _facts(queue)
+        _check_partitions(queue, facts)
+        return _store(queue, facts, _resolve(queue, Queue.StartFrom(queue.start_from), facts))
+
+
+def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition]:
+    """Rows for partitions that the topic got since; they start at the beginning.
+
+    A sequential queue gets none (its order would be lost), nor does a queue whose topic was
+    recreated: both are for the engine to block.
+    """
+    present = list(queue.partitions.all())
+    if queue.is_sequential or any(row.topic_uuid != facts.topic_uuid for row in present):
+        return []
+    new = facts.low.keys() - {row.partition for row in present}
+    return _store(queue, facts, {partition: facts.low[partition] for partition in sorted(new)})
+
+
+def _facts(queue: Queue) -> TopicFacts:
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    if facts is None:
+        raise TopicUnknownError(queue.provider.name, queue.topic)
+    return facts
+
+
+def _check_partitions(queue: Queue, facts: TopicFacts) -> None:
+    if queue.is_sequential and facts.partitions > 1:
+        raise ValidationError(
+            {"kind": f"{queue.topic} has {facts.partitions} partitions; sequential needs one."}
+        )
+
+
+def _resolve(queue: Queue, choice: Queue.StartFrom, facts: TopicFacts) -> dict[int, int]:
+    match choice:
+        case Queue.StartFrom.BEGINNING:
+            return dict(facts.low)
+        case Queue.StartFrom.END:
+            return dict(facts.high)
+        case Queue.StartFrom.TIME:
+            if queue.start_time is None:
+                raise ValidationError(_start(queue))  # type: ignore[arg-type]
+            return admin.offsets_at(queue.provider, facts, queue.topic, queue.start_time)
+        case Queue.StartFrom.GROUP:
+            return _where_group_stands(queue, facts)
+
+
+def _where_group_stands(queue: Queue, facts: TopicFacts) -> dict[int, int]:
+    """The group's offsets; a partition it never read is read from its beginning."""
+    group = queue.start_group
+    found = admin.group_offsets(queue.provider, group, queue.topic, facts.low)
+    if not found:
+        raise ValidationError({"start_group": f"{group} has no position on {queue.topic}."})
+    for partition, offset in found.items():
+        if offset > facts.high[partition]:
+            raise ValidationError(
+                {
+                    "start_group": f"{group} stands at {offset} of partition {partition}, beyond "
+                    f"its end {facts.high[partition]}: the topic was probably made anew since."
+                }
+            )
+    return {partition: found.get(partition, low) for partition, low in facts.low.items()}
+
+
+def _store(queue: Queue, facts: TopicFacts, offsets: Mapping[int, int]) -> list[QueuePartition]:
+    now = timezone.now()
+    rows = [
+        QueuePartition(
+            queue=queue,
+            partition=partition,
+            topic_uuid=facts.topic_uuid,
+            next_offset=offset,
+            state_since=now,
+            low_watermark=facts.low[partition],
+            high_watermark=facts.high[partition],
+            seen_at=now,
+        )
+        for partition, offset in sorted(offsets.items())
+    ]
+    # Another run may have seen the same new partition at the same moment.
+    QueuePartition.objects.using(alias()).bulk_create(rows, ignore_conflicts=True)
+    wanted = [row.partition for row in rows]
+    return list(queue.partitions.filter(partition__in=wanted).order_by("partition"))
