@@ -5,7 +5,10 @@ import os
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from devstack import keys, paths, ports, problems
@@ -14,6 +17,7 @@ from devstack.servers import Servers
 from devstack.supervise import Command, Process
 
 ANSWERS_WITHIN_SECONDS = 60.0
+SILENT_SECONDS = 10.0
 # A worker lets its running Celery tasks come to their end; a batch settles or rolls back.
 GRACE_SECONDS = 15.0
 WEB_PORT = 8000
@@ -22,35 +26,52 @@ CELERY = ("-m", "celery", "-A", "config")
 
 @dataclass(frozen=True)
 class Part:
-    """One process: its name, its title for people, and what Python is told to run."""
+    """One process: its name, its title for people, and what Python is told to run.
+
+    `says` is what its log shows once it works.
+    """
 
     name: str
     title: str
     arguments: tuple[str, ...]
+    says: str = ""
 
 
+# Chains that run side by side before anything is started, each in its order.
 FIRST = (
-    Part("migrate", "Migrations", ("manage.py", "migrate", "--noinput")),
-    Part("collectstatic", "Static files", ("manage.py", "collectstatic", "--noinput")),
-    Part("seed", "First data", ("manage.py", "devstack_seed")),
+    (
+        Part("migrate", "Migrations", ("manage.py", "migrate", "--noinput")),
+        Part("seed", "First data", ("manage.py", "devstack_seed")),
+    ),
+    (Part("collectstatic", "Static files", ("manage.py", "collectstatic", "--noinput")),),
 )
 PARTS = (
     Part(
         "web",
         "Console",
-        ("-m", "gunicorn", "config.wsgi", "--workers", "2", "--bind", "127.0.0.1:{web_port}"),
+        (
+            *("-m", "gunicorn", "config.wsgi", "--preload", "--workers", "2"),
+            *("--bind", "127.0.0.1:{web_port}"),
+        ),
     ),
     Part(
         "worker",
         "Worker",
         (*CELERY, "worker", "-Q", "celery", "-c", "3", "-n", "worker@%h", "--loglevel", "INFO"),
+        says=" ready.",
     ),
     Part(
         "relay",
         "Relay worker",
         (*CELERY, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", "--loglevel", "INFO"),
+        says=" ready.",
     ),
-    Part("beat", "Beat", (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO")),
+    Part(
+        "beat",
+        "Beat",
+        (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO"),
+        says="beat: Starting",
+    ),
     Part("sample", "Sample traffic", ("manage.py", "sample_traffic")),
 )
 
@@ -86,21 +107,19 @@ class App:
     def start(self) -> None:
         """Prepare the database, start what is not running, wait for the console to answer."""
         self._choose_port()
-        for part in FIRST:
-            with step(part.title):
-                self._run_to_end(part)
+        _side_by_side([partial(self._run_chain, chain) for chain in FIRST])
+        written = {part.name: self._start(part) for part in self.wanted()}
         for part in self.wanted():
-            process = self.process(part)
-            if not process.is_alive():
-                process.spawn(self._command(part))
-        with step("Console") as under_way:
-            self._wait_for_console()
-            under_way.note = self.address
-        self._write_login()
+            with step(part.title) as under_way:
+                self._wait_for(part, written[part.name])
+                under_way.note = self.address if part.name == "web" else ""
+        for part in self.wanted():
+            self._fail_if_ended(part)
+        keys.write_private(self.folder / "console.txt", self.login() + "\n")
 
     def stop(self) -> None:
-        for part in reversed(PARTS):
-            self.process(part).stop(grace_seconds=GRACE_SECONDS)
+        """Ask all to end, beat included, and wait for what they have under way."""
+        _side_by_side([partial(self._stop, part) for part in PARTS])
 
     def wanted(self) -> list[Part]:
         """The parts of `make run`; SAMPLE=0 leaves the sample traffic out."""
@@ -117,8 +136,18 @@ class App:
     def _password(self) -> str:
         return keys.read_or_make(self.folder / "keys.json")["SLUICE_ADMIN_PASSWORD"]
 
-    def _write_login(self) -> None:
-        keys.write_private(self.folder / "console.txt", self.login() + "\n")
+    def _start(self, part: Part) -> int:
+        """Start it unless it runs; return how much its log held before."""
+        process = self.process(part)
+        if process.is_alive():
+            return 0
+        process.rotate_log()
+        before = process.log.stat().st_size if process.log.exists() else 0
+        process.spawn(self._command(part))
+        return before
+
+    def _stop(self, part: Part) -> None:
+        self.process(part).stop(grace_seconds=GRACE_SECONDS)
 
     def _command(self, part: Part) -> Command:
         environment = self.environment()
@@ -126,6 +155,11 @@ class App:
             environment["SLUICE_ADMIN_PASSWORD"] = self._password()
         words = [word.replace("{web_port}", str(self._web_port())) for word in part.arguments]
         return Command(argv=[paths.python(), *words], environment=environment, folder=paths.ROOT)
+
+    def _run_chain(self, chain: Sequence[Part]) -> None:
+        for part in chain:
+            with step(part.title):
+                self._run_to_end(part)
 
     def _run_to_end(self, part: Part) -> None:
         process = self.process(part)
@@ -135,22 +169,32 @@ class App:
         if status:
             raise problems.command_failed(part.title, process.log)
 
-    def _wait_for_console(self) -> None:
-        until = time.monotonic() + ANSWERS_WITHIN_SECONDS
-        while True:
-            self._fail_if_one_has_died()
-            if _answers(self.address):
+    def _wait_for(self, part: Part, written: int) -> None:
+        process = self.process(part)
+        began = time.monotonic()
+        while process.is_alive():
+            waited = time.monotonic() - began
+            if self._works(part, written):
                 return
-            if time.monotonic() > until:
-                web = self.process(PARTS[0])
-                raise problems.did_not_start("The console", web.log, web.last_line())
+            if part.name == "web" and waited > ANSWERS_WITHIN_SECONDS:
+                break
+            # With a higher log level it says nothing; that it lives has to do.
+            if part.name != "web" and waited > SILENT_SECONDS:
+                return
             time.sleep(0.1)
+        raise problems.did_not_start(part.title, process.log, process.last_line())
 
-    def _fail_if_one_has_died(self) -> None:
-        for part in self.wanted():
-            process = self.process(part)
-            if not process.is_alive():
-                raise problems.did_not_start(part.title, process.log, process.last_line())
+    def _fail_if_ended(self, part: Part) -> None:
+        process = self.process(part)
+        if not process.is_alive():
+            raise problems.did_not_start(part.title, process.log, process.last_line())
+
+    def _works(self, part: Part, written: int) -> bool:
+        if part.name == "web":
+            return _answers(self.address)
+        with self.process(part).log.open("rb") as log:
+            log.seek(written)
+            return part.says.encode() in log.read()
 
     def _choose_port(self) -> None:
         web = Process("web", self.folder)
@@ -164,6 +208,12 @@ class App:
     def _web_port(self) -> int:
         known: dict[str, int] = json.loads((self.folder / "ports.json").read_text())
         return known.get("web", WEB_PORT)
+
+
+def _side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for running in [pool.submit(task) for task in tasks]:
+            running.result()
 
 
 def _answers(address: str) -> bool:

@@ -51,6 +51,7 @@ class Server(ABC):
         """Start and return when it answers; nothing if it runs. Raises Problem DID_NOT_START."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.process.is_alive():
+            self.process.rotate_log()
             self.prepare()
             self.process.spawn(self.command())
         self._wait_until_ready()

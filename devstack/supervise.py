@@ -12,6 +12,7 @@ from pathlib import Path
 from devstack import problems, proc
 
 POLL_SECONDS = 0.02
+LARGEST_LOG_BYTES = 20_000_000
 KILLED_WITHIN_SECONDS = 10.0
 
 
@@ -79,6 +80,11 @@ class Process:
         child.returncode = 0
         self.remember(child.pid)
         return child.pid
+
+    def rotate_log(self) -> None:
+        """Put a log that has grown large aside; the one put aside before is lost."""
+        if self.log.exists() and self.log.stat().st_size > LARGEST_LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
 
     def remember(self, pid: int) -> None:
         """Write the pid file for a process that runs already."""
