@@ -1,0 +1,217 @@
+"""Beat: one of any number of beats leads; it names the moment of every tick it finds due."""
+
+import logging
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+from celery.schedules import schedstate
+from django.db import Error, close_old_connections, connections
+from django.utils import timezone
+from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
+
+from crontasks import ticks
+from crontasks.definitions import registry
+from crontasks.dispatch.hearts import BEAT_EVERY_SECONDS, Heart, are_alive, beat_node
+from crontasks.errors import BadScheduleError
+from crontasks.leadership import Leadership
+from crontasks.models import CronInstance
+from integration.store.locks import LockClass
+
+STANDBY_SECONDS: Final = 0.5
+LOOK_EVERY_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 30.0
+RETRY_SECONDS: Final = 10.0
+# A moment this long ago passed while nothing could run: the instance's misfire rule decides.
+LATE: Final = timedelta(seconds=60)
+_FAR_SECONDS: Final = 3_600.0
+logger = logging.getLogger(__name__)
+
+
+class InstanceEntry(ModelEntry):  # type: ignore[misc] # the library has no types
+    """A PeriodicTask; if it belongs to an instance, its moments are those of our own arithmetic.
+
+    What was acted upon is kept on the shared model object, as beat copies entries freely.
+    """
+
+    @property
+    def instance(self) -> CronInstance | None:
+        return getattr(self.model, "instance", None)
+
+    def is_due(self) -> Any:  # noqa: ANN401 - celery's named tuple
+        instance = self.instance
+        if instance is None:
+            return super().is_due()
+        if not instance.active:
+            return schedstate(is_due=False, next=_FAR_SECONDS)
+        now = timezone.now()
+        pause = getattr(self.model, "retry_at", 0.0) - time.monotonic()
+        if pause > 0:
+            return schedstate(is_due=False, next=pause)
+        is_due = self.due_moment(now) is not None
+        return schedstate(is_due=is_due, next=self._seconds_to_next(instance, now))
+
+    def due_moment(self, now: datetime) -> datetime | None:
+        """The moment that has come and was not acted upon; None if there is none."""
+        instance = self.instance
+        if instance is None:
+            return None
+        latest = self._latest(instance, now)
+        acted = getattr(self.model, "acted_at", None) or instance.last_scheduled_at
+        if latest is None or (acted is not None and latest <= acted):
+            return None
+        if now - latest > LATE and instance.misfire == CronInstance.Misfire.SKIP:
+            self.model.acted_at = latest
+            return None
+        return latest
+
+    def _latest(self, instance: CronInstance, now: datetime) -> datetime | None:
+        known = getattr(self.model, "moments", None)
+        if known is None or not known[0] <= now < known[1]:
+            schedule = instance.schedule()
+            upcoming = next(schedule.following(now), now + timedelta(days=1))
+            known = self.model.moments = (now, upcoming, schedule.latest(now))
+        latest: datetime | None = known[2]
+        return latest
+
+    def _seconds_to_next(self, instance: CronInstance, now: datetime) -> float:
+        self._latest(instance, now)
+        upcoming: datetime = self.model.moments[1]
+        return min(max((upcoming - now).total_seconds(), 0.0), _FAR_SECONDS)
+
+
+class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library has no types
+    """Ticks only while it holds the beat's lock; survives the database's absence.
+
+    A cron task that only asks for a start is asked right here, so that no tick waits for a
+    worker slot; the others are sent with the instance's time limits.
+    """
+
+    Entry = InstanceEntry
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - celery's signature
+        self.leadership = Leadership(LockClass.BEAT, "sluice beat")
+        self.heart = Heart(kind="beat", node=beat_node())
+        self.stood_at = self.beat_at = self.looked_at = float("-inf")
+        self.leads_since = time.monotonic()
+        self.workers_alive = True
+        self.must_repopulate = False
+        self.is_told = False
+        super().__init__(*args, **kwargs)
+
+    def setup_schedule(self) -> None:
+        """Nothing is read before this beat leads, and nothing is installed at all."""
+
+    def enabled_models_qs(self) -> Any:  # noqa: ANN401 - a query set without types
+        # All of them: a moment missed hours ago may have to run now.
+        return self.Model.objects.enabled().select_related("instance", "interval", "crontab")
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:  # noqa: ANN401 - celery's signature
+        """One step; returns seconds until the next. Never raises for an absent database."""
+        try:
+            if not self._leads():
+                return STANDBY_SECONDS
+            self._look()
+            if self.must_repopulate:
+                self.must_repopulate, self._heap = False, None
+            pause: float = super().tick(*args, **kwargs)
+        except (psycopg.Error, Error) as e:
+            self._database_away(e)
+            return STANDBY_SECONDS
+        self.is_told = False
+        return min(pause, STANDBY_SECONDS)
+
+    def apply_async(
+        self,
+        entry: InstanceEntry,
+        producer: Any = None,  # noqa: ANN401 - celery's signature
+        advance: bool = True,
+        **kwargs: Any,  # noqa: ANN401 - celery's signature
+    ) -> Any:  # noqa: ANN401 - celery's signature
+        """Act upon the due moment of an instance; other periodic tasks go their usual way."""
+        instance = entry.instance
+        if instance is None:
+            return super().apply_async(entry, producer=producer, advance=advance, **kwargs)
+        moment = entry.due_moment(timezone.now())
+        if moment is None:
+            return None
+        try:
+            self._act(instance, moment)
+        except Exception:
+            # Celery logs what is raised here and goes on; the moment is tried again.
+            entry.model.retry_at = time.monotonic() + RETRY_SECONDS
+            self.must_repopulate = True
+            raise
+        entry.model.acted_at = moment
+        return None
+
+    def close(self) -> None:
+        super().close()
+        if self.leadership.is_held:
+            with self.leadership.session().cursor() as cursor:
+                self.heart.stop(cursor)
+        self.leadership.resign()
+
+    def _act(self, instance: CronInstance, moment: datetime) -> None:
+        if not registry.named(instance.task).task.asks_only:
+            ticks.send(instance, moment)
+        elif self.workers_alive:
+            # Nobody would take the start; asking all night would only fill the broker.
+            ticks.tick(instance.pk, moment)
+
+    def _leads(self) -> bool:
+        now = time.monotonic()
+        if self.leadership.is_held and now - self.stood_at < STANDBY_SECONDS:
+            return True
+        self.stood_at = now
+        led = self.leadership.is_held
+        leads = self.leadership.stand()
+        if leads and not led:
+            logger.info("beat leads", extra={"node": self.heart.node})
+            self.leads_since = now
+            self._initial_read, self._heap = True, None
+        if now - self.beat_at >= BEAT_EVERY_SECONDS or leads != led:
+            self.beat_at = now
+            with self.leadership.session().cursor() as cursor:
+                self.heart.beat(cursor, leads=leads)
+        return leads
+
+    def _look(self) -> None:
+        """Whether any worker lives; who else should say it when none does."""
+        from crontasks.notices import book, conditions
+
+        now = time.monotonic()
+        if now - self.looked_at < LOOK_EVERY_SECONDS:
+            return
+        self.looked_at = now
+        close_old_connections()
+        with self.leadership.session().cursor() as cursor:
+            self.workers_alive = are_alive(cursor, "worker")
+        if now - self.leads_since > GRACE_SECONDS:
+            book.settle(
+                conditions.seen_by_beat(workers_alive=self.workers_alive), conditions.BEAT_KINDS
+            )
+
+    def _database_away(self, error: Exception) -> None:
+        self.leadership.resign()
+        connections.close_all()
+        if not self.is_told:
+            logger.warning("beat waits for the database", extra={"error": str(error)})
+        self.is_told = True
+
+    def all_as_schedule(self) -> dict[str, InstanceEntry]:
+        return {entry.name: entry for entry in self._entries()}
+
+    def _entries(self) -> Iterator[InstanceEntry]:
+        for model in self.enabled_models():
+            try:
+                entry = self.Entry(model, app=self.app)
+                entry.is_due()
+            except (BadScheduleError, ValueError) as e:
+                logger.error(  # noqa: TRY400 - the sentence says it all
+                    "a schedule is left out", extra={"task": model.name, "error": str(e)}
+                )
+            else:
+                yield entry

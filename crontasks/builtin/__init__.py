@@ -1,0 +1,14 @@
+"""The cron tasks that come with Sluice."""
+
+
+def register() -> None:
+    """Import every built-in cron task, which registers it."""
+    from crontasks.builtin import (  # noqa: F401 - importing registers
+        consumers,
+        errors_cleanup,
+        history_cleanup,
+        lag_monitor,
+        relay,
+        reprocessing,
+        retention_mirror,
+    )

@@ -1,0 +1,101 @@
+"""Scheduled reprocessing: releases held failures that match a filter, at a rate."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from crontasks.definitions import crontask
+from crontasks.outcome import Context, Outcome
+from crontasks.parameters import option
+from integration.clock import database_now
+from integration.delivery.policy.states import ErrorState
+from integration.errors import IntegrationError
+from integration.models import MessageError
+
+_CHUNK: Final = 500
+
+
+@dataclass(frozen=True)
+class ReprocessingParameters:
+    """Which failures are released, and how fast."""
+
+    queue: str = option("", "Name of the queue; empty means every queue.")
+    code: str = option("", "Failure code such as SERVICE_DISABLED; empty means any.")
+    older_than_minutes: int = option(
+        60, "Only failures whose last try is older.", least=0, most=525_600
+    )
+    at_most: int = option(1_000, "Releases in one run.", least=1, most=100_000)
+    per_second: float = option(50.0, "Releases in a second.", least=0.1, most=10_000)
+    late: bool = option(False, "Also release what its queue has passed already.")
+
+
+@crontask("reprocessing", title="Scheduled reprocessing", parameters=ReprocessingParameters)
+class Reprocessing:
+    """Releases failures in HOLD again, as an operator would.
+
+    Each keeps its payload, its attempts and its arrival number. What somebody else moved
+    meanwhile is passed over.
+    """
+
+    def run(self, parameters: ReprocessingParameters, context: Context) -> Outcome:
+        counts: Counter[str] = Counter()
+        pace = Pace(parameters.per_second)
+        for error_id, version in _found(parameters):
+            if context.should_stop():
+                break
+            pace.wait()
+            counts[_release(error_id, version, parameters, context)] += 1
+        return Outcome(counts=counts)
+
+
+class Pace:
+    """At most so many turns a second."""
+
+    def __init__(self, per_second: float) -> None:
+        self.step_seconds = 1 / per_second
+        self.next_at = time.monotonic()
+
+    def wait(self) -> None:
+        # Sleeps in short pieces at most, for a rate below one a second and a worker that ends.
+        time.sleep(max(0.0, self.next_at - time.monotonic()))
+        self.next_at = max(self.next_at, time.monotonic() - 1) + self.step_seconds
+
+
+def matching(parameters: ReprocessingParameters) -> QuerySet[MessageError]:
+    """The failures a run would release now, oldest arrival first."""
+    before = database_now() - timedelta(minutes=parameters.older_than_minutes)
+    found = MessageError.objects.filter(state=ErrorState.HOLD, last_failed_at__lte=before)
+    if parameters.queue:
+        found = found.filter(queue__name=parameters.queue)
+    if parameters.code:
+        found = found.filter(code=parameters.code)
+    return found.order_by("arrival_batch", "arrival_index", "id")
+
+
+def _found(parameters: ReprocessingParameters) -> Sequence[tuple[UUID, int]]:
+    return list(matching(parameters).values_list("id", "version")[: parameters.at_most])
+
+
+def _release(
+    error_id: UUID, version: int, parameters: ReprocessingParameters, context: Context
+) -> str:
+    from integration.actions import errors
+
+    try:
+        errors.release(
+            error_id,
+            version=version,
+            actor=context.actor,
+            reason="scheduled reprocessing",
+            late=parameters.late,
+        )
+    except IntegrationError as e:
+        context.say(f"{error_id}: {e.code}: {e.sentence}")
+        return e.code
+    return "RELEASED"

@@ -1,0 +1,60 @@
+"""Retention mirror: a queue keeps its closed failures as long as the topic keeps its records."""
+
+import logging
+from dataclasses import dataclass
+
+from crontasks.definitions import crontask
+from crontasks.outcome import Context, Outcome, RunState
+from crontasks.parameters import option
+from integration.errors import IntegrationError
+from integration.models import Queue
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class MirrorParameters:
+    """Whether the queues follow."""
+
+    apply: bool = option(True, "Set the queue's retention; off = only tell the difference.")
+
+
+@crontask("retention_mirror", title="Retention mirror", parameters=MirrorParameters)
+class RetentionMirror:
+    """Sets every queue's retention to that of its topic and tells what it changed.
+
+    Topics without a time limit leave the queue as it is.
+    """
+
+    def run(self, parameters: MirrorParameters, context: Context) -> Outcome:
+        counts = {"changed": 0, "different": 0, "unreachable": 0, "same": 0}
+        for queue in Queue.objects.select_related("provider").filter(enabled=True):
+            if context.should_stop():
+                break
+            counts[_mirror(queue, parameters, context)] += 1
+        del counts["same"]
+        state = RunState.FAILED if counts["unreachable"] else RunState.DONE
+        return Outcome(counts=counts, state=state)
+
+
+def _mirror(queue: Queue, parameters: MirrorParameters, context: Context) -> str:
+    from integration.kafka import admin
+
+    try:
+        topic = admin.describe(queue.provider, queue.topic)
+    except IntegrationError as e:
+        context.say(f"{queue.name}: {e.code}: {e.sentence}")
+        return "unreachable"
+    if topic.retention_ms is None or not topic.deletes_old:
+        return "same"
+    seconds = max(1, topic.retention_ms // 1_000)
+    if seconds == queue.retention_seconds:
+        return "same"
+    told = f"{queue.name}: the topic keeps {seconds:,} s, the queue {queue.retention_seconds:,} s"
+    if not parameters.apply:
+        context.say(f"{told}; nothing was changed.")
+        return "different"
+    Queue.objects.filter(pk=queue.pk).update(retention_seconds=seconds)
+    context.say(f"{told}; the queue follows.")
+    logger.info("retention follows the topic", extra={"queue": queue.name, "seconds": seconds})
+    return "changed"

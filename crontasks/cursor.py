@@ -1,0 +1,34 @@
+"""What SQL of this room needs of a cursor, so that it runs on Django's and on a raw session."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from django.conf import settings
+from django.db import connections
+
+
+class Cursor(Protocol):
+    """A psycopg cursor or Django's wrapper of one."""
+
+    def execute(self, sql: Any, params: Any = None, /) -> object: ...  # noqa: ANN401 - two libraries
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...  # noqa: ANN401 - a row
+
+    def fetchall(self) -> Sequence[Any]: ...
+
+
+class Session(Protocol):
+    """Gives cursors: Django's connection or a raw one."""
+
+    def cursor(self) -> AbstractContextManager[Any]: ...
+
+
+@contextmanager
+def django_cursor() -> Iterator[Cursor]:
+    """A cursor on Django's own connection to the engine's database."""
+    with connections[settings.SLUICE_DATABASE].cursor() as cursor:
+        yield cursor

@@ -1,0 +1,88 @@
+"""The dispatcher: a thread in every worker's main process; one of them leads and starts queues."""
+
+import logging
+import os
+import threading
+import time
+from typing import Final
+
+import psycopg
+
+from crontasks import copies, starts
+from crontasks.dispatch import due
+from crontasks.dispatch.hearts import BEAT_EVERY_SECONDS, Heart
+from crontasks.dispatch.patience import Patience
+from crontasks.leadership import Leadership
+from integration.store.locks import LockClass
+
+# Twice a second: half a second to become the leader after the old one was killed, half a second
+# to see whose partitions it left.
+ROUND_SECONDS: Final = 0.5
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher(threading.Thread):
+    """Stands for election; when it leads, starts what is due.
+
+    It lives in the main process only and does not touch Django's connections. Everything it
+    does is one round trip or two on its own session.
+    """
+
+    def __init__(self, heart: Heart) -> None:
+        super().__init__(name="sluice-dispatcher", daemon=True)
+        self.heart = heart
+        self.leadership = Leadership(LockClass.DISPATCHER, "sluice dispatcher")
+        self.patience = Patience()
+        self.ending = threading.Event()
+        self._beat_at = float("-inf")
+        self._is_told = False
+        os.register_at_fork(after_in_child=self.leadership.forget_in_child)
+
+    def run(self) -> None:
+        while not self.ending.is_set():
+            try:
+                self.round()
+                self._is_told = False
+            except psycopg.Error as e:
+                self._database_away(e)
+            except Exception:
+                # The thread's outermost loop: one round that went wrong must not end them all.
+                logger.exception("a round of the dispatcher failed")
+            self.ending.wait(ROUND_SECONDS)
+        self._leave()
+
+    def round(self) -> list[int]:
+        """One look; returns the queues that were started. Raises psycopg.Error."""
+        was_leading = self.leadership.is_held
+        leads = self.leadership.stand()
+        if leads and not was_leading:
+            logger.info("dispatcher leads", extra={"node": self.heart.node})
+        with self.leadership.session().cursor() as cursor:
+            if time.monotonic() - self._beat_at >= BEAT_EVERY_SECONDS or leads != was_leading:
+                self._beat_at = time.monotonic()
+                self.heart.beat(cursor, leads=leads)
+            if not leads or copies.foreign_environment(cursor) is not None:
+                return []
+            ripe = self.patience.select(due.find(cursor), time.monotonic())
+            asked = [queue_id for queue_id in ripe if starts.request(cursor, queue_id)]
+            starts.send(cursor, asked)
+            return asked
+
+    def stop(self) -> None:
+        """Ask the thread to end; it gives its lead back within half a second."""
+        self.ending.set()
+
+    def _leave(self) -> None:
+        try:
+            with self.leadership.session().cursor() as cursor:
+                self.heart.stop(cursor)
+        except psycopg.Error as e:
+            logger.info("left without a word, the database is away", extra={"error": str(e)})
+        finally:
+            self.leadership.resign()
+
+    def _database_away(self, error: psycopg.Error) -> None:
+        self.leadership.resign()
+        if not self._is_told:
+            logger.warning("the dispatcher waits for the database", extra={"error": str(error)})
+        self._is_told = True

@@ -1,0 +1,59 @@
+"""Heartbeats: written by the processes themselves, judged by the database's clock."""
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from crontasks.cursor import Cursor
+
+BEAT_EVERY_SECONDS: Final = 2.0
+ALIVE_SECONDS: Final = 15
+
+_WRITE: Final = """
+    INSERT INTO crontasks_heartbeat AS h
+        (kind, node, pid, started_at, seen_at, leads, slots, queues, clock_skew_seconds)
+    VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp(), %s, %s, %s,
+            %s - extract(epoch FROM clock_timestamp()))
+    ON CONFLICT (kind, node) DO UPDATE SET
+        started_at = CASE WHEN h.pid = excluded.pid THEN h.started_at ELSE excluded.started_at END,
+        pid = excluded.pid, seen_at = excluded.seen_at, leads = excluded.leads,
+        slots = excluded.slots, queues = excluded.queues,
+        clock_skew_seconds = excluded.clock_skew_seconds"""
+_REMOVE: Final = "DELETE FROM crontasks_heartbeat WHERE kind = %s AND node = %s AND pid = %s"
+_ALIVE: Final = """
+    SELECT count(*) FROM crontasks_heartbeat
+    WHERE kind = %s AND seen_at > clock_timestamp() - make_interval(secs => %s)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heart:
+    """Who a process is."""
+
+    kind: str
+    node: str
+    slots: int = 0
+    queues: str = ""
+
+    def beat(self, cursor: Cursor, *, leads: bool) -> None:
+        # The host's own clock is wanted here: its distance from the database's is what is stored.
+        host_time = time.time()
+        cursor.execute(
+            _WRITE, (self.kind, self.node, os.getpid(), leads, self.slots, self.queues, host_time)
+        )
+
+    def stop(self, cursor: Cursor) -> None:
+        """A clean end is not a death: nobody has to be told."""
+        cursor.execute(_REMOVE, (self.kind, self.node, os.getpid()))
+
+
+def beat_node() -> str:
+    return f"beat@{socket.gethostname()}:{os.getpid()}"
+
+
+def are_alive(cursor: Cursor, kind: str) -> bool:
+    """Whether any process of this kind was seen within 15 s."""
+    cursor.execute(_ALIVE, (kind, ALIVE_SECONDS))
+    count: int = cursor.fetchone()[0]
+    return count > 0

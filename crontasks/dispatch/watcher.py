@@ -1,0 +1,55 @@
+"""The watch: a second thread beside the dispatcher that tells people what went wrong.
+
+Apart from the dispatcher because a mail server may take its time, and the next start must not
+wait for it.
+"""
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from django.db import Error, connections
+
+if TYPE_CHECKING:
+    from crontasks.dispatch.dispatcher import Dispatcher
+
+ROUND_SECONDS: Final = 5.0
+# After taking the lead the others get time to show a heartbeat before they are called dead.
+GRACE_SECONDS: Final = 30.0
+logger = logging.getLogger(__name__)
+
+
+class Watcher(threading.Thread):
+    """Looks every five seconds, only where the dispatcher leads."""
+
+    def __init__(self, dispatcher: "Dispatcher") -> None:
+        super().__init__(name="sluice-watch", daemon=True)
+        self.dispatcher = dispatcher
+        self.ending = threading.Event()
+        self._led_rounds = 0
+
+    def run(self) -> None:
+        while not self.ending.wait(ROUND_SECONDS):
+            if not self.dispatcher.leadership.is_held:
+                self._led_rounds = 0
+                continue
+            self._led_rounds += 1
+            try:
+                self.round()
+            except Error as e:
+                logger.warning("the watch waits for the database", extra={"error": str(e)})
+            except Exception:
+                # The thread's outermost loop: one look that went wrong must not end them all.
+                logger.exception("a round of the watch failed")
+            finally:
+                # Never kept: a pool process forked later would hold the session open.
+                connections.close_all()
+
+    def round(self) -> None:
+        from crontasks.notices import book, conditions
+
+        is_settled = self._led_rounds * ROUND_SECONDS > GRACE_SECONDS
+        book.settle(conditions.seen_by_workers(is_settled=is_settled), conditions.WORKER_KINDS)
+
+    def stop(self) -> None:
+        self.ending.set()

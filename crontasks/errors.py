@@ -1,0 +1,52 @@
+"""What can be wrong with a cron task's settings, told to the person who writes them."""
+
+from collections.abc import Sequence
+
+from integration.errors import IntegrationError
+
+
+class BadScheduleError(IntegrationError):
+    """The schedule's text is not one Sluice can follow."""
+
+    code = "BAD_SCHEDULE"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            why,
+            next_step="Write five fields: minute, hour, day of month, month, day of week; "
+            "for example `30 2 * * mon-fri` for 02:30 on working days.",
+        )
+
+
+class BadParametersError(IntegrationError):
+    """The parameters of an instance do not fit its cron task; lists every mistake."""
+
+    code = "BAD_PARAMETERS"
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__(" ".join(mistakes), next_step="Correct the parameters and save again.")
+        self.mistakes = list(mistakes)
+
+
+class UnknownCronTaskError(IntegrationError):
+    """An instance names a cron task that no installed app registers."""
+
+    code = "UNKNOWN_CRON_TASK"
+
+    def __init__(self, *, name: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"No installed app registers a cron task named {name!r}.",
+            next_step=f"Known here are: {', '.join(known) or 'none'}.",
+        )
+
+
+class CronTaskConflictError(IntegrationError):
+    """Two classes claim one cron-task name."""
+
+    code = "CRON_TASK_CONFLICT"
+
+    def __init__(self, *, name: str, first: str, second: str) -> None:
+        super().__init__(
+            f"Both {first} and {second} are registered as cron task {name!r}.",
+            next_step="Rename one of them.",
+        )

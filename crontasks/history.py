@@ -1,0 +1,121 @@
+"""Writes down what runs did: one row a run, none for a tick that did nothing."""
+
+import socket
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from django.db.models import F
+from django.utils import timezone
+
+from crontasks.models import CronInstance, CronRun
+from crontasks.outcome import TEXT_LENGTH, Context, Outcome, RunState
+
+# Turns of one queue that only gave way to others are one run for people, up to this length.
+_JOIN_GAP: Final = timedelta(seconds=30)
+_JOIN_LONGEST: Final = timedelta(minutes=10)
+# Endings that say something even when no message was touched; repeated ones are not repeated.
+_TELLING: Final = frozenset({"BLOCKED", "BRAKED", "OUTAGE", "WAITING", "LOST", "FAILED"})
+
+
+class Report(Protocol):
+    """What the engine returns of one run."""
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+    @property
+    def ending(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+def node() -> str:
+    return socket.gethostname()
+
+
+def begin(instance: CronInstance, context: Context) -> CronRun:
+    """The row of a run at work, so that one whose process dies is seen."""
+    return CronRun.objects.create(
+        instance=instance,
+        scheduled_at=context.scheduled_at,
+        started_at=timezone.now(),
+        state=RunState.RUNNING,
+        node=node(),
+    )
+
+
+def end(run: CronRun, outcome: Outcome, context: Context) -> None:
+    """Complete the row, or take it away when nothing was done."""
+    if outcome.is_empty and not context.excerpt:
+        run.delete()
+        return
+    run.ended_at = timezone.now()
+    run.duration_seconds = round((run.ended_at - run.started_at).total_seconds(), 3)
+    run.state = outcome.state
+    run.counts = {name: count for name, count in outcome.counts.items() if count}
+    run.text = outcome.text[:TEXT_LENGTH]
+    run.log_excerpt = context.excerpt
+    run.save()
+
+
+def note_consumer(queue_id: int, report: Report, started_at: datetime) -> CronRun | None:
+    """Record a run of the engine; None when there was nothing to tell."""
+    instance = CronInstance.objects.filter(queue=queue_id).first()
+    if instance is None:
+        return None
+    last = instance.runs.first()
+    counts = {name: count for name, count in report.counts.items() if count}
+    if not counts and (report.ending not in _TELLING or _is_repeated(last, report)):
+        return None
+    ended_at = timezone.now()
+    if last is None or not _joins(last, started_at):
+        last = CronRun(
+            instance=instance,
+            scheduled_at=instance.last_scheduled_at,
+            started_at=started_at,
+            duration_seconds=0.0,
+            node=node(),
+        )
+    last.counts = dict(Counter(last.counts) + Counter(counts))
+    last.duration_seconds = round(
+        (last.duration_seconds or 0) + (ended_at - started_at).total_seconds(), 3
+    )
+    last.ended_at, last.ending, last.text = ended_at, str(report.ending), report.text[:TEXT_LENGTH]
+    last.state = RunState.FAILED if report.ending == "FAILED" else RunState.DONE
+    last.save()
+    return last
+
+
+def _is_repeated(last: CronRun | None, report: Report) -> bool:
+    return last is not None and (last.ending, last.text) == (
+        report.ending,
+        report.text[:TEXT_LENGTH],
+    )
+
+
+def _joins(last: CronRun, started_at: datetime) -> bool:
+    return (
+        last.ending == "YIELDED"
+        and last.ended_at is not None
+        and started_at - last.ended_at < _JOIN_GAP
+        and started_at - last.started_at < _JOIN_LONGEST
+    )
+
+
+def mark_lost() -> int:
+    """Runs whose process died without a word; returns how many there were."""
+    from integration.clock import database_now
+
+    lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(
+        instance__busy_until__gt=database_now()
+    )
+    # A run that began this minute may not have written its instance's busy_until yet.
+    old = lost.filter(started_at__lt=database_now() - timedelta(minutes=1))
+    return old.update(
+        state=RunState.LOST,
+        ended_at=F("started_at"),
+        text="The process that ran it ended without a word.",
+    )

@@ -1,0 +1,147 @@
+"""An instance: one configured schedule of one cron task."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils import timezone
+from django_celery_beat.models import PeriodicTask
+
+from crontasks import parameters, periodic
+from crontasks.definitions import registry
+from crontasks.errors import BadParametersError, BadScheduleError, UnknownCronTaskError
+from crontasks.schedule import Schedule, build, in_words
+from integration.models import Queue
+
+MOMENTS = ("crontab", "interval_seconds", "time_zone", "active")
+# Written by ticks and runs while a form is open; a save must never put them back in time.
+WORKING = frozenset({"id", "periodic_task", "last_scheduled_at", "asked_at", "busy_until"})
+
+
+class CronInstance(models.Model):
+    """A cron task, its parameters and when it runs.
+
+    Saving validates it and keeps the PeriodicTask that beat reads. `last_scheduled_at` is the
+    last moment that was acted upon; it only moves by compare-and-set, so a doubled tick is
+    nothing.
+    """
+
+    class Overlap(models.TextChoices):
+        """What happens when a run is due while the one before is still at work."""
+
+        SKIP = "skip", "Skip it"
+        ALLOW = "allow", "Run both"
+
+    class Misfire(models.TextChoices):
+        """What happens to moments that passed while nothing could run."""
+
+        RUN_ONCE = "run_once", "Run once, late"
+        SKIP = "skip", "Wait for the next moment"
+
+    name = models.CharField(max_length=100, unique=True)
+    task = models.CharField(max_length=100)
+    parameters = models.JSONField(default=dict, blank=True)
+    crontab = models.CharField(
+        max_length=200, blank=True, help_text="minute hour day-of-month month day-of-week"
+    )
+    interval_seconds = models.PositiveIntegerField(null=True, blank=True)
+    time_zone = models.CharField(max_length=60, default="UTC")
+    active = models.BooleanField(default=True)
+    run_as = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True
+    )
+    overlap = models.CharField(max_length=10, choices=Overlap.choices, default=Overlap.SKIP)
+    misfire = models.CharField(max_length=10, choices=Misfire.choices, default=Misfire.RUN_ONCE)
+    timeout_seconds = models.PositiveIntegerField(
+        default=600, validators=[MinValueValidator(1), MaxValueValidator(86_400)]
+    )
+    keep_runs = models.PositiveIntegerField(default=200, validators=[MaxValueValidator(100_000)])
+    queue = models.ForeignKey(
+        Queue, on_delete=models.CASCADE, null=True, blank=True, related_name="instances"
+    )
+
+    periodic_task = models.OneToOneField(
+        PeriodicTask, on_delete=models.SET_NULL, null=True, editable=False, related_name="instance"
+    )
+    last_scheduled_at = models.DateTimeField(null=True, editable=False)
+    asked_at = models.DateTimeField(
+        null=True, editable=False, help_text="a run was sent to the workers and none began yet"
+    )
+    busy_until = models.DateTimeField(
+        null=True, editable=False, help_text="a run is at work, at the latest until then"
+    )
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["queue", "task"], name="one_instance_per_queue_task"),
+            models.CheckConstraint(
+                condition=models.Q(crontab="") ^ models.Q(interval_seconds__isnull=True),
+                name="crontab_or_interval",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+        """Raises ValidationError; nothing invalid is ever handed to beat."""
+        self.crontab = " ".join(self.crontab.split())
+        self.full_clean()
+        is_moved = self._is_moved()
+        if not self._state.adding:
+            options["update_fields"] = [
+                field.name for field in self._meta.concrete_fields if field.name not in WORKING
+            ]
+        super().save(**options)
+        if is_moved:
+            self._begin_now()
+        periodic.write(self)
+
+    def schedule(self) -> Schedule:
+        """Raises BadScheduleError for a row that was written past `save`."""
+        return build(
+            crontab=self.crontab,
+            interval_seconds=self.interval_seconds,
+            zone=self.time_zone,
+            number=self.pk or 0,
+        )
+
+    @property
+    def schedule_words(self) -> str:
+        try:
+            return in_words(self.schedule())
+        except BadScheduleError as e:
+            return e.sentence
+
+    @property
+    def actor(self) -> str:
+        """Whose name the changes of its runs carry."""
+        return f"{self.run_as} (cron task)" if self.run_as else "cron task"
+
+    def clean(self) -> None:
+        try:
+            definition = registry.named(self.task)
+        except UnknownCronTaskError as e:
+            raise ValidationError({"task": str(e)}) from e
+        try:
+            self.schedule()
+        except BadScheduleError as e:
+            field = "crontab" if self.crontab.strip() else "interval_seconds"
+            raise ValidationError({field: str(e)}) from e
+        try:
+            parameters.read(definition.task.parameters, self.parameters)
+        except BadParametersError as e:
+            raise ValidationError({"parameters": str(e)}) from e
+
+    def _is_moved(self) -> bool:
+        """Whether its moments are other ones than before, so that counting begins now."""
+        stored = type(self).objects.filter(pk=self.pk).values(*MOMENTS).first()
+        return stored is None or any(stored[name] != getattr(self, name) for name in MOMENTS)
+
+    def _begin_now(self) -> None:
+        latest = self.schedule().latest(timezone.now())
+        type(self).objects.filter(pk=self.pk).update(last_scheduled_at=latest)
+        self.last_scheduled_at = latest

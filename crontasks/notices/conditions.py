@@ -1,0 +1,140 @@
+"""What is wrong right now, found by plain queries; nothing here tells anybody."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from django.conf import settings
+
+from crontasks import copies
+from crontasks.cursor import Cursor, django_cursor
+from crontasks.dispatch.hearts import ALIVE_SECONDS, are_alive
+from crontasks.notices.book import Condition
+from crontasks.notices.kinds import NoticeKind
+from crontasks.starts import IS_FREE, IS_WANTED, LOCKED
+
+BURST_ROWS: Final = 20
+BURST_MINUTES: Final = 10
+UNREAD_SECONDS: Final = 120
+UNSENT_SECONDS: Final = 60
+BEAT_KINDS: Final = frozenset({NoticeKind.NO_WORKER})
+WORKER_KINDS: Final = frozenset(NoticeKind) - BEAT_KINDS - {NoticeKind.RETENTION}
+
+_STATES: Final = """
+    SELECT p.state, q.name || '[' || p.partition || ']', p.state_code, p.state_text
+    FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
+    WHERE q.enabled AND NOT q.paused
+      AND (p.state IN ('BLOCKED', 'BRAKED') OR (p.state IN ('OUTAGE', 'WAITING')
+           AND p.state_since < clock_timestamp() - interval '30 s'))"""
+_BURSTS: Final = f"""
+    SELECT q.name, count(*) FROM integration_messageerror e
+    JOIN integration_queue q ON q.id = e.queue_id
+    WHERE e.state = 'HOLD'
+      AND e.last_failed_at > clock_timestamp() - make_interval(mins => {BURST_MINUTES})
+    GROUP BY q.name HAVING count(*) >= {BURST_ROWS}"""  # noqa: S608 - constants
+_GAPS: Final = """
+    SELECT q.name || '[' || p.partition || ']', sum(g.to_offset - g.from_offset)::bigint
+    FROM integration_gap g JOIN integration_queuepartition p ON p.id = g.partition_id
+    JOIN integration_queue q ON q.id = p.queue_id
+    WHERE g.acknowledged_at IS NULL GROUP BY 1"""
+# A queue whose schedule has not come around yet is not left alone: only a tick that nobody
+# followed counts, or an instance that is missing or switched off.
+_UNREAD: Final = f"""
+    WITH {LOCKED}
+    SELECT q.name || '[' || p.partition || ']', p.high_watermark - p.next_offset
+    FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
+    LEFT JOIN integration_partitionlease s ON s.partition_id = p.id
+    LEFT JOIN crontasks_croninstance i ON i.queue_id = q.id
+    WHERE {IS_WANTED} AND p.state = 'RUNNING' AND p.high_watermark > p.next_offset AND {IS_FREE}
+      AND (i.id IS NULL OR NOT i.active
+           OR i.last_scheduled_at > coalesce(s.released_at, s.taken_at, 'epoch'::timestamptz)
+              + make_interval(secs => {UNREAD_SECONDS}))
+      AND coalesce(greatest(p.progressed_at, s.released_at), 'epoch'::timestamptz)
+          < clock_timestamp() - make_interval(secs => {UNREAD_SECONDS})"""  # noqa: S608 - constants
+_UNSENT: Final = f"""
+    SELECT v.name, count(*) FROM integration_outboxrow o
+    JOIN integration_provider v ON v.id = o.provider_id
+    WHERE o.state IN ('PENDING', 'STAMPED')
+      AND greatest(o.created_at, o.not_before)
+          < clock_timestamp() - make_interval(secs => {UNSENT_SECONDS})
+      AND NOT EXISTS (
+        SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 20002
+          AND objsubid = 2 AND objid::bigint = o.provider_id * 16 + o.shard
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+    GROUP BY v.name"""  # noqa: S608 - constants
+
+
+def seen_by_workers(*, is_settled: bool) -> list[Condition]:
+    """Everything but dead workers. Until `is_settled` nobody is called dead."""
+    with django_cursor() as cursor:
+        foreign = copies.foreign_environment(cursor)
+        if foreign is not None:
+            text = (
+                f"The database belongs to {foreign!r} and this process to "
+                f"{settings.SLUICE_ENVIRONMENT!r}, so nothing is started. If the copy is to act, "
+                "run `manage.py after_restore`."
+            )
+            return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
+        found = [*_states(cursor), *_bursts(cursor), *_gaps(cursor)]
+        if is_settled:
+            found += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
+        return found
+
+
+def seen_by_beat(*, workers_alive: bool) -> list[Condition]:
+    """What workers cannot say of themselves."""
+    if workers_alive:
+        return []
+    text = (
+        f"No worker showed a heartbeat for {ALIVE_SECONDS} seconds; no queue is read. "
+        "Start one with `celery -A config worker`."
+    )
+    return [Condition(NoticeKind.NO_WORKER, settings.SLUICE_DEPLOYMENT, text)]
+
+
+def _states(cursor: Cursor) -> Iterator[Condition]:
+    cursor.execute(_STATES)
+    for state, subject, code, text in cursor.fetchall():
+        yield Condition(NoticeKind(state), subject, f"{code}: {text}")
+
+
+def _bursts(cursor: Cursor) -> Iterator[Condition]:
+    cursor.execute(_BURSTS)
+    for subject, count in cursor.fetchall():
+        text = f"{count:,} messages were held within {BURST_MINUTES} minutes."
+        yield Condition(NoticeKind.HOLD_BURST, subject, text)
+
+
+def _gaps(cursor: Cursor) -> Iterator[Condition]:
+    cursor.execute(_GAPS)
+    for subject, count in cursor.fetchall():
+        text = f"{count:,} offsets were gone before they were read. Look at the gap and confirm it."
+        yield Condition(NoticeKind.GAP, subject, text)
+
+
+def _unread(cursor: Cursor) -> Iterator[Condition]:
+    cursor.execute(_UNREAD)
+    for subject, lag in cursor.fetchall():
+        text = (
+            f"{lag:,} messages wait and nothing reads them. "
+            f"`manage.py check_flow {subject.partition('[')[0]}` names the broken link."
+        )
+        yield Condition(NoticeKind.NO_CONSUMER, subject, text)
+
+
+def _unsent(cursor: Cursor) -> Iterator[Condition]:
+    cursor.execute(_UNSENT)
+    for subject, count in cursor.fetchall():
+        text = (
+            f"{count:,} outgoing messages are due for over {UNSENT_SECONDS} seconds and no relay "
+            "is at work. Start one with `celery -A config worker -Q relay -c 1`."
+        )
+        yield Condition(NoticeKind.NO_RELAY, subject, text)
+
+
+def _beat(cursor: Cursor) -> Iterator[Condition]:
+    if not are_alive(cursor, "beat"):
+        text = (
+            f"No beat showed a heartbeat for {ALIVE_SECONDS} seconds; no schedule runs. "
+            "Start one with `celery -A config beat`."
+        )
+        yield Condition(NoticeKind.NO_BEAT, settings.SLUICE_DEPLOYMENT, text)

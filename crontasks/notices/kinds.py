@@ -1,0 +1,38 @@
+"""What people are told about without asking."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class NoticeKind(StrEnum):
+    """A condition worth a mail."""
+
+    BLOCKED = "BLOCKED"  # a person must act before a queue goes on
+    BRAKED = "BRAKED"  # a queue stopped reading by itself
+    OUTAGE = "OUTAGE"  # something a queue needs is down
+    WAITING = "WAITING"  # something a queue needs is switched off or not installed
+    HOLD_BURST = "HOLD_BURST"  # many messages were held in a short time
+    GAP = "GAP"  # messages expired before they were read
+    NO_CONSUMER = "NO_CONSUMER"  # messages wait and nothing reads them
+    RETENTION = "RETENTION"  # a topic's retention is not what was configured
+    NO_WORKER = "NO_WORKER"  # no worker's heart beats
+    NO_BEAT = "NO_BEAT"  # beat's heart does not beat
+    NO_RELAY = "NO_RELAY"  # outgoing messages are due and nothing sends them
+    COPY = "COPY"  # the database names another environment: nothing may act
+
+
+TITLES: Final[Mapping[NoticeKind, str]] = {
+    NoticeKind.BLOCKED: "Queue blocked",
+    NoticeKind.BRAKED: "Queue braked",
+    NoticeKind.OUTAGE: "Queue waits for an outage to end",
+    NoticeKind.WAITING: "Queue waits for something switched off",
+    NoticeKind.HOLD_BURST: "Many messages held",
+    NoticeKind.GAP: "Messages expired unread",
+    NoticeKind.NO_CONSUMER: "Nothing consumes the queue",
+    NoticeKind.RETENTION: "Retention changed",
+    NoticeKind.NO_WORKER: "No worker is alive",
+    NoticeKind.NO_BEAT: "Beat is not alive",
+    NoticeKind.NO_RELAY: "Outgoing messages are not sent",
+    NoticeKind.COPY: "This database belongs to another environment",
+}

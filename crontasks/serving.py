@@ -1,0 +1,66 @@
+"""Inside a Celery task: one run of one queue, or the relay, from entrance to history."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from crontasks import history, shutdown, starts
+from crontasks.models import CronInstance
+from crontasks.turns import Stop
+
+ENGINE: Final = "integration.delivery.wiring.run_queue"
+RELAY: Final = "integration.delivery.relay.run.relay_all"
+# After these the queue still has, or may have, something to do that no state announces.
+_GOES_ON: Final = frozenset({"YIELDED", "STOPPED", "LOST"})
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The report of a run that the engine itself could not complete."""
+
+    text: str
+    ending: str = "FAILED"
+    counts: Mapping[str, int] = field(default_factory=Counter)
+
+
+def _entrance(setting: str, default: str) -> Callable[..., Any]:
+    """Imported here and not above: Kafka clients come into being after the fork."""
+    entrance: Callable[..., Any] = import_string(getattr(settings, setting, default))
+    return entrance
+
+
+def serve_queue(queue_id: int) -> None:
+    """Run the queue until it ends, write down what it did, and ask again if it goes on."""
+    started_at = timezone.now()
+    report: history.Report
+    try:
+        report = _entrance("SLUICE_ENGINE", ENGINE)(queue_id, stop=Stop(queue_id))
+    except Exception as e:
+        # The process's outermost loop: the run is over either way; its owner row, if it left
+        # one, is found by the dispatcher, and the next tick tries again.
+        logger.exception("a run could not be completed", extra={"queue": queue_id})
+        report = Broken(f"{type(e).__name__}: {e}")
+    history.note_consumer(queue_id, report, started_at)
+    if report.ending in _GOES_ON or (report.ending == "DRAINED" and _ticked(queue_id, started_at)):
+        starts.ask(queue_id)
+
+
+def _ticked(queue_id: int, since: datetime) -> bool:
+    """Whether the schedule came around while the run was attached: then it stays."""
+    return CronInstance.objects.filter(
+        queue=queue_id, active=True, last_scheduled_at__gte=since
+    ).exists()
+
+
+def serve_relay() -> None:
+    """Relay every provider's outbox until the worker shuts down or another relay holds it."""
+    CronInstance.objects.filter(task="relay").update(asked_at=None)
+    _entrance("SLUICE_RELAY", RELAY)(shutdown.is_announced)

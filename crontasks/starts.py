@@ -1,0 +1,98 @@
+"""Asking for a run of a queue: one standing request per queue, by compare-and-set.
+
+A request is `start_requested_at` of the queue's row. The run clears it once it owns a partition;
+a run that finds every lock held leaves it standing. It is asked again after ten seconds, so a
+lost Celery task costs ten seconds and nothing else.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from kombu.exceptions import OperationalError
+
+from crontasks.cursor import Cursor, django_cursor
+
+REISSUE_SECONDS: Final = 10
+# Longer than the reissue: clocks of hosts differ by seconds, and a start too many is nothing.
+EXPIRES_SECONDS: Final = 30
+logger = logging.getLogger(__name__)
+
+# A partition is free when nobody holds its lock, or when its owner let the lease lapse: that
+# owner is stopped or hangs, and the next one ends its sessions.
+LOCKED: Final = """
+    locked AS MATERIALIZED (
+        SELECT objid::bigint AS id FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND classid = 20001 AND objsubid = 2
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )"""
+IS_FREE: Final = """(
+        NOT EXISTS (SELECT 1 FROM locked WHERE locked.id = p.id)
+        OR EXISTS (
+            SELECT 1 FROM integration_partitionlease s
+            WHERE s.partition_id = p.id AND s.released_at IS NULL
+              AND s.lease_until < clock_timestamp()
+        )
+    )"""
+HAS_WORK_TO_TAKE: Final = f"""(
+        NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
+        OR EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id AND {IS_FREE})
+    )"""  # noqa: S608 - constants of this module
+
+# A request is sent once it was noted on the queue's instance; one that a person's decision left
+# (integration.actions) is newer than that note and goes out at the dispatcher's next look.
+MAY_ASK: Final = f"""(
+        q.start_requested_at IS NULL
+        OR q.start_requested_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS})
+        OR EXISTS (
+            SELECT 1 FROM crontasks_croninstance i
+            WHERE i.queue_id = q.id AND (i.asked_at IS NULL OR i.asked_at < q.start_requested_at)
+        )
+    )"""  # noqa: S608 - constants of this module
+IS_WANTED: Final = "(q.enabled AND NOT q.paused AND q.direction = 'inbound')"
+_ASK: Final = f"""
+    WITH {LOCKED}, asked AS (
+        UPDATE integration_queue q SET start_requested_at = clock_timestamp()
+        WHERE q.id = %s AND {IS_WANTED} AND {MAY_ASK} AND {HAS_WORK_TO_TAKE}
+        RETURNING q.id, q.start_requested_at
+    ), noted AS (
+        UPDATE crontasks_croninstance i SET asked_at = asked.start_requested_at
+        FROM asked WHERE i.queue_id = asked.id
+    )
+    SELECT id FROM asked"""  # noqa: S608 - constants of this module
+_TAKE_BACK: Final = "UPDATE integration_queue SET start_requested_at = NULL WHERE id = ANY(%s)"
+
+
+def request(cursor: Cursor, queue_id: int) -> bool:
+    """Whether a request now stands because of this call.
+
+    None does when the queue may not run, all its partitions are owned, or somebody asked within
+    the last ten seconds.
+    """
+    cursor.execute(_ASK, (queue_id,))
+    return cursor.fetchone() is not None
+
+
+def ask(queue_id: int) -> bool:
+    """Ask for a run of the queue and send it to the workers; False if none is wanted or free.
+
+    The console calls it after whatever lets a queue go on. Cheap, and harmless when repeated.
+    """
+    with django_cursor() as cursor:
+        return request(cursor, queue_id) and send(cursor, [queue_id])
+
+
+def send(cursor: Cursor, queue_ids: Iterable[int]) -> bool:
+    """Send requested runs to the workers; a broker that is down takes the requests back."""
+    from crontasks.tasks import run_queue
+
+    unsent = list(queue_ids)
+    try:
+        while unsent:
+            run_queue.apply_async((unsent[0],), expires=EXPIRES_SECONDS, retry=False)
+            unsent.pop(0)
+    except OperationalError as e:
+        cursor.execute(_TAKE_BACK, (unsent,))
+        logger.warning("starts not sent, the broker does not answer", extra={"error": str(e)})
+        return False
+    return True

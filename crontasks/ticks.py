@@ -1,0 +1,132 @@
+"""A tick: one moment of one instance, acted upon once however often it arrives."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Final
+
+from billiard.exceptions import SoftTimeLimitExceeded
+from django.db.models import Q
+from django.utils import timezone
+
+from crontasks import copies, history, parameters, shutdown
+from crontasks.cursor import django_cursor
+from crontasks.definitions import Definition, registry
+from crontasks.models import CronInstance
+from crontasks.outcome import NOTHING, Context, Outcome, RunState
+from integration.clock import database_now
+from integration.errors import IntegrationError
+
+# The hard limit of the Celery task lies this far behind the instance's own.
+HARD_LIMIT_SECONDS: Final = 15
+# How long a tick waits for a worker before it is worthless.
+_EXPIRES_SECONDS: Final = 3_600
+logger = logging.getLogger(__name__)
+
+
+def tick(instance_id: int, scheduled_at: datetime) -> Outcome:
+    """Act upon one moment. A moment that is not newer than the last one is nothing."""
+    instance = claim(instance_id, scheduled_at)
+    if instance is None or _is_foreign():
+        return NOTHING
+    definition = registry.named(instance.task)
+    context = Context(
+        instance_id=instance_id,
+        scheduled_at=scheduled_at,
+        actor=instance.actor,
+        queue_id=instance.queue_id,
+        should_stop=shutdown.is_announced,
+    )
+    if definition.task.asks_only:
+        settings = parameters.read(definition.task.parameters, instance.parameters)
+        return definition.task().run(settings, context)
+    return _run_alone(instance, definition, context)
+
+
+def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
+    """Move `last_scheduled_at` to this moment; None when another tick was there before."""
+    older = Q(last_scheduled_at__isnull=True) | Q(last_scheduled_at__lt=scheduled_at)
+    mine = CronInstance.objects.filter(older, pk=instance_id)
+    if mine.update(last_scheduled_at=scheduled_at) == 0:
+        return None
+    return CronInstance.objects.select_related("run_as").get(pk=instance_id)
+
+
+def send(instance: CronInstance, scheduled_at: datetime) -> None:
+    """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
+    from crontasks.tasks import tick as celery_task
+
+    celery_task.apply_async(
+        (instance.pk, scheduled_at.isoformat()),
+        expires=_EXPIRES_SECONDS,
+        soft_time_limit=instance.timeout_seconds,
+        time_limit=instance.timeout_seconds + HARD_LIMIT_SECONDS,
+        retry=False,
+    )
+    CronInstance.objects.filter(pk=instance.pk).update(asked_at=database_now())
+
+
+def run_now(instance_id: int) -> None:
+    """A person's "run now": a moment of its own, also for an instance that is not active.
+
+    Raises kombu's OperationalError when the broker does not answer.
+    """
+    from crontasks import starts
+
+    instance = CronInstance.objects.get(pk=instance_id)
+    if instance.queue_id is not None:
+        starts.ask(instance.queue_id)
+        return
+    if registry.named(instance.task).task.asks_only:
+        tick(instance_id, timezone.now())
+        return
+    send(instance, timezone.now())
+
+
+def _is_foreign() -> bool:
+    with django_cursor() as cursor:
+        return copies.foreign_environment(cursor) is not None
+
+
+def _run_alone(instance: CronInstance, definition: Definition, context: Context) -> Outcome:
+    with _busy(instance) as is_free:
+        if not is_free:
+            logger.info("skipped, the run before is at work", extra={"instance": instance.name})
+            return NOTHING
+        run = history.begin(instance, context)
+        outcome = _outcome(instance, definition, context)
+        history.end(run, outcome, context)
+        return outcome
+
+
+def _outcome(instance: CronInstance, definition: Definition, context: Context) -> Outcome:
+    try:
+        settings = parameters.read(definition.task.parameters, instance.parameters)
+        return definition.task().run(settings, context)
+    except SoftTimeLimitExceeded:
+        text = f"Stopped at its time limit of {instance.timeout_seconds:,} seconds."
+        return Outcome(text=text, state=RunState.TIMED_OUT)
+    except IntegrationError as e:
+        logger.warning("cron task failed", extra={"instance": instance.name, "code": e.code})
+        return Outcome(text=f"{e.code}: {e}", state=RunState.FAILED)
+    except Exception as e:
+        # The task is anybody's code; whatever it raises is told on the run's page.
+        logger.exception("cron task failed", extra={"instance": instance.name})
+        return Outcome(text=f"{type(e).__name__}: {e}", state=RunState.FAILED)
+
+
+@contextmanager
+def _busy(instance: CronInstance) -> Iterator[bool]:
+    """Hold the instance for one run; a process that dies frees it after the time limit."""
+    rows = CronInstance.objects.filter(pk=instance.pk)
+    free = Q(busy_until__isnull=True) | Q(busy_until__lt=database_now())
+    if instance.overlap == CronInstance.Overlap.ALLOW:
+        free = Q()
+    length = timedelta(seconds=instance.timeout_seconds + 2 * HARD_LIMIT_SECONDS)
+    taken = rows.filter(free).update(busy_until=database_now() + length, asked_at=None) == 1
+    try:
+        yield taken
+    finally:
+        if taken:
+            rows.update(busy_until=None)
