@@ -10,7 +10,7 @@ from devstack import install, paths, problems
 from devstack.app import PARTS, App
 from devstack.progress import say, step
 from devstack.server import Server
-from devstack.servers import Servers, in_folder
+from devstack.servers import as_left_in, in_folder
 
 NOT_RUNNING = 3
 
@@ -39,7 +39,7 @@ def set_up(asked: argparse.Namespace) -> int:
 def up(asked: argparse.Namespace) -> int:
     began = time.monotonic()
     install.everything()
-    servers = _here()
+    servers = in_folder(paths.STACK, durable=False)
     servers.start(_start_with_a_line)
     if asked.servers:
         for name, value in servers.environment.items():
@@ -56,7 +56,7 @@ def down(_asked: argparse.Namespace) -> int:
     if not paths.STACK.exists():
         say("Nothing runs here.")
         return 0
-    servers = _here()
+    servers = as_left_in(paths.STACK)
     with step("Sluice's processes"):
         App(paths.STACK, servers).stop()
     servers.stop(_stop_with_a_line)
@@ -68,7 +68,7 @@ def status(_asked: argparse.Namespace) -> int:
     if not paths.STACK.exists():
         say("Nothing was started here yet; `make run` does.")
         return NOT_RUNNING
-    servers = _here()
+    servers = as_left_in(paths.STACK)
     app = App(paths.STACK, servers)
     rows = [(server.title, server.process, f"port {server.port}") for server in servers.each]
     rows += [(part.title, app.process(part), "") for part in PARTS]
@@ -80,14 +80,10 @@ def status(_asked: argparse.Namespace) -> int:
 
 def run(asked: argparse.Namespace) -> int:
     """Become another program with the settings of the running stack, such as `manage.py`."""
-    environment = App(paths.STACK, _here()).environment()
+    environment = App(paths.STACK, as_left_in(paths.STACK)).environment()
     words = asked.words or ["manage.py", "help"]
     os.chdir(paths.ROOT)
     os.execve(paths.python(), [str(paths.python()), *words], environment)  # noqa: S606 - no shell
-
-
-def _here() -> Servers:
-    return in_folder(paths.STACK, durable=False)
 
 
 def _start_with_a_line(server: Server) -> None:

@@ -60,14 +60,14 @@ def assign(
     remembered or `preferred` one is given up for another when taken. Names in `running` are ours
     and keep what they have.
     """
-    remembered = _read(file)
+    kept = _read(file)
     set_by_hand = os.environ if variables is None else variables
-    wishes = {**(preferred or {}), **remembered}
+    wishes = {**(preferred or {}), **kept}
     ports: dict[str, int] = {}
     for name in names:
         variable = variable_for(name)
-        if name in running and name in remembered:
-            ports[name] = remembered[name]
+        if name in running and name in kept:
+            ports[name] = kept[name]
         elif set_by_hand.get(variable, "").strip():
             ports[name] = _as_set(name, set_by_hand[variable], variable)
         elif name in wishes and is_free(wishes[name]) and wishes[name] not in ports.values():
@@ -75,8 +75,14 @@ def assign(
         else:
             ports[name] = choose({*ports.values(), *wishes.values()})
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({**remembered, **ports}, indent=1) + "\n")
+    file.write_text(json.dumps({**kept, **ports}, indent=1) + "\n")
     return ports
+
+
+def remembered(file: Path, names: Collection[str]) -> dict[str, int]:
+    """Return the ports that were assigned, 0 for a name that never was; changes nothing."""
+    known = _read(file)
+    return {name: known.get(name, 0) for name in names}
 
 
 def _as_set(name: str, value: str, variable: str) -> int:

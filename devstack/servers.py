@@ -1,7 +1,7 @@
 """The three servers as one set: on the machine for good, or private and fresh for a test."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,9 +71,19 @@ class Servers:
 
 
 def in_folder(folder: Path, *, durable: bool) -> Servers:
-    """Describe the set that lives in `folder`; nothing is started."""
+    """Describe the set that lives in `folder`, ready to be started; chooses its ports."""
     alive = [name for name in PORT_NAMES if _is_alive(folder, name)]
     assigned = ports.assign(folder / "ports.json", PORT_NAMES, running=alive)
+    return _described(folder, assigned, durable=durable)
+
+
+def as_left_in(folder: Path) -> Servers:
+    """Describe the set that was started in `folder`, to ask after it or to stop it."""
+    assigned = ports.remembered(folder / "ports.json", PORT_NAMES)
+    return _described(folder, assigned, durable=False)
+
+
+def _described(folder: Path, assigned: Mapping[str, int], *, durable: bool) -> Servers:
     return Servers(
         folder=folder,
         postgres=Postgres(folder, assigned["postgres"], durable=durable),

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from devstack.server import Server
-from devstack.servers import Servers, in_folder
+from devstack.servers import Servers, as_left_in, in_folder
 from devstack.supervise import Process
 from tests.support import docker
 
@@ -116,4 +116,4 @@ def sweep_leftovers(folder: Path) -> None:
     for left in folder.glob(f"{PREFIX}*"):
         owner = Process("owner", left)
         if owner.pid_file.exists() and not owner.is_alive():
-            in_folder(left, durable=False).destroy()
+            as_left_in(left).destroy()

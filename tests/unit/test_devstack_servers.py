@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from devstack.servers import Servers
+from devstack.servers import Servers, as_left_in, in_folder
 
 pytestmark = pytest.mark.servers
 
@@ -82,11 +82,10 @@ def test_a_paused_server_keeps_its_connections_and_answers_again_when_resumed(
 
 
 def test_a_set_describes_itself_again_from_its_folder(servers: Servers) -> None:
-    from devstack.servers import in_folder
+    again = in_folder(servers.folder, durable=False)
+    found = as_left_in(servers.folder)
 
-    found = in_folder(servers.folder, durable=False)
-
-    assert found.environment == servers.environment
+    assert again.environment == found.environment == servers.environment
     assert [server.is_running() for server in found.each] == [True, True, True]
 
 
