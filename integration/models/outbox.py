@@ -42,10 +42,17 @@ class OutboxRow(models.Model):
             )
         ]
         indexes = [
+            # Rows that are due at once come in id order from it, the others by their time: any
+            # number of tickets that wait costs the relay nothing.
             models.Index(
-                fields=["provider", "shard", "id"],
-                name="outbox_pending",
+                fields=["provider", "shard", "not_before", "id"],
+                name="outbox_due",
                 condition=models.Q(state="PENDING"),
+            ),
+            models.Index(
+                fields=["strict_queue", "id"],
+                name="outbox_dead_strict",
+                condition=models.Q(state="DEAD", strict_queue__isnull=False),
             ),
             models.Index(
                 fields=["provider", "shard"],
