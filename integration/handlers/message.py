@@ -47,6 +47,7 @@ class Message:
         "queue",
         "system",
         "topic",
+        "topic_uuid",
     )
 
     body: Any
@@ -58,6 +59,7 @@ class Message:
     system: str | None
     queue: str
     topic: str
+    topic_uuid: str
     partition: int
     offset: int
     arrival: Arrival

@@ -1,0 +1,214 @@
+"""What an object structure makes of a message: its key, its version, its verdict on the schema."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from jsonschema import Draft202012Validator, TypeChecker
+from jsonschema.validators import extend
+from lxml import etree
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from integration.delivery.policy.failure import Failure
+from integration.envelope import Flaw, FlawCode
+from integration.handlers.exact_json import encode
+from integration.handlers.failures import classify, permanent
+from integration.handlers.message import Message
+from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# What the column holds before the decimal point.
+_LARGEST_VERSION: Final = Decimal(10) ** 30
+_UTF8: Final = frozenset({"", "UTF-8", "ASCII", "US-ASCII"})
+DELETES: Final = "delete"
+_NO_OTHERS: Final[Registry[Any]] = Registry()
+
+
+class Structure(Protocol):
+    """The columns of an ObjectStructure row that are needed here."""
+
+    name: str
+    key_paths: Any
+    version_path: str
+    json_schema: Any
+    tombstone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message as it would be stored. `document` is JSON text, None for XML and deletions."""
+
+    key: str
+    message: Message
+    document: str | None = None
+    xml: str = ""
+    version: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A structure's configuration, compiled; shared by all its messages."""
+
+    name: str
+    paths: tuple[Path, ...]
+    version_path: Path | None
+    validator: Draft202012Validator | None
+    deletes: bool
+
+    def entry(self, message: Message) -> Entry | Failure:
+        """What to store for a message, or why it cannot be stored."""
+        if message.body is None:
+            return self._deletion(message)
+        key = key_of(self.paths, message.body)
+        if isinstance(key, Flaw):
+            return permanent(f"{key.message} {key.hint}", key.code)
+        if self.validator is not None and (refused := self._refused(message.body)):
+            return refused
+        found = None if self.version_path is None else self.version_path.first(message.body)
+        version = version_of(found)
+        if isinstance(version, Failure):
+            return version
+        if is_xml(message.body):
+            return Entry(key, message, None, _xml_text(message), version)
+        return Entry(key, message, _json_text(message), "", version)
+
+    def _deletion(self, message: Message) -> Entry | Failure:
+        if not self.deletes:
+            return permanent(
+                f"The message has no value (a tombstone), and {self.name} does not say that this "
+                "deletes. Set its tombstone to delete, or delete this failure.",
+                "TOMBSTONE",
+            )
+        key = self._record_key(message.key)
+        return key if isinstance(key, Failure) else Entry(key, message)
+
+    def _record_key(self, key: bytes | None) -> str | Failure:
+        """The object's key from the Kafka record's: the text itself, or a JSON array of parts."""
+        try:
+            text = (key or b"").decode().strip()
+        except UnicodeDecodeError:
+            return permanent("The tombstone's key is not UTF-8 text.", "BAD_KEY")
+        if not text or "\0" in text:
+            return permanent("The tombstone has no key that could be deleted.", FlawCode.NO_KEY)
+        if len(text.encode()) > MAX_KEY_BYTES:
+            return permanent("The tombstone's key is too long.", FlawCode.KEY_TOO_LONG)
+        return text if len(self.paths) == 1 else self._parts(text)
+
+    def _parts(self, text: str) -> str | Failure:
+        try:
+            parts = json.loads(text)
+        except (ValueError, RecursionError):
+            parts = None
+        if not isinstance(parts, list) or len(parts) != len(self.paths):
+            return permanent(
+                f"The tombstone's key is not a JSON array of {len(self.paths)} values.", "BAD_KEY"
+            )
+        return json.dumps([str(p) for p in parts], ensure_ascii=False, separators=(",", ":"))
+
+    def _refused(self, body: object) -> Failure | None:
+        if is_xml(body):
+            text = f"{self.name} has a JSON Schema, but the document is XML."
+            return permanent(text, "SCHEMA_VIOLATION")
+        try:
+            first = next(self.validator.iter_errors(body), None) if self.validator else None
+        except Unresolvable:
+            text = f"The JSON Schema of {self.name} refers to another document; put it inside."
+            return permanent(text, "SCHEMA_UNUSABLE")
+        return None if first is None else classify(first)
+
+
+def plan_for(structure: Structure) -> Plan:
+    """The compiled plan of a structure as it is configured now; compiled once per configuration.
+
+    Raises integration.paths.BadPath for a path that was saved past validation.
+    """
+    schema = None if structure.json_schema is None else json.dumps(structure.json_schema)
+    paths = (*structure.key_paths, structure.version_path or "")
+    return _compiled(structure.name, paths, schema, structure.tombstone == DELETES)
+
+
+@lru_cache(maxsize=256)
+def _compiled(name: str, paths: tuple[str, ...], schema: str | None, deletes: bool) -> Plan:
+    *keys, version = paths
+    # Read again with Decimal, so that bounds and enumerations compare exactly.
+    parsed = None if schema is None else json.loads(schema, parse_float=Decimal)
+    return Plan(
+        name,
+        tuple(compile_path(key) for key in keys),
+        compile_path(version) if version else None,
+        # With this registry a reference to another address is never fetched.
+        None if parsed is None else _Validator(parsed, registry=_NO_OTHERS),
+        deletes,
+    )
+
+
+def version_of(value: object) -> Decimal | Failure | None:
+    """A version as a number: integers as they are, timestamps as seconds since 1970.
+
+    Timestamps without an offset are taken as UTC. None stays None.
+    """
+    if value is None:
+        return None
+    number: Decimal | None = None
+    if isinstance(value, int | Decimal):
+        number = Decimal(value)
+    elif isinstance(value, datetime):
+        number = _seconds(value)
+    elif isinstance(value, str):
+        number = _read_version(value.strip())
+    if number is None or not -_LARGEST_VERSION < number < _LARGEST_VERSION:
+        return permanent("The version is neither an integer nor an ISO timestamp.", "BAD_VERSION")
+    return number
+
+
+def _read_version(text: str) -> Decimal | None:
+    if text.removeprefix("-").isdecimal() and text.isascii():
+        return Decimal(text)
+    try:
+        return _seconds(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def _seconds(at: datetime) -> Decimal:
+    passed = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
+    return passed.days * 86_400 + passed.seconds + Decimal(passed.microseconds) / 1_000_000
+
+
+def is_xml(body: object) -> bool:
+    return isinstance(body, etree._Element)  # noqa: SLF001 - lxml's only name for it
+
+
+def _json_text(message: Message) -> str:
+    """The payload's own text where there is one: no number is written anew."""
+    text = message.text
+    if not text:
+        return encode(message.body)
+    return (text if isinstance(text, str) else text.decode()).removeprefix("\ufeff")
+
+
+def _xml_text(message: Message) -> str:
+    text, root = message.text, message.body
+    if isinstance(text, str) and text:
+        return text
+    declared = root.getroottree().docinfo.encoding or ""
+    if text and declared.upper() in _UTF8:
+        return text.decode().removeprefix("\ufeff")
+    return etree.tostring(root, encoding="unicode")
+
+
+def _is_integer(_checker: TypeChecker, value: object) -> bool:
+    """1.0 is an integer for JSON Schema; here it is a Decimal."""
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Validator: Final[Any] = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+)

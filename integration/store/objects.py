@@ -1,0 +1,171 @@
+"""The object store, and the guard that keeps a late message from putting a key back in time."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from django.db import IntegrityError
+from psycopg import errors as pg
+
+from integration.delivery.policy.failure import Failure
+from integration.errors import IntegrationError
+from integration.handlers.failures import Applied, Superseded, Verdict
+from integration.handlers.message import Message
+from integration.handlers.structures import Entry, plan_for, version_of
+from integration.models import ObjectStructure
+from integration.store.sessions import django_connection
+
+APPLIED: Final = Applied()
+SUPERSEDED: Final = Superseded()
+
+# The one rule of newness. Versions decide where both sides have one and they differ; else the
+# arrival number does. An arrival number never goes down, also where an older message wins by
+# its version: a message without one that arrived between the two must not win then.
+NEWER: Final = """
+CASE WHEN o.sort_version <> excluded.sort_version THEN o.sort_version < excluded.sort_version
+ELSE (o.arrival_batch, o.arrival_index) < (excluded.arrival_batch, excluded.arrival_index) END
+"""
+ARRIVED_LATER: Final = (
+    "(o.arrival_batch, o.arrival_index) < (excluded.arrival_batch, excluded.arrival_index)"
+)
+INSERT: Final = """
+INSERT INTO integration_storedobject AS o (structure_id, key, document, xml, sort_version, version,
+  arrival_batch, arrival_index, message_id, topic_uuid, partition, "offset", updated_at)
+SELECT (SELECT id FROM integration_objectstructure WHERE name = %s), v.key, v.document, v.xml,
+  v.sort_version, 1, v.batch, v.place, v.message_id, v.topic_uuid, v.partition, v.at,
+  clock_timestamp()
+FROM unnest(%s::text[], %s::jsonb[], %s::text[], %s::numeric[], %s::bigint[], %s::bigint[],
+  %s::text[], %s::text[], %s::int[], %s::bigint[])
+  v (key, document, xml, sort_version, batch, place, message_id, topic_uuid, partition, at)
+ON CONFLICT (structure_id, key) DO UPDATE SET
+"""
+DOCUMENT: Final = "document = excluded.document, xml = excluded.xml, "
+REST: Final = f"""
+  sort_version = excluded.sort_version, version = o.version + 1,
+  arrival_batch = CASE WHEN {ARRIVED_LATER} THEN excluded.arrival_batch ELSE o.arrival_batch END,
+  arrival_index = CASE WHEN {ARRIVED_LATER} THEN excluded.arrival_index ELSE o.arrival_index END,
+  message_id = excluded.message_id, topic_uuid = excluded.topic_uuid,
+  partition = excluded.partition, "offset" = excluded."offset", updated_at = clock_timestamp()
+WHERE {NEWER}
+RETURNING key
+"""
+STORE: Final = INSERT + DOCUMENT + REST
+CLAIM: Final = INSERT + REST
+
+
+class UnknownStructureError(IntegrationError):
+    """A handler names an object structure that does not exist."""
+
+    code = "UNKNOWN_STRUCTURE"
+
+    def __init__(self, structure: str) -> None:
+        super().__init__(
+            f"There is no object structure named {structure!r}.",
+            next_step="Create it, or correct the name in the handler.",
+        )
+
+
+def store_document(structure: ObjectStructure, message: Message) -> Verdict:
+    """Store one message's document, or its deletion, if it is newer than what its key has."""
+    return store_documents(structure, [message])[0]
+
+
+def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> list[Verdict]:
+    """One statement for all messages; one verdict for each, in their order.
+
+    Of several messages with one key only the newest is written, the others are Superseded. A
+    message without a key, or one that the schema refuses, gets a permanent Failure.
+    Raises Django's database errors.
+    """
+    plan = plan_for(structure)
+    verdicts: list[Verdict] = []
+    newest: dict[str, tuple[int, Entry]] = {}
+    for place, message in enumerate(messages):
+        entry = plan.entry(message)
+        if isinstance(entry, Failure):
+            verdicts.append(entry)
+            continue
+        verdicts.append(SUPERSEDED)
+        known = newest.get(entry.key)
+        if known is None or _is_newer(entry, known[1]):
+            newest[entry.key] = (place, entry)
+    for key in _write(structure.name, [entry for _, entry in newest.values()], STORE):
+        verdicts[newest[key][0]] = APPLIED
+    return verdicts
+
+
+def claim_newest(
+    structure: str, key: str, message: Message, *, version: int | datetime | None = None
+) -> bool:
+    """Whether `message` is the newest for (structure, key); True locks the key until the commit.
+
+    For handlers that write tables of their own: write only when it is True, else return
+    Superseded(). Raises UnknownStructureError.
+    """
+    return claim_all(structure, [(key, message, version)])[0]
+
+
+def claim_all(
+    structure: str, claims: Sequence[tuple[str, Message, int | datetime | None]]
+) -> list[bool]:
+    """As claim_newest for (key, message, version) of a whole batch, in one statement.
+
+    Of several claims of one key only the newest can be True. Raises UnknownStructureError, and
+    ValueError for a version that is no integer or timestamp.
+    """
+    newest: dict[str, tuple[int, Entry]] = {}
+    for place, (key, message, version) in enumerate(claims):
+        entry = Entry(key, message, version=_version(version))
+        known = newest.get(key)
+        if known is None or _is_newer(entry, known[1]):
+            newest[key] = (place, entry)
+    answers = [False] * len(claims)
+    for key in _write(structure, [entry for _, entry in newest.values()], CLAIM):
+        answers[newest[key][0]] = True
+    return answers
+
+
+def _version(given: int | datetime | None) -> Decimal | None:
+    version = version_of(given)
+    if isinstance(version, Failure):
+        raise ValueError(version.text)  # noqa: TRY004 - its size may be what is wrong
+    return version
+
+
+def _is_newer(entry: Entry, known: Entry) -> bool:
+    """The rule of NEWER, for two messages of one batch."""
+    if entry.version is not None and known.version is not None and entry.version != known.version:
+        return entry.version > known.version
+    return entry.message.arrival > known.message.arrival
+
+
+def _write(structure: str, entries: list[Entry], sql: str) -> list[str]:
+    """The keys that were written. Keys go in sorted, so that two batches cannot deadlock."""
+    if not entries:
+        return []
+    entries.sort(key=lambda entry: entry.key)
+    columns: list[list[Any]] = [list(column) for column in zip(*map(_row, entries), strict=True)]
+    try:
+        with django_connection().cursor() as cursor:
+            cursor.execute(sql, [structure, *columns])
+            return [key for (key,) in cursor.fetchall()]
+    except IntegrityError as e:
+        if isinstance(e.__cause__, pg.NotNullViolation):
+            raise UnknownStructureError(structure) from None
+        raise
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
+    message = entry.message
+    return (
+        entry.key,
+        entry.document,
+        entry.xml,
+        entry.version,
+        *message.arrival,
+        message.message_id,
+        getattr(message, "topic_uuid", ""),
+        message.partition,
+        message.offset,
+    )
