@@ -10,6 +10,8 @@ from devstack import chromium
 MARK = "browser"
 
 
+# Last, after -m and -k: a run that does not want the browser's tests does not miss them.
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the browser's tests out, loudly; under CI the run fails instead."""
     if chromium.find() is not None:
