@@ -37,7 +37,7 @@ class Intake:
     def __init__(self, road: Road, held: list[Owned]) -> None:
         self.road = road
         self.held = held
-        self.drained = False
+        self._ends: set[int] = set()
         self._at: dict[int, int] = {}
         self._rows_due_at = 0.0
 
@@ -63,7 +63,7 @@ class Intake:
                 self._pass(owned)
                 return None
             case OpenError() if head.state == ErrorState.READY or (
-                head.state == ErrorState.RETRY and head.due
+                head.state == ErrorState.RETRY and head.due and owned.due
             ):
                 unit = self.road.reader.row_unit(head)
                 unit.moves = True
@@ -124,20 +124,25 @@ class Intake:
         reading = {owned.partition: owned for owned in self.held if owned.reads_kafka}
         self._attach(reading)
         if not reading:
-            self.drained = True
             return Fetched()
         limit = 1 if any(o.state is PartitionState.OUTAGE for o in reading.values()) else None
         fetched = self.road.source.fetch(limit or self.road.queue.batch_size, wait_seconds)
         for partition, records in fetched.records.items():
             self._at[partition] = records[-1].offset + 1
-        self.drained = not fetched.records
+        self._ends = (self._ends - fetched.records.keys()) | fetched.drained
         return fetched
+
+    @property
+    def drained(self) -> bool:
+        """Whether Kafka said of every partition being read that its end is reached."""
+        return all(owned.partition in self._ends for owned in self.held if owned.reads_kafka)
 
     def _attach(self, reading: dict[int, Owned]) -> None:
         wanted = {partition: owned.next_offset for partition, owned in reading.items()}
         if wanted != self._at:
             self.road.source.attach(wanted)
             self._at = wanted
+            self._ends = set()
 
     def from_kafka(self, fetched: Fetched) -> Iterator[Batch]:
         """Fetched records as batches; those of partitions that were given up are dropped."""

@@ -54,7 +54,7 @@ def drive(road: Road, held: list[Owned], report: Report) -> Report:
     while True:
         work(road, intake.from_heads(), held, report)
         work(road, intake.from_rows(), held, report)
-        ended = watch.ending(report)
+        ended = watch.ending(report, drained=intake.drained)
         if ended is not None:
             return ended
         records(road, intake, watch, report)

@@ -16,6 +16,8 @@ CONFIGURATION_EVERY_SECONDS: Final = 0.5
 IDENTITY_EVERY_SECONDS: Final = 5.0
 STALL_SECONDS: Final = 1.0
 MIRROR_EVERY_SECONDS: Final = 1.0
+# A broker that neither gives records nor says that there are none is not waited for for ever.
+SILENCE_SECONDS: Final = 30.0
 
 ENDINGS: Final = {
     PartitionState.BACKOFF: RunEnding.BACKOFF,
@@ -41,7 +43,7 @@ class Watch:
         self._identified_at = float("-inf")
         self._mirrored_at = now
 
-    def ending(self, report: Report) -> Report | None:
+    def ending(self, report: Report, *, drained: bool) -> Report | None:
         """Whether the run is over, and why; asked between batches."""
         if self.road.desk.is_lost():
             return report.ended(RunEnding.LOST, "The session that holds the locks is gone.")
@@ -49,7 +51,8 @@ class Watch:
         if not any(owned.reads_kafka for owned in self.held):
             state = next((owned.state for owned in self.held), PartitionState.RUNNING)
             return report.ended(ENDINGS[state])
-        if now - self.busy_at > self.road.queue.stay_seconds:
+        idle = now - self.busy_at - self.road.queue.stay_seconds
+        if idle > (0 if drained else SILENCE_SECONDS):
             return report.ended(RunEnding.DRAINED)
         if now - self._looked_at >= LOOK_EVERY_SECONDS:
             self._looked_at = now

@@ -1,5 +1,6 @@
 """The error table as the engine reads and writes it: rows in, rows out, in bulk."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -55,7 +56,8 @@ def open_error(row: Sequence[Any]) -> OpenError:
         None if stamp is None else int(stamp.timestamp() * 1000),
         None if row[21] is None else bytes(row[21]),
         None if row[22] is None else bytes(row[22]),
-        decode_headers(row[23]),
+        # Django's connections hand jsonb over as text.
+        decode_headers(json.loads(row[23])),
     )
     return OpenError(
         id=row[0],

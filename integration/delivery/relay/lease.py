@@ -1,0 +1,163 @@
+"""Who relays one shard: an advisory lock on a session of its own, an epoch, a lease."""
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+
+from integration.errors import IntegrationError
+from integration.store import locks
+from integration.store.sessions import raw_connection
+
+Session = psycopg.Connection[tuple[Any, ...]]
+
+# A terminated session frees its locks as soon as the server has ended it.
+TAKEOVER_TRIES: Final = 40
+TAKEOVER_PAUSE_SECONDS: Final = 0.05
+# Longer than any call to Kafka lasts; a relay that hangs beyond it loses the lease.
+LONGEST_STEP_SECONDS: Final = 120.0
+
+ENTER: Final = """
+INSERT INTO integration_relaylease (provider_id, shard, owner, epoch, in_doubt_text)
+VALUES (%s, %s, '', 0, '') ON CONFLICT (provider_id, shard) DO NOTHING
+"""
+LOOK: Final = (
+    "SELECT id, owner, lease_until < clock_timestamp() FROM integration_relaylease "
+    "WHERE provider_id = %s AND shard = %s"
+)
+RAISE: Final = """
+UPDATE integration_relaylease SET epoch = epoch + 1, owner = %s, seen_at = clock_timestamp(),
+  lease_until = clock_timestamp() + %s * interval '1 second'
+WHERE id = %s RETURNING epoch
+"""
+RENEW: Final = """
+UPDATE integration_relaylease SET seen_at = clock_timestamp(),
+  lease_until = clock_timestamp() + %s * interval '1 second'
+WHERE id = %s AND epoch = %s
+"""
+# Both sessions of an owner carry its mark in their name. One statement finds and ends them, so
+# that no recycled pid can be hit.
+TERMINATE: Final = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE application_name = %s AND datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+class RelayLostError(IntegrationError):
+    """This process no longer owns the shard."""
+
+    code = "RELAY_LOST"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another process has taken over this relay.",
+            next_step="Nothing to do: it goes on with the work.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What every write of the relay carries."""
+
+    lease_id: int
+    epoch: int
+    provider_id: int
+    shard: int
+
+
+def session_name(owner: str) -> str:
+    """The application name of an owner's sessions; PostgreSQL keeps 63 characters of it."""
+    return f"sluice-relay {owner[-40:]}"
+
+
+class Tenure:
+    """The lock, held, with a thread that renews the lease while the relay makes progress."""
+
+    def __init__(self, session: Session, work: Session, ownership: Ownership) -> None:
+        self.ownership = ownership
+        self.work = work
+        self._session = session
+        self._over = threading.Event()
+        self._is_lost = False
+        self._last_sign = time.monotonic()
+        self._thread = threading.Thread(target=self._renew, name="relay lease", daemon=True)
+        self._thread.start()
+
+    def sign(self) -> None:
+        """Show progress. Raises RelayLostError when the shard is somebody else's."""
+        if self._is_lost:
+            raise RelayLostError
+        self._last_sign = time.monotonic()
+
+    def _renew(self) -> None:
+        seconds: float = settings.SLUICE_LEASE_SECONDS
+        mine = [seconds, self.ownership.lease_id, self.ownership.epoch]
+        while not self._over.wait(seconds / 3):
+            if time.monotonic() - self._last_sign > LONGEST_STEP_SECONDS:
+                continue
+            try:
+                if self._session.execute(RENEW, mine).rowcount != 1:
+                    self._is_lost = True
+            except psycopg.Error:
+                self._is_lost = True
+            if self._is_lost:
+                return
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self.work.close()
+        self._session.close()
+
+
+def take(provider_id: int, shard: int, worker: str) -> Tenure | None:
+    """Become the owner of a shard; None when another process is. Raises psycopg.Error."""
+    owner = f"{worker}/{uuid.uuid4().hex[:12]}"[-200:]
+    session = raw_connection(session_name(owner))
+    try:
+        tenure = _take(session, owner, provider_id, shard)
+    except BaseException:
+        session.close()
+        raise
+    if tenure is None:
+        session.close()
+    return tenure
+
+
+def _take(session: Session, owner: str, provider_id: int, shard: int) -> Tenure | None:
+    session.execute(ENTER, [provider_id, shard])
+    if not _lock(session, provider_id, shard):
+        return None
+    lease_id = _first(session, LOOK, [provider_id, shard])[0]
+    seconds: float = settings.SLUICE_LEASE_SECONDS
+    epoch = _first(session, RAISE, [owner, seconds, lease_id])[0]
+    work = raw_connection(session_name(owner))
+    return Tenure(session, work, Ownership(lease_id, epoch, provider_id, shard))
+
+
+def _lock(session: Session, provider_id: int, shard: int) -> bool:
+    key = [locks.LockClass.RELAY, locks.relay_key(provider_id, shard)]
+    if _first(session, locks.TRY, key)[0]:
+        return True
+    _, owner, is_over = _first(session, LOOK, [provider_id, shard])
+    if not is_over:
+        return False
+    # The lease is over but the lock is not free: its owner is stopped, not dead.
+    session.execute(TERMINATE, [session_name(owner)])
+    for _ in range(TAKEOVER_TRIES):
+        if _first(session, locks.TRY, key)[0]:
+            return True
+        time.sleep(TAKEOVER_PAUSE_SECONDS)
+    return False
+
+
+def _first(session: Session, sql: str, values: list[Any]) -> tuple[Any, ...]:
+    row = session.execute(sql, values).fetchone()
+    if row is None:
+        # The provider was deleted meanwhile, and its lease with it.
+        raise RelayLostError
+    return row

@@ -1,0 +1,28 @@
+"""The stations of the relay. Metrics subscribe to them, and so do the crash tests."""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class RelayStep(StrEnum):
+    """Where a relay just arrived. Each is reported between two effects, never inside one."""
+
+    TAKEN = "taken"  # lock held, epoch raised
+    FENCED = "fenced"  # Kafka lets no earlier owner write any more
+    SETTLED = "settled"  # the batch an earlier owner left is accounted for
+    STAMPED = "stamped"  # a batch is chosen, committed in the database
+    BEGUN = "begun"  # a transaction is open in Kafka
+    PRODUCED = "produced"  # its records are in the client's queue
+    FLUSHED = "flushed"  # the broker has confirmed each of them
+    WATERMARKED = "watermarked"  # the batch's id is in the transaction
+    COMMITTED = "committed"  # the instant after Kafka's commit
+    MARKED = "marked"  # the rows are PUBLISHED
+    UNSTAMPED = "unstamped"  # a refused batch is free again, to be tried in smaller parts
+    BURIED = "buried"  # a row that Kafka refuses even alone is DEAD
+
+
+RelayObserver = Callable[[RelayStep], None]
+
+
+def unobserved(_step: RelayStep) -> None:
+    """Nothing listens."""

@@ -1,0 +1,136 @@
+"""The outbox as the relay reads and writes it: every statement carries the epoch."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+
+from integration.codec import decode_headers
+from integration.delivery.relay.lease import Ownership, RelayLostError, Session
+from integration.delivery.relay.ports import OutgoingRow
+
+# Locking the lease row makes a change of owner wait for this statement: afterwards nothing of
+# an earlier owner can appear that the new one has not seen.
+OWN: Final = (
+    "own AS (SELECT 1 FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s "
+    "FOR SHARE)"
+)
+MINE: Final = "provider_id = %(provider)s AND shard = %(shard)s"
+# A dead row of a strict queue holds back what follows it.
+NOT_BLOCKED: Final = (
+    "(strict_queue IS NULL OR strict_queue NOT IN (SELECT strict_queue FROM integration_outboxrow "
+    "WHERE state = 'DEAD' AND strict_queue IS NOT NULL))"
+)
+PENDING_AT_ONCE: Final = f"{MINE} AND state = 'PENDING' AND not_before IS NULL AND {NOT_BLOCKED}"
+# The time as a subquery, so that an index on it can be used. Only tickets have one; strict
+# queues never do, so that skipping a locked row changes no order.
+PENDING_LATER: Final = f"{MINE} AND state = 'PENDING' AND not_before <= (SELECT clock_timestamp())"
+HAS_DUE: Final = (
+    f"SELECT EXISTS (SELECT 1 FROM integration_outboxrow WHERE {PENDING_AT_ONCE}) "
+    f"OR EXISTS (SELECT 1 FROM integration_outboxrow WHERE {PENDING_LATER})"
+)
+SIZE: Final = "coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) + 100"
+STAMP: Final = f"""
+WITH {OWN},
+at_once AS (
+  SELECT id, {SIZE} AS size FROM integration_outboxrow
+  WHERE {PENDING_AT_ONCE} ORDER BY id LIMIT %(rows)s),
+later AS (
+  SELECT id, {SIZE} AS size FROM integration_outboxrow
+  WHERE {PENDING_LATER} ORDER BY not_before LIMIT %(rows)s FOR UPDATE SKIP LOCKED),
+due AS (
+  SELECT id, size FROM at_once UNION ALL SELECT id, size FROM later ORDER BY id LIMIT %(rows)s),
+chosen AS (SELECT id, sum(size) OVER (ORDER BY id) - size AS before FROM due)
+UPDATE integration_outboxrow o SET state = 'STAMPED', batch = %(batch)s
+FROM chosen WHERE o.id = chosen.id AND chosen.before < %(bytes)s AND o.state = 'PENDING'
+  AND EXISTS (SELECT 1 FROM own)
+RETURNING o.id, o.topic, o.partition, o.key, o.value, o.headers
+"""
+STAMPED: Final = f"SELECT batch FROM integration_outboxrow WHERE {MINE} AND state = 'STAMPED'"
+OF_BATCH: Final = f"{MINE} AND state = 'STAMPED' AND batch = %(batch)s"
+MARK: Final = f"""
+WITH {OWN} UPDATE integration_outboxrow
+SET state = 'PUBLISHED', published_at = clock_timestamp()
+WHERE {OF_BATCH} AND EXISTS (SELECT 1 FROM own)
+"""
+UNSTAMP: Final = f"""
+WITH {OWN} UPDATE integration_outboxrow SET state = 'PENDING', batch = NULL
+WHERE {OF_BATCH} AND EXISTS (SELECT 1 FROM own)
+"""
+# A ticket that cannot be sent: the row of its failure carries the retry from now on.
+BURY: Final = f"""
+WITH {OWN}, dead AS (
+  UPDATE integration_outboxrow SET state = 'DEAD', dead_code = %(code)s, dead_text = %(text)s
+  WHERE {OF_BATCH} AND EXISTS (SELECT 1 FROM own) RETURNING id, kind, error, retry_no),
+carried AS (
+  UPDATE integration_messageerror m SET carrier = 'row' FROM dead
+  WHERE dead.kind = 'TICKET' AND m.id = dead.error AND m.retry_no = dead.retry_no)
+SELECT id FROM dead
+"""
+DOUBT: Final = """
+UPDATE integration_relaylease SET in_doubt_text = %(text)s,
+  in_doubt_since = coalesce(in_doubt_since, clock_timestamp())
+WHERE id = %(lease)s AND epoch = %(epoch)s
+"""
+
+
+class Outbox:
+    """The rows of one shard, under one ownership. Raises psycopg.Error and RelayLostError."""
+
+    def __init__(self, session: Session, ownership: Ownership) -> None:
+        self._session = session
+        self._mine = {
+            "lease": ownership.lease_id,
+            "epoch": ownership.epoch,
+            "provider": ownership.provider_id,
+            "shard": ownership.shard,
+        }
+
+    def has_due(self) -> bool:
+        """Whether anything could be sent now. Writes nothing, so it may be asked often."""
+        row = self._run(HAS_DUE).fetchone()
+        return row is not None and bool(row[0])
+
+    def stamp(self, batch: UUID, *, rows: int, size_bytes: int) -> list[OutgoingRow]:
+        """Choose due rows in id order and give them to `batch`; at least one whatever its size."""
+        found = self._run(STAMP, batch=batch, rows=rows, bytes=size_bytes).fetchall()
+        found.sort(key=_by_id)
+        return [
+            OutgoingRow(
+                id_, topic, partition, key, value, decode_headers(headers) if headers else ()
+            )
+            for id_, topic, partition, key, value, headers in found
+        ]
+
+    def stamped(self) -> tuple[UUID, int] | None:
+        """The batch that was left stamped, and how many rows it has."""
+        found = self._run(STAMPED).fetchall()
+        return (found[0][0], len(found)) if found else None
+
+    def mark_published(self, batch: UUID, count: int) -> None:
+        self._expect(self._run(MARK, batch=batch), count)
+
+    def unstamp(self, batch: UUID, count: int) -> None:
+        self._expect(self._run(UNSTAMP, batch=batch), count)
+
+    def bury(self, batch: UUID, *, code: str, text: str) -> None:
+        """Make the one row of `batch` DEAD."""
+        self._expect(self._run(BURY, batch=batch, code=code[:60], text=text), 1)
+
+    def doubt(self, text: str) -> None:
+        """Note that a person has to say what became of the stamped batch."""
+        self._expect(self._run(DOUBT, text=text), 1)
+
+    def _run(self, sql: str, **values: object) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self._session.execute(sql, {**self._mine, **values})
+
+    @staticmethod
+    def _expect(done: psycopg.Cursor[tuple[Any, ...]], count: int) -> None:
+        if done.rowcount != count:
+            raise RelayLostError
+
+
+def _by_id(row: Sequence[Any]) -> int:
+    number: int = row[0]
+    return number

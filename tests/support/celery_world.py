@@ -1,0 +1,104 @@
+"""Real Celery workers and beats as child processes of a test."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from crontasks.models import Heartbeat
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Child:
+    """A worker or a beat in a process group of its own."""
+
+    def __init__(self, name: str, arguments: list[str], environment: dict[str, str], folder: Path):
+        self.name = name
+        self.log = folder / f"{name}.log"
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "config", *arguments],
+                cwd=ROOT,
+                env={**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def children(self) -> list[int]:
+        return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End the whole group at once, as a power cut would."""
+        os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait(10)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+class CeleryWorld:
+    """Starts children and ends those that are left."""
+
+    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+        self.environment = environment
+        self.folder = folder
+        self.children: list[Child] = []
+
+    def worker(self, name: str, *, concurrency: int = 2, queues: str = "celery") -> Child:
+        """A prefork worker, ready: its heart beats."""
+        options = ["-P", "prefork", "-c", str(concurrency), "-Q", queues]
+        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        child = self._start(name, ["worker", "-l", "INFO", "-n", f"{name}@test", *options, *quiet])
+        eventually(lambda: Heartbeat.objects.filter(kind="worker", pid=child.pid).exists(), child)
+        return child
+
+    def beat(self, name: str) -> Child:
+        child = self._start(name, ["beat", "-l", "INFO", f"--pidfile={self.folder / name}.pid"])
+        eventually(lambda: Heartbeat.objects.filter(kind="beat", pid=child.pid).exists(), child)
+        return child
+
+    def _start(self, name: str, arguments: list[str]) -> Child:
+        child = Child(name, arguments, self.environment, self.folder)
+        self.children.append(child)
+        return child
+
+
+@contextmanager
+def celery_world(environment: dict[str, str], folder: Path) -> Iterator[CeleryWorld]:
+    world = CeleryWorld(environment, folder)
+    try:
+        yield world
+    finally:
+        for child in world.children:
+            child.end()
+
+
+def eventually(found: Callable[[], T], *children: Child, seconds: float = 20.0) -> T:
+    """Ask until the answer is truthy; the last logs tell why it never was."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = found()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            logs = "\n".join(f"--- {c.name}\n{c.text()[-3000:]}" for c in children)
+            raise AssertionError(f"did not come about within {seconds} s\n{logs}")
+        time.sleep(0.02)

@@ -1,0 +1,77 @@
+"""Topics, records and readers for tests, on the real broker."""
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+
+class Kafka:
+    """The test's hand on the broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self.producer = Producer({**quiet, "linger.ms": 5})
+
+    def topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
+        name = name or f"t-{uuid.uuid4().hex[:10]}"
+        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        self.admin.create_topics([new])[name].result(10)
+        # A topic exists before its partitions have leaders: wait until each one answers.
+        for partition in range(partitions):
+            self._wait_for_leader(TopicPartition(name, partition))
+        return name
+
+    def _wait_for_leader(self, place: TopicPartition) -> None:
+        for _ in range(100):
+            try:
+                self.admin.list_offsets({place: OffsetSpec.latest()})[place].result(10)
+                return
+            except KafkaException:
+                time.sleep(0.05)
+        raise AssertionError(f"{place} never got a leader")
+
+    def delete(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result(10)
+
+    def send(self, topic: str, values: Iterable[Any], **options: Any) -> None:
+        """Each value is bytes, None or something that becomes JSON."""
+        for value in values:
+            raw = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+            self.producer.produce(topic, raw, **options)
+            self.producer.poll(0)
+        assert self.producer.flush(20) == 0
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        place = TopicPartition(topic, partition, before)
+        self.admin.delete_records([place])[place].result(10)
+
+    def read_all(self, topic: str, partitions: Sequence[int] = (0,)) -> list[Message]:
+        """Everything a read_committed reader of the topic sees now."""
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": f"r-{uuid.uuid4().hex}",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        reader.assign([TopicPartition(topic, p, 0) for p in partitions])
+        seen: list[Message] = []
+        ended: set[int] = set()
+        while len(ended) < len(partitions):
+            for message in reader.consume(500, 5):
+                if message.error() is None:
+                    seen.append(message)
+                else:
+                    ended.add(message.partition() or 0)
+        reader.close()
+        return seen

@@ -1,0 +1,40 @@
+"""Cron tasks of the tests: one that leaves a trace of every run, and some that misbehave."""
+
+import time
+from dataclasses import dataclass
+
+from crontasks.definitions import NoParameters, crontask
+from crontasks.outcome import NOTHING, Context, Outcome
+from crontasks.parameters import option
+
+
+@dataclass(frozen=True)
+class TraceParameters:
+    seconds: float = option(0.0, "How long it works.", least=0, most=60)
+    fails: bool = option(False, "Raise at the end.")
+    empty: bool = option(False, "Do nothing at all.")
+
+
+@crontask("trace", title="Trace", parameters=TraceParameters)
+class Trace:
+    """Its run's row is the trace."""
+
+    def run(self, parameters: TraceParameters, context: Context) -> Outcome:
+        if parameters.empty:
+            return NOTHING
+        end = time.monotonic() + parameters.seconds
+        while time.monotonic() < end and not context.should_stop():
+            time.sleep(0.02)
+        context.say(f"worked for {parameters.seconds} s as {context.actor}")
+        if parameters.fails:
+            raise RuntimeError("asked to fail")
+        return Outcome(counts={"ran": 1})
+
+
+@crontask("deaf", title="Deaf")
+class Deaf:
+    """Works on and on and hears nothing."""
+
+    def run(self, parameters: NoParameters, context: Context) -> Outcome:
+        while True:
+            time.sleep(0.05)

@@ -1,0 +1,109 @@
+"""Handlers that obey the message: {"n": 1, "do": "ok" | "permanent" | "transient" | …}."""
+
+import os
+import signal
+import time
+
+from django.db import IntegrityError, connection
+
+from integration.handlers import inbound
+from integration.handlers.failures import (
+    BatchItemError,
+    MissingDependencyError,
+    OutageError,
+    PermanentError,
+    TransientError,
+)
+from integration.handlers.message import Message
+from integration.handlers.publishing import publish
+from tests.support.world.models import Child, Effect, Unique
+
+
+def write(message: Message) -> None:
+    Effect.objects.create(
+        message_id=message.message_id,
+        interface=message.interface,
+        n=message.body["n"],
+        arrival_batch=message.arrival.batch,
+        arrival_place=message.arrival.place,
+    )
+
+
+def swallow() -> None:
+    Unique.objects.create(name="twice")
+    try:
+        Unique.objects.create(name="twice")
+    except IntegrityError:
+        return
+
+
+def until(message: Message) -> None:
+    """Fails at the first tries, succeeds at try number `until`."""
+    if message.attempt < message.body["until"]:
+        raise TransientError(f"Only try {message.body['until']} succeeds.")
+
+
+def deadlock() -> None:
+    """Raise what PostgreSQL raises, at the place where the statement is."""
+    with connection.cursor() as cursor:
+        cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'made up' USING ERRCODE = '40P01'; END $$")
+
+
+def time_out() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = 20; SELECT pg_sleep(1)")
+
+
+DEEDS = {
+    "ok": lambda _: None,
+    "swallow": lambda _: swallow(),
+    "until": until,
+    "deadlock": lambda _: deadlock(),
+    "timeout": lambda _: time_out(),
+    "orphan": lambda _: Child.objects.create(parent_id=-1),
+    "publish": lambda m: publish("out", {"n": m.body["n"]}, key=str(m.body["n"])),
+    "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
+    "sleep": lambda m: time.sleep(m.body["seconds"]),
+}
+FAILURES = {
+    "permanent": lambda: PermanentError("Refused for good.", code="REFUSED"),
+    "transient": lambda: TransientError("Try again."),
+    "missing": lambda: MissingDependencyError("asset", "A1"),
+    "outage": lambda: OutageError("The other side is down."),
+    "bug": lambda: KeyError("siteid"),
+}
+
+
+def obey(message: Message) -> None:
+    """Write first, then do or fail: what failed must leave no trace."""
+    write(message)
+    do = message.body.get("do", "ok")
+    if do in FAILURES:
+        raise FAILURES[do]()
+    DEEDS[do](message)
+
+
+@inbound("OBEY")
+def one(message: Message) -> None:
+    obey(message)
+
+
+@inbound("OBEY.ALONE", isolated=True)
+def alone(message: Message) -> None:
+    obey(message)
+
+
+@inbound("OBEY.BATCH", batch=True)
+def batch(messages: list[Message]) -> None:
+    for index, message in enumerate(messages):
+        try:
+            obey(message)
+        except Exception as e:
+            raise BatchItemError(index) from e
+
+
+@inbound("OBEY.MUTE", batch=True)
+def mute(messages: list[Message]) -> None:
+    """A batch handler that does not say which message failed."""
+    for message in messages:
+        obey(message)
