@@ -1,0 +1,130 @@
+"""The environment: .env.example names exactly what is read, and every mistake is told at once."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+
+import pytest
+
+from config import env
+from devstack import paths
+
+pytestmark = pytest.mark.fast
+
+EXAMPLE = (paths.ROOT / ".env.example").read_text()
+ASSIGNMENT = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
+DEFAULT = re.compile(r"^# Default: (.+)\n([A-Z_]+)=", re.MULTILINE)
+REQUIRED = {
+    "SLUICE_DATABASE_URL",
+    "SLUICE_CELERY_BROKER_URL",
+    "SLUICE_SECRET_KEY",
+    "SLUICE_ENCRYPTION_KEYS",
+    "SLUICE_ENVIRONMENT",
+}
+
+
+class Recording(Mapping[str, str]):
+    """Variables that remember which of them were asked for."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values_by_name = values
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.asked.add(name)
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+
+def example() -> dict[str, str]:
+    return dict(ASSIGNMENT.findall(EXAMPLE))
+
+
+def test_the_example_names_exactly_the_variables_that_are_read():
+    variables = Recording(example())
+
+    env.read(variables)
+
+    assert sorted(name for name, _ in ASSIGNMENT.findall(EXAMPLE)) == sorted(variables.asked)
+
+
+def test_the_example_works_as_it_stands():
+    read = env.read(example())
+
+    assert read.database["NAME"] == "sluice"
+    assert read.database["PORT"] == "5432"
+    assert len(read.encryption_keys) == 1
+    assert read.installed_integrations == ("sample",)
+
+
+def test_the_example_reads_the_same_with_and_without_a_shell():
+    assert [v for v in example().values() if v and shlex.quote(v) != v] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(example()) - REQUIRED))
+def test_the_example_tells_the_true_default(name):
+    defaults = {name: default for default, name in DEFAULT.findall(EXAMPLE)}
+    told = "" if defaults[name] == "none" else defaults[name]
+    without = {n: v for n, v in example().items() if n != name}
+
+    assert asdict(env.read(without)) == asdict(env.read({**without, name: told}))
+
+
+def test_every_missing_variable_is_told_at_once():
+    with pytest.raises(env.SettingsError) as told:
+        env.read({})
+
+    assert {mistake.split()[0] for mistake in told.value.mistakes} == REQUIRED
+    assert all(name in str(told.value) for name in REQUIRED)
+    assert ".env.example" in str(told.value)
+
+
+def test_every_wrong_value_is_told_at_once_and_no_secret_with_it():
+    wrong = {
+        "SLUICE_DATABASE_URL": "mysql://root:hunter2@127.0.0.1/sluice",
+        "SLUICE_ENCRYPTION_KEYS": f"{example()['SLUICE_ENCRYPTION_KEYS']},c2hvcnQ=,hunter2",
+        "SLUICE_DEBUG": "perhaps",
+        "SLUICE_LEASE_SECONDS": "-1",
+        "SLUICE_SECRET_KEY": " ",
+    }
+
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), **wrong})
+
+    mistakes = "\n".join(told.value.mistakes)
+    assert all(name in mistakes for name in wrong)
+    assert "key 2" in mistakes
+    assert "key 3" in mistakes
+    assert len(told.value.mistakes) == len(wrong) + 1
+    assert "hunter2" not in mistakes
+
+
+@pytest.mark.parametrize(
+    ("value", "database"),
+    [
+        (
+            "postgresql://us%40er:p%2Fw@db:5433/sluice%20x",
+            {"USER": "us@er", "PASSWORD": "p/w", "HOST": "db", "PORT": "5433", "NAME": "sluice x"},
+        ),
+        (
+            "postgres:///sluice",
+            {"USER": "", "PASSWORD": "", "HOST": "", "PORT": "5432", "NAME": "sluice"},
+        ),
+    ],
+)
+def test_a_database_is_read_from_its_url(value, database):
+    read = env.read({**example(), "SLUICE_DATABASE_URL": value}).database
+
+    assert {key: read[key] for key in database} == database
+
+
+@pytest.mark.parametrize("value", ["sluice", "postgresql://db:port/sluice", "postgresql://db/"])
+def test_a_url_that_names_no_postgresql_database_is_refused(value):
+    with pytest.raises(env.SettingsError, match="SLUICE_DATABASE_URL"):
+        env.read({**example(), "SLUICE_DATABASE_URL": value})
