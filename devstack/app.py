@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -37,14 +38,6 @@ class Part:
     says: str = ""
 
 
-# Chains that run side by side before anything is started, each in its order.
-FIRST = (
-    (
-        Part("migrate", "Migrations", ("manage.py", "migrate", "--noinput")),
-        Part("seed", "First data", ("manage.py", "devstack_seed")),
-    ),
-    (Part("collectstatic", "Static files", ("manage.py", "collectstatic", "--noinput")),),
-)
 PARTS = (
     Part(
         "web",
@@ -104,10 +97,27 @@ class App:
             "PYTHONUNBUFFERED": "1",
         }
 
+    def prepare(self) -> None:
+        """Bring the database and the static files up to date; needs PostgreSQL, waits for Kafka.
+
+        Raises Problem COMMAND_FAILED.
+        """
+        log = self.folder / "prepare.log"
+        with log.open("wb") as said:
+            done = subprocess.run(
+                [paths.python(), "-m", "devstack.prepare"],
+                stdin=subprocess.DEVNULL,
+                stderr=said,
+                cwd=paths.ROOT,
+                env={**self.environment(), "SLUICE_ADMIN_PASSWORD": self._password()},
+                check=False,
+            )
+        if done.returncode:
+            raise problems.command_failed("Bringing the database up to date", log)
+
     def start(self) -> None:
-        """Prepare the database, start what is not running, wait for the console to answer."""
+        """Start what is not running and return when each part works. Raises Problem."""
         self._choose_port()
-        _side_by_side([partial(self._run_chain, chain) for chain in FIRST])
         written = {part.name: self._start(part) for part in self.wanted()}
         for part in self.wanted():
             with step(part.title) as under_way:
@@ -150,24 +160,10 @@ class App:
         self.process(part).stop(grace_seconds=GRACE_SECONDS)
 
     def _command(self, part: Part) -> Command:
-        environment = self.environment()
-        if part.name == "seed":
-            environment["SLUICE_ADMIN_PASSWORD"] = self._password()
         words = [word.replace("{web_port}", str(self._web_port())) for word in part.arguments]
-        return Command(argv=[paths.python(), *words], environment=environment, folder=paths.ROOT)
-
-    def _run_chain(self, chain: Sequence[Part]) -> None:
-        for part in chain:
-            with step(part.title):
-                self._run_to_end(part)
-
-    def _run_to_end(self, part: Part) -> None:
-        process = self.process(part)
-        pid = process.spawn(self._command(part))
-        _, status = os.waitpid(pid, 0)
-        process.pid_file.unlink(missing_ok=True)
-        if status:
-            raise problems.command_failed(part.title, process.log)
+        return Command(
+            argv=[paths.python(), *words], environment=self.environment(), folder=paths.ROOT
+        )
 
     def _wait_for(self, part: Part, written: int) -> None:
         process = self.process(part)

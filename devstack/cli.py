@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from devstack import install, paths, problems
 from devstack.app import PARTS, App
@@ -40,12 +41,13 @@ def up(asked: argparse.Namespace) -> int:
     began = time.monotonic()
     install.everything()
     servers = in_folder(paths.STACK, durable=False)
-    servers.start(_start_with_a_line)
+    app = App(paths.STACK, servers)
     if asked.servers:
+        servers.start(_start_with_a_line)
         for name, value in servers.environment.items():
             say(f"{name}={value}")
         return 0
-    app = App(paths.STACK, servers)
+    servers.start(partial(_start_and_prepare, app))
     app.start()
     say(f"\nSluice runs, after {time.monotonic() - began:.0f} s: {app.login()}")
     say(f"Logs are in {paths.STACK}; `make stop` stops everything, the data stay.")
@@ -90,6 +92,13 @@ def _start_with_a_line(server: Server) -> None:
     with step(server.title) as under_way:
         server.start()
         under_way.note = f"port {server.port}"
+
+
+def _start_and_prepare(app: App, server: Server) -> None:
+    """Do what the database alone is needed for while the other servers still start."""
+    _start_with_a_line(server)
+    if server is app.servers.postgres:
+        app.prepare()
 
 
 def _stop_with_a_line(server: Server) -> None:

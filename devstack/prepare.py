@@ -1,0 +1,42 @@
+"""Brings the database and the static files up to date, in one process because each loads Django.
+
+Run as `python -m devstack.prepare` with Sluice's settings in the environment. Standard output is
+for people, standard error for the log.
+"""
+
+import os
+import sys
+import time
+
+from devstack.kafka import serves_clients
+from devstack.progress import step
+
+KAFKA_WITHIN_SECONDS = 90.0
+
+
+def main() -> None:
+    import django
+    from django.core.management import call_command
+
+    with step("Migrations"):
+        django.setup()
+        call_command("migrate", interactive=False, stdout=sys.stderr)
+    with step("Static files"):
+        call_command("collectstatic", interactive=False, stdout=sys.stderr)
+    # The migrations need the database only and run while Kafka is still starting.
+    _wait_for_kafka()
+    with step("First data"):
+        call_command("devstack_seed", stdout=sys.stderr)
+
+
+def _wait_for_kafka() -> None:
+    port = int(os.environ["SLUICE_KAFKA_BOOTSTRAP"].rpartition(":")[2])
+    until = time.monotonic() + KAFKA_WITHIN_SECONDS
+    while not serves_clients(port):
+        if time.monotonic() > until:
+            sys.exit(f"Kafka does not answer on port {port}")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()
