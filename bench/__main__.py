@@ -1,0 +1,52 @@
+"""`python -m bench [NAME …]`: one JSON object per line; exit code 1 when a target is missed."""
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from typing import NoReturn
+
+from bench.catalogue import BENCHMARKS
+from bench.ground import Ground, prepared
+
+
+def main() -> int:
+    """Run the benchmarks asked for; a benchmark that breaks does not keep the others from it."""
+    asked = _parser().parse_args()
+    signal.signal(signal.SIGTERM, _interrupted)
+    quick = asked.quick or os.environ.get("BENCH_QUICK", "0") not in {"", "0"}
+    names = asked.names or list(BENCHMARKS)
+    with prepared(quick=quick) as ground:
+        missed = [name for name in names if not _is_reached(name, ground)]
+    if missed:
+        print(f"missed: {', '.join(missed)}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def _is_reached(name: str, ground: Ground) -> bool:
+    try:
+        figure = BENCHMARKS[name](ground)
+    except Exception:  # noqa: BLE001 - the next benchmark has nothing to do with this one
+        print(f"{name} could not be carried out:", file=sys.stderr)
+        traceback.print_exc()
+        return False
+    print(figure.line(), flush=True)
+    return figure.is_ok
+
+
+def _interrupted(_signal: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer messages and pairs, as BENCH_QUICK=1"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Sluice against a hand-written loop on the same topic: the shape of four benchmarks."""
+
+from dataclasses import dataclass
+
+from bench import facts, workload
+from bench.figure import Figure, Target
+from bench.ground import Ground
+from bench.pairs import run_pairs
+from bench.queue import BenchQueue, run_handwritten
+from bench.rig import Rig
+
+KEYS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One workload: who takes it on our side, which loop on the other, how many messages."""
+
+    name: str
+    interface: str
+    loop: str
+    against: str
+    count: int
+    quick_count: int
+    target: Target
+
+    def run(self, ground: Ground) -> Figure:
+        count = self.quick_count if ground.quick else self.count
+        with ground.rig(self.name) as rig:
+            queue = filled(rig, self.name, self.interface, count)
+            worker = rig.start_worker()
+
+            def ours() -> float:
+                queue.run()
+                found = facts.rate(rig, facts.OURS)
+                facts.every_one_once(rig, facts.OURS, count)
+                queue.switch_off()
+                return found
+
+            def theirs() -> float:
+                run_handwritten(queue, self.loop, worker)
+                found = facts.rate(rig, facts.THEIRS)
+                facts.every_one_once(rig, facts.THEIRS, count)
+                return found
+
+            paired = run_pairs(ours, theirs, quick=ground.quick)
+        return Figure(
+            name=self.name,
+            value=paired.value,
+            unit="msg/s",
+            n=count,
+            ratio=paired.ratio,
+            against=self.against,
+            target=self.target,
+            facts=paired.facts,
+        )
+
+
+def filled(rig: Rig, name: str, interface: str, count: int) -> BenchQueue:
+    """A continuous queue with shipped settings on a topic full of assets, switched off."""
+    topic = rig.topic(name, workload.assets(count, KEYS))
+    ids = rig.configure(
+        {
+            "name": name,
+            "topic": topic,
+            "kind": "continuous",
+            "interface": interface,
+            "enabled": False,
+        }
+    )
+    return BenchQueue(rig, ids[name], topic, count)

@@ -1,0 +1,63 @@
+"""Topics and messages, made with the client library alone."""
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+FLUSH_SECONDS: Final = 60.0
+
+
+def producer(bootstrap: str, **more: object) -> Producer:
+    """An idempotent producer that keeps the order of its messages."""
+    properties: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": "lz4",
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 512 * 1_024,
+        **more,
+    }
+    return Producer(properties)
+
+
+def make_topic(bootstrap: str, name: str) -> None:
+    """Create a topic with one partition; returns when it is there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    made = admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])
+    made[name].result(timeout=30)
+
+
+def produce(bootstrap: str, topic: str, payloads: Iterable[bytes]) -> int:
+    """Write all payloads, in order; returns how many. Raises KafkaException when one failed."""
+    failures: list[KafkaError] = []
+
+    def reported(error: KafkaError | None, _: object) -> None:
+        with contextlib.suppress(Exception):
+            if error is not None:
+                failures.append(error)
+
+    writing = producer(bootstrap, **{"linger.ms": 20})
+    count = 0
+    for payload in payloads:
+        _produce_one(writing, topic, payload, reported)
+        count += 1
+    if writing.flush(FLUSH_SECONDS):
+        raise TimeoutError(f"not all messages of {topic} were written")
+    if failures:
+        raise KafkaException(failures[0])
+    return count
+
+
+def _produce_one(writing: Producer, topic: str, payload: bytes, reported: Any) -> None:  # noqa: ANN401 - the library's callback
+    while True:
+        try:
+            writing.produce(topic, value=payload, partition=0, on_delivery=reported)
+        except BufferError:
+            writing.poll(0.1)
+        else:
+            writing.poll(0)
+            return
