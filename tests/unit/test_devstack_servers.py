@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from devstack.servers import Servers, as_left_in, in_folder
+from devstack.servers import Servers, as_left_in, in_folder, running
 
 pytestmark = pytest.mark.servers
 
@@ -91,6 +91,19 @@ def test_a_set_describes_itself_again_from_its_folder(servers: Servers) -> None:
 
 def test_the_database_lies_where_its_user_may_go(servers: Servers) -> None:
     assert Path(servers.postgres.data, "PG_VERSION").exists()
+
+
+def test_a_private_set_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    with running(folder, durable=True) as private:
+        described = private
+        assert all(server.is_answering() for server in private.each)
+        data = private.postgres.data
+        assert data.exists()
+
+    assert not any(server.is_answering() for server in described.each)
+    assert not folder.exists()
+    assert not data.exists()
 
 
 def ask_valkey(port: int, command: str) -> bytes:

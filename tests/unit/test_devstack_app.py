@@ -1,0 +1,61 @@
+"""Sluice's own processes: what `make run` starts, with which settings, and what it tells."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from config import env
+from devstack import keys, ports
+from devstack.app import PARTS, App
+from devstack.servers import as_left_in, in_folder
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> App:
+    return App(tmp_path, in_folder(tmp_path, durable=False))
+
+
+def test_the_settings_take_what_devstack_gives_them(app: App) -> None:
+    settings = env.read(app.environment())
+    assert settings.environment == "development"
+    assert settings.database["PORT"] == str(app.servers.postgres.port)
+    assert settings.kafka_bootstrap == app.servers.kafka_bootstrap
+    assert settings.celery_broker_url == app.servers.celery_broker_url
+
+
+def test_the_password_is_not_among_what_every_process_gets(app: App) -> None:
+    password = keys.read_or_make(app.folder / "keys.json")["SLUICE_ADMIN_PASSWORD"]
+    assert password not in app.environment().values()
+    assert password in app.login()
+
+
+def test_sample_traffic_can_be_left_out(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SAMPLE", raising=False)
+    assert [part.name for part in app.wanted()] == [part.name for part in PARTS]
+    monkeypatch.setenv("SAMPLE", "0")
+    assert "sample" not in [part.name for part in app.wanted()]
+
+
+def test_the_consoles_address_is_the_port_it_was_given(app: App) -> None:
+    file = app.folder / "ports.json"
+    chosen = ports.assign(file, ["web"], preferred={"web": ports.choose()}, variables={})
+    assert app.address == f"http://127.0.0.1:{chosen['web']}/"
+
+
+def test_what_tells_the_password_is_for_its_owner_only(tmp_path: Path) -> None:
+    keys.write_private(tmp_path / "console.txt", "secret")
+    assert stat.S_IMODE((tmp_path / "console.txt").stat().st_mode) == 0o600
+
+
+def test_stopping_what_never_ran_is_no_error(app: App) -> None:
+    app.stop()
+    as_left_in(app.folder).stop()
+    assert not any(app.process(part).is_alive() for part in PARTS)
+
+
+def test_asking_after_a_set_that_never_was_chooses_no_ports(tmp_path: Path) -> None:
+    assert as_left_in(tmp_path).postgres.port == 0
+    assert not (tmp_path / "ports.json").exists()
