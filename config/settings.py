@@ -40,6 +40,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "console.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -61,6 +62,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "console.frame.frame",
             ]
         },
     }
@@ -138,11 +140,14 @@ CELERY_TASK_IGNORE_RESULT = True
 # the dispatcher, so nothing is gained by late acknowledgement and poison loops are avoided.
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# A start must not wait behind an attached run while another worker has a free slot.
+CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_TASK_DEFAULT_QUEUE = "celery"
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "crontasks.beat.LeaderScheduler"
+CELERY_BEAT_MAX_LOOP_INTERVAL = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_TASK_ROUTES = {"crontasks.tasks.run_relay": {"queue": "relay"}}

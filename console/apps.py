@@ -1,9 +1,16 @@
 """Registers the app with Django."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
+from django.db.models.signals import post_migrate
 
 
 class ConsoleConfig(AppConfig):
     """The app `console`."""
 
     name = "console"
+
+    def ready(self) -> None:
+        from console.roles import make_roles
+
+        # Django signals this only for apps with models; the rights are those of `integration`.
+        post_migrate.connect(make_roles, sender=apps.get_app_config("integration"))

@@ -1,5 +1,48 @@
-"""Addresses of the console."""
+"""Addresses of the console: a noun is a page, a verb a small resource that takes a POST."""
 
-from django.urls import URLPattern
+from django.contrib.auth.views import LoginView, LogoutView
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.views import (
+    bulk,
+    decisions,
+    edits,
+    failures,
+    health,
+    overview,
+    queue_verbs,
+    queues,
+    themes,
+)
+
+urlpatterns = [
+    path("healthz", health.healthz, name="healthz"),
+    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("theme/", themes.choose_theme, name="theme"),
+    path("", overview.overview, name="overview"),
+    path("queues/<slug:name>/", queues.queue_page, name="queue"),
+    path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),
+    path("queues/<slug:name>/pauses/", queue_verbs.pause, name="pause"),
+    path("queues/<slug:name>/resumptions/", queue_verbs.resume, name="resume"),
+    path("queues/<slug:name>/enablings/", queue_verbs.enable, name="enable"),
+    path("queues/<slug:name>/disablings/", queue_verbs.disable, name="disable"),
+    path("queues/<slug:name>/adoptions/start/", queue_verbs.adopt_start, name="adopt-start"),
+    path("queues/<slug:name>/adoptions/end/", queue_verbs.adopt_end, name="adopt-end"),
+    path("queues/<slug:name>/adoptions/none/", queue_verbs.stay, name="stay"),
+    path(
+        "queues/<slug:name>/gaps/<uuid:gap_id>/acknowledgements/",
+        queue_verbs.acknowledge_gap,
+        name="acknowledge-gap",
+    ),
+    path("failures/", failures.failure_list, name="failures"),
+    path("failures/choices/", bulk.review, name="review"),
+    path("failures/choices/<slug:verb>/", bulk.carry_out, name="carry-out"),
+    path("failures/<uuid:error_id>/", failures.failure_page, name="failure"),
+    path("failures/<uuid:error_id>/record/", failures.record, name="record"),
+    path("failures/<uuid:error_id>/edits/", edits.edit, name="edit"),
+    path("failures/<uuid:error_id>/releases/", decisions.release, name="release"),
+    path("failures/<uuid:error_id>/holds/", decisions.hold, name="hold"),
+    path("failures/<uuid:error_id>/deletions/", decisions.delete, name="delete"),
+    path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
+]

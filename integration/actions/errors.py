@@ -112,11 +112,12 @@ def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> No
         _move(_as_seen(error_id, version, asked), asked, restored())
 
 
-def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: str = "") -> None:
+def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: str = "") -> int:
     """Replace what the next attempt of a held message reads; the original stays as it came.
 
     `payload` is the whole record, envelope included; see actions.wrapping for the document in
-    it. Raises PayloadTooLargeError, StateMismatchError, RowBusyError.
+    it. Returns the row's version afterwards, the same one when nothing differs. Raises
+    PayloadTooLargeError, StateMismatchError, RowBusyError.
     """
     if len(payload) > DEFAULT.max_bytes:
         raise PayloadTooLargeError(size=len(payload), limit=DEFAULT.max_bytes)
@@ -125,9 +126,10 @@ def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: st
         row = _as_seen(error_id, version, asked)
         before = row.current_payload
         if payload == before:
-            return
+            return version
         edited = {"edited_payload": payload, "edited_by": actor, "edited_at": database_now()}
         _move(row, asked, edited, payload_before=before)
+    return version + 1
 
 
 def released(*, late: bool, apply_as_newest: bool) -> Values:

@@ -2,13 +2,13 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet
 
 from integration.delivery.policy.states import OPEN
 from integration.models import MessageError
@@ -124,6 +124,16 @@ class FailurePage:
         return min(self.count, COUNT_CAP)
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a selection."""
+
+    queue: str
+    state: str
+    count: int
+    oldest: datetime
+
+
 def page(wanted: FailureFilter, cursor: Cursor | None = None, size: int = PAGE_ROWS) -> FailurePage:
     """The rows at the cursor, in two queries."""
     matching = _matching(wanted)
@@ -149,16 +159,21 @@ def count(wanted: FailureFilter) -> int:
     return _matching(wanted).order_by()[: COUNT_CAP + 1].count()
 
 
-def ids(wanted: FailureFilter, limit: int = COUNT_CAP) -> list[UUID]:
-    """The failures that match, oldest first, for an action on all of them."""
-    found = _matching(wanted).order_by("last_failed_at", "id").values_list("id", flat=True)
-    return list(found[:limit])
+def selection(wanted: FailureFilter, limit: int = COUNT_CAP) -> dict[UUID, int]:
+    """The failures that match with their versions, oldest first, for an action on all of them."""
+    found = _matching(wanted).order_by("last_failed_at", "id").values_list("id", "version")
+    return dict(found[:limit])
 
 
-def chosen(error_ids: list[UUID]) -> list[FailureRow]:
-    """These failures, without those that are gone."""
-    found = MessageError.objects.filter(pk__in=error_ids).order_by("-last_failed_at", "id")
-    return [as_row(values) for values in found.values(*COLUMNS)]
+def summary(error_ids: Collection[UUID]) -> list[Share]:
+    """What a selection consists of, by queue and state; those that are gone are missing."""
+    found = (
+        MessageError.objects.filter(pk__in=error_ids)
+        .order_by("queue__name", "state")
+        .values_list("queue__name", "state")
+        .annotate(count=Count("pk"), oldest=Min("first_failed_at"))
+    )
+    return [Share(*row) for row in found]
 
 
 def codes(limit: int = 200) -> list[str]:

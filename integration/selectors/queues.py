@@ -94,6 +94,11 @@ def id_of(name: str) -> int | None:
     return Queue.objects.filter(name=name).values_list("pk", flat=True).first()
 
 
+def by_id(queue_id: int) -> Queue:
+    """The queue itself, for a check that needs all of it."""
+    return Queue.objects.select_related("provider", "system", "default_service").get(pk=queue_id)
+
+
 def _rows(queues: list[Queue]) -> list[QueueRow]:
     partitions = defaultdict(list)
     for partition in _partitions(queues):

@@ -1,0 +1,68 @@
+"""Who may see and do what. Every view names the right it needs; pages show what is missing."""
+
+from collections.abc import Callable
+from enum import Enum
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec, cast
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+
+Arguments = ParamSpec("Arguments")
+View = Callable[Concatenate[HttpRequest, Arguments], HttpResponse]
+
+# A bulk action takes at most this many failures; lists count no further either.
+BULK_ROWS: Final = 10_000
+
+
+class Right(Enum):
+    """A permission of Django's and what it allows, in words."""
+
+    VIEW = ("integration.view_messageerror", "see queues and failures")
+    VIEW_PAYLOAD = ("integration.view_payload", "see payloads, keys and headers")
+    EDIT_PAYLOAD = ("integration.edit_payload", "edit the payload of a held message")
+    OPERATE = ("integration.operate", "release, hold, delete, restore, pause and resume")
+
+    @property
+    def permission(self) -> str:
+        return self.value[0]
+
+    @property
+    def words(self) -> str:
+        return self.value[1]
+
+    @property
+    def missing(self) -> str:
+        return f"You lack the right to {self.words}. Ask an administrator for it."
+
+
+# What the groups made at installation may do; an administrator can change them.
+ROLES: Final = {
+    "Viewers": (Right.VIEW,),
+    "Operators": (Right.VIEW, Right.OPERATE),
+    "Editors": (Right.VIEW, Right.OPERATE, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD),
+}
+
+
+def has(user: User | AnonymousUser, right: Right) -> bool:
+    return user.has_perm(right.permission)
+
+
+def needs(*rights: Right) -> Callable[[View[Arguments]], View[Arguments]]:
+    """Let the view be called only by people with all of these rights; others get a 403 page."""
+
+    def guard(view: View[Arguments]) -> View[Arguments]:
+        @wraps(view)
+        def guarded(
+            request: HttpRequest, *args: Arguments.args, **kwargs: Arguments.kwargs
+        ) -> HttpResponse:
+            for right in rights:
+                if not has(request.user, right):
+                    raise PermissionDenied(right.missing)
+            return view(request, *args, **kwargs)
+
+        return cast("View[Arguments]", login_required(guarded))
+
+    return guard

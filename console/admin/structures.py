@@ -1,0 +1,32 @@
+"""Document types, and the documents stored under them (to look at only)."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from console.access import Right, has
+from console.admin.records import LookedAt
+from integration.models import ObjectStructure, StoredObject
+
+
+@admin.register(ObjectStructure)
+class ObjectStructureAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable at run time
+    """Document types."""
+
+    list_display = ("name", "description", "key_paths", "tombstone")
+    search_fields = ("name", "description")
+
+
+@admin.register(StoredObject)
+class StoredObjectAdmin(LookedAt):
+    """Documents as they were applied; changing one here would contradict its messages."""
+
+    list_display = ("key", "structure", "version", "message_id", "updated_at")
+    list_filter = ("structure",)
+    list_select_related = ("structure",)
+    search_fields = ("key",)
+    search_help_text = "The beginning of a key, or a whole one."
+
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - Django's signature
+        return () if has(request.user, Right.VIEW_PAYLOAD) else ("document", "xml")

@@ -1,0 +1,60 @@
+"""How a verb answers: see the page again, with a sentence on what was done or why not."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from integration.errors import IntegrationError
+
+
+class SeeOther(HttpResponseRedirect):
+    """303: the browser asks for the page with GET, and a reload repeats nothing."""
+
+    status_code = 303
+
+
+def see(to: str, *args: object) -> SeeOther:
+    """Redirect to a named page."""
+    return SeeOther(resolve_url(to, *args))
+
+
+def see_again(request: HttpRequest, to: str, *args: object) -> SeeOther:
+    """Back to the page of this site named by the form's `next`, else to the named page."""
+    wanted = request.POST.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
+    return SeeOther(wanted) if wanted and is_ours else see(to, *args)
+
+
+def tell_problem(request: HttpRequest, problem: IntegrationError) -> None:
+    """Show on the next page why nothing was done."""
+    messages.warning(request, str(problem))
+
+
+def actor_of(request: HttpRequest) -> str:
+    """The name that goes into the history."""
+    return request.user.get_username()
+
+
+def version_of(request: HttpRequest) -> int:
+    """The version the person looked at; -1, which matches nothing, when it is not a number."""
+    text = request.POST.get("version", "")
+    return int(text) if text.isdecimal() and len(text) < 10 else -1
+
+
+def parse_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def fragment_wanted(request: HttpRequest) -> bool:
+    """Whether htmx asks for a part of a page."""
+    return request.headers.get("HX-Request") == "true"
+
+
+def no_content() -> HttpResponse:
+    return HttpResponse(status=204)

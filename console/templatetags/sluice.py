@@ -1,0 +1,103 @@
+"""How pages write times, states and numbers: one tag for each, on all pages the same."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console.filters import state_name
+from integration.delivery.policy.states import ErrorState
+from integration.selectors.status import Status
+
+register = template.Library()
+
+# Never colour alone: each has a sign and a word. (tone, sign)
+ERROR_SIGNS: Final = {
+    ErrorState.RETRY: ("yellow", "↻"),
+    ErrorState.HOLD: ("red", "✋"),
+    ErrorState.READY: ("azure", "▶"),
+    ErrorState.PROCESSING: ("purple", "⚙"),
+    ErrorState.RESOLVED: ("green", "✓"),
+    ErrorState.DELETED: ("secondary", "✕"),
+}
+STATUS_SIGNS: Final = {
+    Status.BLOCKED: "■",
+    Status.BRAKED: "◼",
+    Status.NO_READER: "∅",
+    Status.OUTAGE: "⚡",
+    Status.WAITING: "⧖",
+    Status.BACKOFF: "↻",
+    Status.NOT_STARTED: "○",
+    Status.PAUSED: "⏸",
+    Status.RUNNING: "✓",
+    Status.OFF: "⏻",
+}
+UNKNOWN: Final = "\N{EN DASH}"
+BADGE: Final = (
+    '<span class="badge sign bg-{}-lt"><span aria-hidden="true">{}</span> <span>{}</span></span>'
+)
+STEPS: Final = (
+    (timedelta(days=2), timedelta(days=1), "days"),
+    (timedelta(hours=2), timedelta(hours=1), "h"),
+    (timedelta(minutes=2), timedelta(minutes=1), "min"),
+)
+
+
+@register.simple_tag
+def error_state(state: str) -> SafeString:
+    """The badge of a failure's state; an unknown one is shown neutrally, never left out."""
+    known = state in set(ErrorState)
+    tone, sign = ERROR_SIGNS[ErrorState(state)] if known else ("secondary", "?")
+    return format_html(BADGE, tone, sign, state_name(state))
+
+
+@register.simple_tag
+def queue_status(status: Status) -> SafeString:
+    """The badge of how a queue or partition stands."""
+    return format_html(BADGE, status.tone, STATUS_SIGNS[status], status.label)
+
+
+@register.filter
+def ago(moment: datetime | None) -> SafeString | str:
+    """Relative time with the absolute one as its tooltip: "5 min ago", "in 3 min"."""
+    if moment is None:
+        return UNKNOWN
+    utc = moment.astimezone(timezone.get_default_timezone())
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        utc.isoformat(timespec="seconds"),
+        f"{utc:%d %B %Y, %H:%M:%S} UTC",
+        relative(timezone.now() - moment),
+    )
+
+
+@register.filter
+def age(moment: datetime | None) -> SafeString | str:
+    """How old something is, without the "ago"."""
+    if moment is None:
+        return UNKNOWN
+    words = relative(timezone.now() - moment).removesuffix(" ago")
+    return format_html('<time title="{}">{}</time>', f"{moment:%d %B %Y, %H:%M:%S} UTC", words)
+
+
+@register.filter
+def number(value: int | None) -> str:
+    """Thousands with commas; a dash for what is not known."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def relative(passed: timedelta) -> str:
+    """A duration before now (or after, when negative) in words."""
+    length = abs(passed)
+    for least, unit, name in STEPS:
+        if length >= least:
+            words = f"{length // unit:,} {name}"
+            break
+    else:
+        words = f"{length.seconds} s"
+        if length < timedelta(seconds=1):
+            return "now"
+    return f"in {words}" if passed < timedelta(0) else f"{words} ago"

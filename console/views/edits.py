@@ -1,0 +1,76 @@
+"""Editing a held message: the text as it is known to people, checked before it is kept."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from console.access import Right, has, needs
+from console.answers import actor_of, see, tell_problem, version_of
+from integration.actions import errors
+from integration.errors import IntegrationError
+from integration.selectors.edits import Editable, Part, editable
+
+
+@needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
+def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    given = request.POST if request.method == "POST" else request.GET
+    part = Part(given["part"]) if given.get("part") in set(Part) else None
+    found = editable(error_id, part)
+    if found is None:
+        raise Http404("This failure is not in the error table any more.")
+    if request.method == "POST":
+        return _keep(request, found)
+    return _form(request, found, found.text)
+
+
+def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
+    text = request.POST.get("text", "")
+    upload = request.FILES.get("file")
+    record = upload.read() if isinstance(upload, UploadedFile) else found.composed(text)
+    flaw = found.flaw_of(record)
+    if flaw is not None and request.POST.get("anyway") != "1":
+        return _form(request, found, text, flaw=f"{flaw.message} {flaw.hint}", status=422)
+    seen = version_of(request)
+    reason = request.POST.get("reason", "")
+    try:
+        version = errors.edit(
+            found.error_id, version=seen, actor=actor_of(request), payload=record, reason=reason
+        )
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        return _form(request, found, text, status=409)
+    if request.POST.get("then") == "release" and has(request.user, Right.OPERATE):
+        return _release(request, found, version)
+    messages.success(request, "Saved. The original is kept; release the message when it is ready.")
+    return see("failure", found.error_id)
+
+
+def _release(request: HttpRequest, found: Editable, version: int) -> HttpResponse:
+    try:
+        errors.release(
+            found.error_id,
+            version=version,
+            actor=actor_of(request),
+            reason=request.POST.get("reason", ""),
+        )
+    except IntegrationError as problem:
+        messages.warning(request, f"The edit is saved, but not released. {problem}")
+    else:
+        messages.success(request, "Saved and released. The engine tries it within seconds.")
+    return see("failure", found.error_id)
+
+
+def _form(
+    request: HttpRequest, found: Editable, text: str | None, *, flaw: str = "", status: int = 200
+) -> HttpResponse:
+    """The person's text is never lost: a refused form shows it again."""
+    context = {
+        "found": found,
+        "text": text,
+        "flaw": flaw,
+        "seen": version_of(request) if request.method == "POST" else found.version,
+    }
+    return render(request, "console/edit.html", context, status=status)

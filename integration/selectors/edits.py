@@ -1,0 +1,82 @@
+"""What a person gets to edit of a held message: the document, or the whole record."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from integration.actions.wrapping import rewrap
+from integration.delivery.policy.states import ErrorState
+from integration.envelope import Document, Flaw, read
+from integration.models import MessageError
+from integration.selectors.payloads import Headers, decode_headers, document_text, laid_out
+
+
+class Part(StrEnum):
+    """What the text on the page stands for."""
+
+    DOCUMENT = "document"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Editable:
+    """`text` is None when the bytes are not text: they can only be replaced by a file."""
+
+    error_id: UUID
+    version: int
+    state: ErrorState
+    queue: str
+    part: Part
+    has_envelope: bool
+    text: str | None
+    record: bytes
+    headers: Headers
+
+    def composed(self, text: str) -> bytes:
+        """The record with the edited text in it; line ends stay as they were."""
+        # A browser sends every line end as CR LF, whatever the text had.
+        if self.text is not None and "\r\n" not in self.text:
+            text = text.replace("\r\n", "\n")
+        if self.part is Part.DOCUMENT:
+            return rewrap(self.record, self.headers, text)
+        return text.encode()
+
+    def flaw_of(self, record: bytes) -> Flaw | None:
+        """What the engine would object to before any handler sees it."""
+        found = read(record, self.headers)
+        return found if isinstance(found, Flaw) else None
+
+
+def editable(error_id: UUID, part: Part | None = None) -> Editable | None:
+    """The failure's current record for the edit page; without `part`, the handiest one."""
+    error = MessageError.objects.select_related("queue").filter(pk=error_id).first()
+    if error is None:
+        return None
+    record, headers = error.current_payload or b"", decode_headers(error.headers)
+    found = read(record, headers)
+    has_envelope = isinstance(found, Document) and found.wrapped
+    if part is None or not has_envelope:
+        part = Part.DOCUMENT if has_envelope else Part.RECORD
+    text = _text(record)
+    if isinstance(found, Document) and part is Part.DOCUMENT:
+        text = document_text(found)
+        if text is not None and text.lstrip()[:1] in {"{", "["} and "\n" not in text:
+            text = laid_out(text)
+    return Editable(
+        error_id=error.pk,
+        version=error.version,
+        state=ErrorState(error.state),
+        queue=error.queue.name,
+        part=part,
+        has_envelope=has_envelope,
+        text=text,
+        record=record,
+        headers=headers,
+    )
+
+
+def _text(record: bytes) -> str | None:
+    try:
+        return record.decode()
+    except UnicodeDecodeError:
+        return None
