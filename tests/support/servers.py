@@ -71,7 +71,11 @@ def valkey(unstarted_servers: Servers) -> Server:
 
 @pytest.fixture(scope="session")
 def servers(request: pytest.FixtureRequest, unstarted_servers: Servers) -> Servers:
-    """All three, running. A test that kills one starts it again before it ends."""
+    """All three, running.
+
+    A test that kills one starts it again before it ends and closes Django's connections; one
+    that can do without these very servers better runs a set of its own (devstack.servers.running).
+    """
     unstarted_servers.start()
     for name in ("postgres", "kafka", "valkey"):
         request.getfixturevalue(name)

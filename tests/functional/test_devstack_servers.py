@@ -1,6 +1,7 @@
 """The three real servers come up, die by SIGKILL, and come back with what they acknowledged."""
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -11,6 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from devstack.servers import Servers, as_left_in, in_folder, running
 
 pytestmark = pytest.mark.servers
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """A set of this module's own: the session's would lose the connections of other tests."""
+    with running(tmp_path_factory.mktemp("devstack") / "set", durable=False) as private:
+        yield private
 
 
 def test_postgres_keeps_a_committed_row_and_a_prepared_transaction_over_sigkill(
