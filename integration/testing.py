@@ -1,0 +1,254 @@
+"""For tests of handlers: one handler, one payload, one verdict; no broker, no worker.
+
+outcome = run_handler("MXASSETInterface", {"assetnum": "P-1", "siteid": "NORTH"})
+assert outcome.is_applied
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from django.db import DatabaseError, transaction
+from lxml import etree
+
+from integration import envelope
+from integration.delivery.calling import call_batch, call_one
+from integration.delivery.outcome import SUPERSEDED, Failed
+from integration.delivery.policy.failure import Failure
+from integration.delivery.unit import Unit
+from integration.delivery.values import Outgoing, Record
+from integration.errors import IntegrationError
+from integration.handlers.builtin import Missing, resolve
+from integration.handlers.databases import guard_other_databases
+from integration.handlers.exact_json import encode
+from integration.handlers.failures import Applied, Superseded, Verdict, classify, permanent
+from integration.handlers.message import Arrival, Message
+from integration.handlers.publishing import Outbound, current
+from integration.handlers.registry import Registration, registry
+from integration.models import EnterpriseService
+from integration.store.sessions import alias, django_connection
+
+Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
+_arrivals: Final = count(1)
+
+
+class NoHandlerError(IntegrationError):
+    """Nothing takes messages of this interface here."""
+
+    code = "HANDLER_MISSING"
+
+    def __init__(self, interface: str) -> None:
+        known = ", ".join(found.interface for found in registry) or "none"
+        super().__init__(
+            f"No handler for {interface!r} is installed. Registered are: {known}.",
+            next_step="Check the name, and that the handler's app is in SLUICE_INTEGRATIONS.",
+        )
+
+
+class UnreadablePayloadError(IntegrationError):
+    """The payload given to a_message() is one that the engine would not hand to any handler."""
+
+    code = "UNREADABLE_PAYLOAD"
+
+    def __init__(self, flaw: envelope.Flaw) -> None:
+        super().__init__(f"{flaw.code}: {flaw.message}", next_step=flaw.hint)
+        self.flaw = flaw
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One message a handler published, as it would reach Kafka."""
+
+    topic: str
+    message_id: str
+    key: bytes | None
+    headers: Mapping[str, bytes | None]
+    value: bytes | None
+
+    @property
+    def interface(self) -> str:
+        return (self.headers.get("sluice-interface") or b"").decode()
+
+    @property
+    def body(self) -> Any:  # noqa: ANN401 - dict, list, scalar or lxml element
+        """The payload, out of its envelope and parsed; None for a tombstone."""
+        if self.value is None:
+            return None
+        read = envelope.read(self.value, list(self.headers.items()))
+        return None if isinstance(read, envelope.Flaw) else read.body
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the message: the verdict as the engine would see it, and what went out.
+
+    After a Failure nothing the handler wrote or published is left, as in the engine.
+    """
+
+    verdict: Verdict
+    published: list[Published] = field(default_factory=list)
+
+    @property
+    def is_applied(self) -> bool:
+        return isinstance(self.verdict, Applied)
+
+    @property
+    def is_superseded(self) -> bool:
+        return isinstance(self.verdict, Superseded)
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.verdict if isinstance(self.verdict, Failure) else None
+
+
+def a_message(
+    payload: object = None,
+    *,
+    interface: str = "TEST",
+    headers: Headers = (),
+    system: str | None = None,
+    user: str | None = None,
+    **facts: Any,  # noqa: ANN401 - any attribute of Message
+) -> Message:
+    """Build a message as a handler gets it.
+
+    `payload`: an object for JSON, an lxml element, the record's own text or bytes (bare or in
+    an envelope), or None for a tombstone. `facts` set further attributes, such as key, attempt,
+    late, message_id or arrival; by default each message arrives after the one before. Raises
+    UnreadablePayloadError.
+    """
+    document = None
+    pairs = _headers(headers, user)
+    if payload is not None:
+        read = envelope.read(_bytes(payload), pairs)
+        if isinstance(read, envelope.Flaw):
+            raise UnreadablePayloadError(read)
+        document = read
+    message = Message()
+    message.document = document
+    message.body = None if document is None else document.body
+    message.interface = (document.interface if document else None) or interface
+    message.headers = pairs
+    message.message_id = (document.message_id if document else None) or str(uuid.uuid4())
+    message.system = system
+    message.arrival = Arrival(next(_arrivals), 0)
+    defaults: dict[str, Any] = {"key": None, "queue": "test", "topic": "test", "topic_uuid": ""}
+    defaults |= {"partition": 0, "offset": message.arrival.batch, "attempt": 1, "late": False}
+    for name, value in (defaults | facts).items():
+        setattr(message, name, value)
+    return message
+
+
+def run_handler(
+    taker: str | Callable[..., Any],
+    payload: object,
+    *,
+    headers: Headers = (),
+    system: str | None = None,
+    user: str | None = None,
+    **facts: Any,  # noqa: ANN401 - as for a_message
+) -> Outcome:
+    """Hand one payload to the handler of an interface, or to a handler itself.
+
+    Runs in a savepoint of the caller's transaction (in a transaction of its own where there is
+    none): kept when applied or superseded, undone after a failure. Deferred constraints are
+    checked, as the engine does before it settles. Raises NoHandlerError.
+    """
+    found = _registration(taker)
+    facts.setdefault("arrival", _next_arrival())
+    try:
+        message = a_message(
+            payload, interface=found.interface, headers=headers, system=system, user=user, **facts
+        )
+    except UnreadablePayloadError as e:
+        return Outcome(permanent(f"{e.flaw.message} {e.flaw.hint}", e.flaw.code))
+    return _run(found, message)
+
+
+def _run(found: Registration, message: Message) -> Outcome:
+    outbound = Outbound()
+    token = current.set(outbound)
+    verdict: Verdict
+    try:
+        with transaction.atomic(using=alias()):
+            outbound.begin(message.message_id)
+            verdict = _verdict(found, message)
+            rows = list(outbound.rows)
+            if isinstance(verdict, Failure):
+                transaction.set_rollback(True, using=alias())
+    finally:
+        current.reset(token)
+    if isinstance(verdict, Failure):
+        return Outcome(verdict)
+    return Outcome(verdict, [_published(row) for row in rows])
+
+
+def _verdict(found: Registration, message: Message) -> Verdict:
+    record = Record(message.partition, message.offset, None, message.key, b"", message.headers)
+    unit = Unit(record, message, found, None, message.message_id, message.interface)
+    with guard_other_databases(at_least_once=found.at_least_once):
+        ended = _called(found, unit)
+    if isinstance(ended, Failure):
+        return ended
+    try:
+        with django_connection().cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    except DatabaseError as e:
+        return classify(e)
+    return ended
+
+
+def _called(found: Registration, unit: Unit) -> Applied | Superseded | Failure:
+    if found.batch:
+        ended = call_batch(found.call, [unit])
+        outcome = Failed(ended[1]) if isinstance(ended, tuple) else ended[0]
+    else:
+        outcome = call_one(unit)
+    if isinstance(outcome, Failed):
+        return outcome.failure
+    return Superseded() if outcome.ended == SUPERSEDED.ended else Applied()
+
+
+def _registration(taker: str | Callable[..., Any]) -> Registration:
+    if isinstance(taker, str):
+        row = EnterpriseService.objects.select_related("structure").filter(interface=taker).first()
+        found = resolve(taker, row)
+        if isinstance(found, Missing):
+            raise NoHandlerError(taker)
+        return found
+    for known in registry:
+        if known.call is taker or type(known.call) is taker:
+            return known
+    call = taker() if isinstance(taker, type) else taker
+    name = getattr(taker, "__name__", "handler")
+    return Registration("TEST", call, False, False, False, name)
+
+
+def _next_arrival() -> Arrival:
+    with django_connection().cursor() as cursor:
+        cursor.execute("SELECT nextval('integration_arrival')")
+        return Arrival(cursor.fetchone()[0], 0)
+
+
+def _headers(given: Headers, user: str | None) -> list[tuple[str, bytes | None]]:
+    pairs = list(given.items() if isinstance(given, Mapping) else given)
+    if user is not None:
+        pairs.append(("sluice-user", user))
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
+
+
+def _bytes(payload: object) -> bytes:
+    if isinstance(payload, bytes):
+        return payload
+    if isinstance(payload, str):
+        return payload.encode()
+    if isinstance(payload, etree._Element):  # noqa: SLF001 - lxml's only name for it
+        return etree.tostring(payload)
+    return encode(payload).encode()
+
+
+def _published(row: Outgoing) -> Published:
+    return Published(row.topic, row.message_id, row.key, dict(row.headers), row.value)

@@ -1,0 +1,163 @@
+"""What the sample department does with its messages: one handler for each kind."""
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from django.utils.dateparse import parse_datetime
+
+from integration.handlers import (
+    Message,
+    MissingDependencyError,
+    PermanentError,
+    Superseded,
+    TransientError,
+    Verdict,
+    inbound,
+    missing_dependency,
+    permanent,
+    publish,
+)
+from integration.store.objects import claim_newest
+from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
+from sample.reading import Fields, fields_of, many, need
+
+ORDERS: Final = "sample-orders"  # the object structure that remembers each order's revision
+RECEIPTS: Final = "erp-receipts"  # the outbound queue for confirmations
+ASSET_FIELDS: Final = (
+    "description",
+    "status",
+    "location",
+    "serialnum",
+    "installed_on",
+    "purchase_price",
+)
+# Finance closes an account for some seconds at a time; a later try finds it open.
+CLOSING: Final = "-CLOSING"
+TRIES_WHILE_CLOSING: Final = 2
+
+
+@inbound("MXASSETInterface")
+def take_asset(message: Message) -> None:
+    """Create or update one asset. Its queue is sequential: the last message is the newest."""
+    fields = fields_of(message)
+    given = {name: fields[name] for name in ASSET_FIELDS if fields.get(name)}
+    given.setdefault("description", "")
+    asset = Asset(assetnum=need(fields, "assetnum"), siteid=need(fields, "siteid"), **given)
+    asset.clean_fields()
+    Asset.objects.bulk_create(
+        [asset],
+        update_conflicts=True,
+        unique_fields=["siteid", "assetnum"],
+        update_fields=list(given),
+    )
+
+
+@inbound("MXPOInterface")
+def take_order(message: Message) -> Verdict:
+    """Store an order with its lines, and confirm an approved one to the sender.
+
+    The queue is continuous, so an old revision may come after a newer one: it is superseded.
+    """
+    fields = fields_of(message)
+    if message.attempt <= TRIES_WHILE_CLOSING and str(fields.get("glaccount")).endswith(CLOSING):
+        raise TransientError("Finance is closing the account.", code="ACCOUNT_CLOSING")
+    ponum, revision = str(need(fields, "ponum")), _whole(fields, "revision")
+    if not claim_newest(ORDERS, ponum, message, version=revision):
+        return Superseded()
+    order = PurchaseOrder(
+        ponum=ponum,
+        revision=revision,
+        vendor=need(fields, "vendor"),
+        status=need(fields, "status"),
+        ordered_at=need(fields, "orderdate"),
+    )
+    _save(order, many(fields.get("poline")), str(need(fields, "siteid")))
+    if order.status == PurchaseOrder.Status.APPROVED:
+        receipt = {"ponum": ponum, "revision": revision, "total": order.total}
+        publish(RECEIPTS, receipt, key=ponum, interface="MXRECEIPTInterface")
+    return None
+
+
+def _save(order: PurchaseOrder, lines: Sequence[Fields], site: str) -> None:
+    order.clean_fields()
+    PurchaseOrder.objects.bulk_create(
+        [order],
+        update_conflicts=True,
+        unique_fields=["ponum"],
+        update_fields=["revision", "vendor", "status", "ordered_at"],
+    )
+    order.lines.all().delete()
+    numbers = {str(need(line, "assetnum")) for line in lines}
+    assets = {a.assetnum: a for a in Asset.objects.filter(siteid=site, assetnum__in=numbers)}
+    for missing in sorted(numbers - assets.keys()):
+        raise MissingDependencyError("asset", f"{site}/{missing}")
+    rows = [_line(order, line, assets[str(line["assetnum"])]) for line in lines]
+    PurchaseOrderLine.objects.bulk_create(rows)
+
+
+def _line(order: PurchaseOrder, fields: Fields, asset: Asset) -> PurchaseOrderLine:
+    line = PurchaseOrderLine(
+        order=order,
+        number=_whole(fields, "polinenum"),
+        asset=asset,
+        description=fields.get("description") or "",
+        quantity=need(fields, "orderqty"),
+        unit_cost=need(fields, "unitcost"),
+    )
+    line.clean_fields(exclude=["order", "asset"])
+    return line
+
+
+def _whole(fields: Fields, name: str) -> int:
+    try:
+        return int(need(fields, name))
+    except (TypeError, ValueError):
+        raise PermanentError(
+            f"The field {name} is not a whole number.", code="BAD_NUMBER"
+        ) from None
+
+
+@inbound("MXMETERInterface", batch=True)
+def take_readings(messages: Sequence[Message]) -> list[Verdict]:
+    """Store readings, a whole batch with two statements. A reading sent twice is stored once."""
+    read = [_reading(message) for message in messages]
+    wanted = {(r["siteid"], r["assetnum"]) for r in read if isinstance(r, dict)}
+    known = Asset.objects.filter(assetnum__in={number for _, number in wanted})
+    assets = {(asset.siteid, asset.assetnum): asset for asset in known}
+    verdicts: list[Verdict] = []
+    rows = []
+    for reading in read:
+        if not isinstance(reading, dict):
+            verdicts.append(reading)
+            continue
+        asset = assets.get((reading["siteid"], reading["assetnum"]))
+        if asset is None:
+            key = f"{reading['siteid']}/{reading['assetnum']}"
+            verdicts.append(missing_dependency("asset", key))
+            continue
+        rows.append(MeterReading(asset=asset, **reading["row"]))
+        verdicts.append(None)
+    MeterReading.objects.bulk_create(rows, ignore_conflicts=True)
+    return verdicts
+
+
+def _reading(message: Message) -> dict[str, Any] | Verdict:
+    """The reading of one message, or the verdict that it cannot be one."""
+    try:
+        fields = fields_of(message)
+        row = {
+            "meter": need(fields, "metername"),
+            "value": Decimal(str(need(fields, "reading"))),
+            "read_at": parse_datetime(str(need(fields, "readingdate"))),
+        }
+        place = {"siteid": str(need(fields, "siteid")), "assetnum": str(need(fields, "assetnum"))}
+        MeterReading(**row).clean_fields(exclude=["asset"])
+    except PermanentError as e:
+        return permanent(e.sentence, e.failure_code)
+    except (ValidationError, ValueError, InvalidOperation):
+        return permanent("The reading or its date cannot be read.", "BAD_READING")
+    if row["value"] < 0:
+        return permanent("A meter cannot show less than zero.", "NEGATIVE_READING")
+    return {**place, "row": row}
