@@ -40,5 +40,4 @@ bench: setup ## the benchmarks, one JSON object a line (NAME=x for one of them)
 	@$(OURS) -m bench $(NAME)
 
 lock: setup ## compile the pinned, hashed requirements anew from the *.in files
-	@.lib/uv/bin/uv pip compile --quiet --generate-hashes --no-header -o requirements.txt requirements.in
-	@.lib/uv/bin/uv pip compile --quiet --generate-hashes --no-header -o requirements-dev.txt requirements-dev.in
+	@$(OURS) -m devstack lock

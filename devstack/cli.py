@@ -1,4 +1,4 @@
-"""The commands: setup, up, down, status, run."""
+"""The commands: setup, up, down, status, run, lock."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from devstack import install, paths, problems
+from devstack import environment, install, paths, problems
 from devstack.app import PARTS, App
 from devstack.progress import say, step
 from devstack.server import Server
@@ -34,6 +34,12 @@ def set_up(asked: argparse.Namespace) -> int:
     began = time.monotonic()
     install.everything(with_spark=asked.spark)
     say(f"Set up in {time.monotonic() - began:.1f} s.")
+    return 0
+
+
+def lock(_asked: argparse.Namespace) -> int:
+    with step("Requirements locked"):
+        environment.lock()
     return 0
 
 
@@ -82,10 +88,10 @@ def status(_asked: argparse.Namespace) -> int:
 
 def run(asked: argparse.Namespace) -> int:
     """Become another program with the settings of the running stack, such as `manage.py`."""
-    environment = App(paths.STACK, as_left_in(paths.STACK)).environment()
+    settings = App(paths.STACK, as_left_in(paths.STACK)).environment()
     words = asked.words or ["manage.py", "help"]
     os.chdir(paths.ROOT)
-    os.execve(paths.python(), [str(paths.python()), *words], environment)  # noqa: S606 - no shell
+    os.execve(paths.python(), [str(paths.python()), *words], settings)  # noqa: S606 - no shell
 
 
 def _start_with_a_line(server: Server) -> None:
@@ -115,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     added = commands.add_parser("setup", help="fetch and build what the stack needs")
     added.add_argument("--spark", action="store_true", help="also the jars of Spark's connectors")
     added.set_defaults(command=set_up)
+    added = commands.add_parser("lock", help="compile the pinned requirements anew")
+    added.set_defaults(command=lock)
     added = commands.add_parser("up", help="set up, start everything, print the console's address")
     added.add_argument("--servers", action="store_true", help="start the servers only")
     added.set_defaults(command=up)

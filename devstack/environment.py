@@ -43,6 +43,16 @@ def installer() -> Path:
     return uv
 
 
+def lock() -> None:
+    """Compile the pinned, hashed requirements anew from the *.in files. Raises Problem."""
+    uv = installer()
+    for name in ("requirements", "requirements-dev"):
+        options = ["--quiet", "--generate-hashes", "--no-header", "-o", f"{name}.txt"]
+        # The file there is is read too: what need not change keeps its version.
+        if not tool.run("lock", [uv, "pip", "compile", *options, f"{name}.in"]):
+            raise problems.command_failed(f"Compiling {name}.in", tool.log_for("lock"))
+
+
 def pip_into(folder: Path, requirements: Path, log_name: str) -> bool:
     """Install hashed requirements into a folder of their own, outside the environment."""
     pip = ("-m", "pip", "install", "--quiet", "--require-hashes")
