@@ -1,0 +1,213 @@
+"""The in-memory twins of Ledger, Work and Desk, held to the contract suite of the real ones.
+
+One database may be shared by several ledgers and desks, as by several processes. Handlers write
+their effects through the ledger's `effect`, which is what the ORM is to the real one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import IntegrityError, InternalError, OperationalError
+
+from integration.delivery.memory_desk import MemoryDesk
+from integration.delivery.memory_rows import ErrorRow, GapRow
+from integration.delivery.memory_tables import TOPIC_UUID, MemoryClock, MemoryDatabase
+from integration.delivery.memory_work import LOST, MemoryWork
+from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState
+from integration.delivery.ports import LostError
+from integration.delivery.reading import Ticket
+from integration.delivery.settlement import StateChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import OpenError, Unit
+from integration.delivery.values import Record
+
+__all__ = ["TOPIC_UUID", "MemoryClock", "MemoryDatabase", "MemoryDesk", "MemoryLedger"]
+
+TICKET_GRACE_SECONDS: Final = 30
+
+
+class MemoryLedger:
+    """See ports.Ledger. `effect`, `refuse` and `work` are for the handlers of one run."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self.database = database
+        self.queue = database.queue
+        self._open: MemoryWork | None = None
+
+    def effect(self, value: object, *, orphan: bool = False) -> None:
+        """A handler's effect in the open transaction; an orphan fails the next check."""
+        self._current().effect(value, orphan=orphan)
+
+    def refuse(self) -> None:
+        """A handler's statement that fails; when swallowed, the transaction stays spoilt."""
+        self._current().refuse()
+
+    def _current(self) -> MemoryWork:
+        if self._open is None:
+            raise RuntimeError("effects need an open transaction")
+        return self._open
+
+    @contextmanager
+    def work(self, owned: Owned) -> Iterator[MemoryWork]:
+        work: MemoryWork | None = None
+        try:
+            work = self._open = MemoryWork(self.database, owned)
+            yield work
+            work.commit()
+        except (OperationalError, InternalError, IntegrityError, LostError) as e:
+            if work is not None and not work.lost and not isinstance(e, LostError):
+                raise
+            if work is None or self.database.place(owned).last_batch != work.batch.id:
+                raise LostError(str(e)) from e
+        finally:
+            self._open = None
+            if work is not None:
+                self.database.locked -= work.claimed
+
+    def _statement(self, name: str) -> None:
+        if self.database.interrupt(name):
+            raise LostError(LOST)
+
+    def head(self, owned: Owned) -> OpenError | ClosedHead | None:
+        self._statement("head")
+        row = self._at(owned)
+        if row is None:
+            return None
+        if row.state in CLOSED:
+            return ClosedHead(row.id, Ended(row.ended or Ended.DELETED))
+        return self._open_error(row)
+
+    def _at(self, owned: Owned) -> ErrorRow | None:
+        return self.database.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
+
+    def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
+        self._statement("due_rows")
+        rows = [row for row in self.database.errors.values() if self._is_due(row, owned)]
+        rows.sort(key=lambda row: row.arrival)
+        return [self._open_error(row) for row in rows[:limit]]
+
+    def _is_due(self, row: ErrorRow, owned: Owned) -> bool:
+        partition = row.record.partition
+        stray = owned.is_lowest and partition not in self.database.places
+        if partition != owned.partition and not stray:
+            return False
+        here = row.topic_uuid == owned.topic_uuid and partition == owned.partition
+        if self.queue.sequential and here and row.record.offset >= owned.next_offset:
+            return False
+        if row.state is ErrorState.RETRY and row.not_before is not None:
+            grace = TICKET_GRACE_SECONDS if row.carrier == "topic" else 0
+            return row.not_before + grace <= self.database.clock.seconds
+        return row.state is ErrorState.READY
+
+    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
+        self._statement("ticketed")
+        found = {}
+        for ticket in tickets:
+            row = self.database.errors.get(ticket.error)
+            named = row is not None and row.retry_no == ticket.retry_no
+            if row is not None and named and row.state is ErrorState.RETRY:
+                found[row.id] = self._open_error(row)
+        return found
+
+    def _open_error(self, row: ErrorRow) -> OpenError:
+        now, record = self.database.clock.seconds, row.record
+        value = record.value if row.edited is None else row.edited
+        return OpenError(
+            id=row.id,
+            version=row.version,
+            state=row.state,
+            partition=record.partition,
+            offset=record.offset,
+            topic_uuid=row.topic_uuid,
+            attempts=row.attempts,
+            retry_no=row.retry_no,
+            spent=row.spent,
+            crashes=row.crashes,
+            carrier=row.carrier,
+            code=row.code,
+            due=row.not_before is None or row.not_before <= now,
+            late=row.late,
+            apply_as_newest=row.apply_as_newest,
+            mirrored=row.mirrored,
+            arrival_batch=row.arrival[0],
+            arrival_index=row.arrival[1],
+            since_first_seconds=now - row.first_failed_at,
+            timestamp=None,
+            interface=row.interface,
+            record=Record(
+                record.partition, record.offset, None, record.key, value, record.headers or []
+            ),
+        )
+
+    def mark(self, owned: Owned, unit: Unit) -> bool:
+        self._statement("mark")
+        if not self.database.is_owned(owned):
+            return False
+        if unit.row is None:
+            place = self.database.place(owned)
+            if place.suspect_offset != unit.at:
+                place.suspect_offset, place.suspect_crashes = unit.at, 0
+            return True
+        marker: dict[str, Any] = {"state": ErrorState.PROCESSING, "epoch": owned.epoch}
+        if not self.database.change(unit.row.id, unit.row.version, **marker):
+            return False
+        unit.row = replace(unit.row, version=unit.row.version + 1)
+        return True
+
+    def unmark(self, owned: Owned, unit: Unit) -> None:
+        self._statement("unmark")
+        if unit.row is None:
+            return
+        row = self.database.errors[unit.row.id]
+        if row.state is ErrorState.PROCESSING and row.epoch == owned.epoch:
+            state = ErrorState(unit.row.state)
+            self.database.change(row.id, row.version, state=state, epoch=None)
+
+    def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
+        self._statement("state")
+        place = self.database.place(owned)
+        if not self.database.is_owned(owned) or place.next_offset != owned.next_offset:
+            return False
+        self.database.set_state(place, change)
+        if next_offset is not None:
+            place.next_offset = next_offset
+        return True
+
+    def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
+        self._statement("gap")
+        gap = GapRow(owned.partition, owned.topic_uuid, owned.next_offset, to_offset, reason)
+        known = {replace(row, acknowledged=False) for row in self.database.gaps}
+        if self.database.is_owned(owned) and gap not in known:
+            self.database.gaps.append(gap)
+
+    def gap_acknowledged(self, owned: Owned) -> bool:
+        self._statement("gap_acknowledged")
+        return any(
+            row.acknowledged
+            and row.partition == owned.partition
+            and row.topic_uuid == owned.topic_uuid
+            and row.start <= owned.next_offset < row.end
+            for row in self.database.gaps
+        )
+
+    def expire_head(self, owned: Owned) -> bool:
+        self._statement("expire_head")
+        row = self._at(owned)
+        if row is None or row.state not in OPEN - {ErrorState.PROCESSING}:
+            return False
+        if self.database.is_owned(owned):
+            self.database.errors[row.id] = replace(row, expired=True)
+        return True
+
+    def open_errors(self) -> int:
+        self._statement("open_errors")
+        return min(len(self.database.open_rows()), self.queue.brake.max_open_errors + 1)
+
+    def snapshot(self) -> QueueSnapshot:
+        self._statement("snapshot")
+        self.queue = self.database.queue
+        return self.queue

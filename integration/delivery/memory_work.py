@@ -1,0 +1,112 @@
+"""The in-memory twin of one transaction."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import psycopg
+from django.db import IntegrityError, InternalError, OperationalError
+from psycopg import errors as pg
+
+from integration.delivery.memory_tables import Batch, MemoryDatabase
+from integration.delivery.owned import Owned
+from integration.delivery.settlement import Settlement
+
+LOST: Final = "The twin's session was broken."
+
+
+class MemoryWork:
+    """See ports.Work. Nothing reaches the tables before the commit; claimed rows stay locked."""
+
+    def __init__(self, database: MemoryDatabase, owned: Owned) -> None:
+        self.database = database
+        self.owned = owned
+        self.lost = self.aborted = self.abandoned = False
+        self.claimed: set[UUID] = set()
+        self._orphans = 0
+        self._kept = (0, 0)
+        self.statement("begin")
+        self.arrival = next(database.arrivals)
+        self.batch = Batch(uuid.uuid4(), self.arrival)
+
+    def statement(self, name: str) -> None:
+        """What every statement meets: a broken session, or a transaction that is spoilt."""
+        if self.database.interrupt(name):
+            self.lost = True
+        if self.lost:
+            raise OperationalError(LOST) from psycopg.OperationalError(LOST)
+        if self.aborted and name != "undo":
+            raise InternalError("spoilt") from pg.InFailedSqlTransaction("spoilt")
+
+    def refuse(self) -> None:
+        """A statement that a constraint refuses: the transaction is spoilt until it is undone."""
+        self.statement("refuse")
+        self.aborted = True
+        raise IntegrityError("refused") from pg.UniqueViolation("refused")
+
+    def effect(self, value: object, *, orphan: bool) -> None:
+        self.statement("effect")
+        self.batch.effects.append(value)
+        self._orphans += orphan
+
+    def savepoint(self) -> None:
+        self.statement("savepoint")
+        self._keep()
+
+    def keep(self) -> None:
+        self.check()
+        self._keep()
+
+    def _keep(self) -> None:
+        self._kept = (len(self.batch.effects), self._orphans)
+
+    def undo(self) -> None:
+        self.statement("undo")
+        self.aborted = False
+        effects, self._orphans = self._kept
+        del self.batch.effects[effects:]
+
+    def check(self) -> None:
+        self.statement("check")
+        if self._orphans:
+            self.aborted = True
+            raise IntegrityError("orphan") from pg.ForeignKeyViolation("orphan")
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+    def is_broken(self) -> bool:
+        return self.aborted or self.lost
+
+    def is_lost(self) -> bool:
+        return self.lost
+
+    def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
+        self.statement("seen")
+        return {id_: self.database.seen[id_] for id_ in ids if id_ in self.database.seen}
+
+    def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
+        self.statement("claim")
+        rows = self.database.errors
+        found = {id_ for id_, version in ids if id_ in rows and rows[id_].version == version}
+        self.claimed |= found
+        self.database.locked |= found
+        return frozenset(found)
+
+    def settle(self, settlement: Settlement) -> bool:
+        self.statement("settle")
+        place = self.database.place(self.owned)
+        if not self.database.is_owned(self.owned) or place.next_offset != self.owned.next_offset:
+            return False
+        self.batch.settlement = settlement
+        return True
+
+    def commit(self) -> None:
+        """What ends the block. Raises what PostgreSQL would refuse the commit with."""
+        if self.abandoned or self.aborted or self.batch.settlement is None:
+            return
+        self.check()
+        self.statement("commit")
+        self.database.commit(self.owned, self.batch)
+        self.statement("answer")
