@@ -202,8 +202,22 @@ def create_topic(
     """
     new = NewTopic(topic, partitions, BROKERS_CHOICE, config=dict(settings or {}))
     with _asking(provider) as (to, admin):
-        asked = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
-        return _was_done(asked[topic], to, topic)
+        return _create(admin, to, new)
+
+
+def ensure_topic(to: Connection, topic: str) -> None:
+    """Create a topic with one partition where it is missing.
+
+    Raises TopicRefusedError, BrokerUnreachableError.
+    """
+    with new_admin(to) as admin:
+        if FactsReader(admin, to.name, topic).read() is None:
+            _create(admin, to, NewTopic(topic, 1, BROKERS_CHOICE))
+
+
+def _create(admin: AdminClient, to: Connection, new: NewTopic) -> bool:
+    asked = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
+    return _was_done(asked[new.topic], to, new.topic)
 
 
 def _was_done(future: Any, to: Connection, topic: str) -> bool:  # noqa: ANN401 - library's future

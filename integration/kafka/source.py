@@ -10,7 +10,15 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from integration.delivery.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
 from integration.kafka.client import Connection, connection, new_admin, new_consumer
 from integration.kafka.facts import FactsReader
-from integration.kafka.troubles import END_REACHED, ONE_BROKER, error_of, kind_of, sentence, trouble
+from integration.kafka.troubles import (
+    END_REACHED,
+    ONE_BROKER,
+    RAISED,
+    error_of,
+    kind_of,
+    sentence,
+    trouble,
+)
 from integration.models.provider import Provider
 
 log = logging.getLogger(__name__)
@@ -36,7 +44,7 @@ class KafkaSource:
 
     def __init__(self, to: Connection, topic: str, group: str) -> None:
         self._topic = topic
-        self._attached: dict[int, int] = {}
+        self._next: dict[int, int] = {}
         self._noticed: deque[Trouble] = deque(maxlen=100)
         self._consumer = new_consumer(
             to, group, {"error_cb": self._notice, "on_commit": self._mirrored}
@@ -45,7 +53,7 @@ class KafkaSource:
         self._closed = False
 
     def attach(self, positions: Mapping[int, int]) -> None:
-        self._attached = dict(positions)
+        self._next = dict(positions)
         places = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
         try:
             if places:
@@ -64,11 +72,25 @@ class KafkaSource:
                 if limit > 1:
                     # Only what is there already: waiting for more would hold back the first.
                     self._sort(self._consumer.consume(limit - 1, 0), fetched)
-        except KafkaException as e:
+        except RAISED as e:
             self._note(e)
+            self._read_again(fetched)
+        else:
+            self._advance(fetched)
         while self._noticed:
             fetched.troubles.append(self._noticed.popleft())
         return fetched
+
+    def _advance(self, fetched: Fetched) -> None:
+        """Remember what was handed out."""
+        for partition, records in fetched.records.items():
+            self._next[partition] = records[-1].offset + 1
+        self._next.update(fetched.ends)
+
+    def _read_again(self, fetched: Fetched) -> None:
+        """The library has thrown away what it had fetched: go on behind what was handed out."""
+        self._advance(fetched)
+        self.attach(self._next)
 
     def _sort(self, messages: list[Message], fetched: Fetched) -> None:
         """Make records of messages; a loop without calls of our own, as it runs for each one."""
@@ -104,7 +126,7 @@ class KafkaSource:
             partition = None
         if error.code() != END_REACHED:
             fetched.troubles.append(trouble(error, partition))
-        elif partition in self._attached:
+        elif partition in self._next:
             fetched.drained.add(partition)
             fetched.ends[partition] = message.offset() or 0
 
@@ -144,7 +166,7 @@ class KafkaSource:
             if error is not None:
                 log.warning("The position for lag tools was not written: %s", sentence(error))
 
-    def _note(self, exception: KafkaException) -> None:
+    def _note(self, exception: Exception) -> None:
         error = error_of(exception)
         kind = TroubleKind.OTHER if error is None else kind_of(error.code())
         text = str(exception) if error is None else sentence(error)

@@ -24,6 +24,8 @@ UNKNOWN_TOPIC: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,
     }
 )
+# What the library's calls raise; the second one by mistake, for a fatal error among callbacks.
+RAISED: Final = (KafkaException, SystemError)
 REFUSED: Final = frozenset(
     {
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -65,6 +67,24 @@ UNAVAILABLE: Final = MOVING | frozenset(
         KafkaError._WAIT_COORD,
     }
 )
+# Faults of one record: sending it again as it is cannot help, its neighbours are not concerned.
+FOR_THE_RECORD: Final = UNKNOWN_TOPIC | frozenset(
+    {
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError._INVALID_ARG,
+    }
+)
+FENCED: Final = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
 
 
 def kind_of(code: int) -> TroubleKind:
@@ -80,10 +100,17 @@ def kind_of(code: int) -> TroubleKind:
     return TroubleKind.OTHER
 
 
-def error_of(exception: BaseException) -> KafkaError | None:
-    """The library's error inside its exception, if there is one."""
-    first = exception.args[0] if exception.args else None
-    return first if isinstance(first, KafkaError) else None
+def error_of(exception: BaseException | None) -> KafkaError | None:
+    """The library's error inside its exception, or inside what that exception came from.
+
+    A fatal error that comes up while callbacks run arrives wrapped in a SystemError.
+    """
+    while exception is not None:
+        first = exception.args[0] if exception.args else None
+        if isinstance(first, KafkaError):
+            return first
+        exception = exception.__cause__ or exception.__context__
+    return None
 
 
 def trouble(error: KafkaError, partition: int | None) -> Trouble:
@@ -95,7 +122,7 @@ def sentence(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
 
 
-def unreachable(provider: str, exception: KafkaException | TimeoutError) -> BrokerUnreachableError:
+def unreachable(provider: str, exception: Exception) -> BrokerUnreachableError:
     """The error to raise where a question to the cluster got no answer."""
     error = error_of(exception)
     if error is None:

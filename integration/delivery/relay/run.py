@@ -10,21 +10,23 @@ from typing import Final
 
 import psycopg
 
-from integration.delivery.relay import policy, wiring
+from integration.delivery.relay import fleet, policy, wiring
 from integration.delivery.relay.lease import RelayLostError, Tenure, take
 from integration.delivery.relay.ports import OutgoingRow, Publisher, Refused, Sent, Unavailable
 from integration.delivery.relay.steps import RelayObserver, RelayStep, unobserved
 from integration.delivery.relay.store import Outbox
 from integration.errors import IntegrationError
-from integration.kafka.errors import BrokerUnreachableError, FencedError
+from integration.kafka.errors import FencedError
 
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 0.02
+DOUBT_SECONDS: Final = 1.0
 # Kafka forgets a group's offset a week after its last commit; an idle relay renews it daily.
 WATERMARK_SECONDS: Final = 86_400.0
 
 Stop = Callable[[], bool]
+PublisherFor = Callable[[int, int], Publisher]
 
 
 class RelayEnd(StrEnum):
@@ -33,8 +35,6 @@ class RelayEnd(StrEnum):
     STOPPED = "stopped"  # it was asked to
     HELD = "held"  # another process relays this shard
     LOST = "lost"  # the database or another process ended its ownership
-    IN_DOUBT = "in_doubt"  # a person must say what became of the last batch
-    UNUSABLE = "unusable"  # the provider's settings make no client, or the cluster refuses them
 
 
 def run_relay(
@@ -43,27 +43,38 @@ def run_relay(
     *,
     stop: Stop,
     observer: RelayObserver = unobserved,
-    publisher: Publisher | None = None,
+    publisher_for: PublisherFor = wiring.publisher_for,
     judge: policy.Judge = policy.judge,
 ) -> RelayEnd:
-    """Relay one shard of one provider until `stop()`; raises nothing that is a matter of course."""
-    tenure = None
-    publisher = publisher or wiring.publisher_for(provider_id, shard)
+    """Relay one shard of one provider until `stop()`.
+
+    A broker or provider that is out of order is waited for, and so is a person's word on a
+    batch in doubt. Nothing is raised for what Kafka, the database or another relay does.
+    """
+    tenure = relay = None
     try:
         tenure = take(provider_id, shard, wiring.worker_name())
         if tenure is None:
             return RelayEnd.HELD
-        return Relay(tenure, publisher, observer, judge).run(stop)
+        relay = Relay(tenure, lambda: publisher_for(provider_id, shard), observer, judge)
+        return relay.run(stop)
     except (psycopg.Error, RelayLostError, FencedError) as e:
         log.warning("The relay of provider %s ended: %s", provider_id, e)
         return RelayEnd.LOST
-    except IntegrationError as e:
-        log.error("The relay of provider %s cannot work: %s", provider_id, e)  # noqa: TRY400
-        return RelayEnd.UNUSABLE
     finally:
-        publisher.close()
+        if relay is not None:
+            relay.close_publisher()
         if tenure is not None:
             tenure.close()
+
+
+def relay_all(stop: Stop) -> None:
+    """Relay every provider's outbox until `stop()`, or until others hold all of them."""
+
+    def is_held(shard: fleet.Shard) -> bool:
+        return run_relay(*shard, stop=stop) is RelayEnd.HELD
+
+    fleet.relay_each(wiring.shards, is_held, stop)
 
 
 @dataclass
@@ -71,78 +82,96 @@ class Relay:
     """One tenure of one shard."""
 
     tenure: Tenure
-    publisher: Publisher
+    make_publisher: Callable[[], Publisher]
     observer: RelayObserver
     judge: policy.Judge
     pace: policy.Pace = field(default_factory=policy.Pace)
     patience: policy.Patience = field(default_factory=policy.Patience)
+    publisher: Publisher | None = None
+    watermark_written: float = 0.0
 
     def __post_init__(self) -> None:
         self.outbox = Outbox(self.tenure.work, self.tenure.ownership)
-        self.is_settled = False
-        self.watermark_written = time.monotonic()
 
     def run(self, stop: Stop) -> RelayEnd:
         self.observer(RelayStep.TAKEN)
         while not stop():
             self.tenure.sign()
             try:
-                if not self.is_settled and not self._settle():
-                    return RelayEnd.IN_DOUBT
-                pause_seconds = self._send()
-            except BrokerUnreachableError as e:
+                publisher = self.publisher or self._settle()
+                pause_seconds = DOUBT_SECONDS if publisher is None else self._send(publisher)
+            except (FencedError, RelayLostError):
+                raise
+            except IntegrationError as e:
                 pause_seconds = self._wait_for_kafka(str(e))
             _rest(pause_seconds, stop)
         return RelayEnd.STOPPED
 
-    def _settle(self) -> bool:
-        """Fence earlier owners, then find out what became of their batch; False: in doubt."""
-        self.publisher.open()
-        self.observer(RelayStep.FENCED)
-        stamped, watermark = self.outbox.stamped(), self.publisher.watermark()
-        if stamped is not None:
-            batch, count = stamped
-            match self.judge(batch, watermark):
-                case policy.Finding.SENT:
-                    self.outbox.mark_published(batch, count)
-                case policy.Finding.NOT_SENT:
-                    self.outbox.unstamp(batch, count)
-                case policy.Finding.UNKNOWN:
-                    self.outbox.doubt(wiring.doubt_text(count))
-                    return False
-        elif watermark is None:
-            self.publisher.write_watermark("")
-        self.is_settled = True
+    def _settle(self) -> Publisher | None:
+        """Fence earlier owners, then find out what became of their batch; None: in doubt."""
+        if self.outbox.is_in_doubt():
+            return None
+        publisher = self.make_publisher()
+        try:
+            publisher.open()
+            self.observer(RelayStep.FENCED)
+            is_known = self._account(publisher)
+        except BaseException:
+            publisher.close()
+            raise
+        if not is_known:
+            publisher.close()
+            return None
+        self.publisher = publisher
+        self.watermark_written = time.monotonic()
         self.observer(RelayStep.SETTLED)
+        return publisher
+
+    def _account(self, publisher: Publisher) -> bool:
+        stamped, watermark = self.outbox.stamped(), publisher.watermark()
+        if stamped is None:
+            if watermark is None:
+                publisher.write_watermark("")
+            return True
+        batch, count = stamped
+        match self.judge(batch, watermark):
+            case policy.Finding.SENT:
+                self.outbox.mark_published(batch, count)
+            case policy.Finding.NOT_SENT:
+                self.outbox.unstamp(batch, count)
+            case policy.Finding.UNKNOWN:
+                self.outbox.doubt(wiring.doubt_text(count))
+                log.error("%s outgoing messages are in doubt; a person must decide.", count)
+                return False
         return True
 
-    def _send(self) -> float:
+    def _send(self, publisher: Publisher) -> float:
         """Send one batch, if anything is due; return how long to rest before the next."""
         asked = time.monotonic()
         if not self.outbox.has_due():
-            self._keep_watermark()
-            # Never more than a tenth of the time is spent on asking, whatever lies in the table.
+            self._keep_watermark(publisher)
+            # Asking never takes more than a tenth of the time, whatever lies in the table.
             return max(IDLE_SECONDS, 10 * (time.monotonic() - asked))
         batch = uuid.uuid4()
         rows = self.outbox.stamp(batch, rows=self.pace.rows, size_bytes=policy.MAX_BYTES)
-        if rows:
-            self.observer(RelayStep.STAMPED)
-            return self._publish(batch, rows)
-        return IDLE_SECONDS
-
-    def _publish(self, batch: uuid.UUID, rows: Sequence[OutgoingRow]) -> float:
-        match self.publisher.publish(batch, rows, self.observer):
+        if not rows:
+            return IDLE_SECONDS
+        self.observer(RelayStep.STAMPED)
+        match publisher.publish(batch, rows, self.observer):
             case Sent():
-                self.outbox.mark_published(batch, len(rows))
-                self.observer(RelayStep.MARKED)
-                self.pace.after_sent()
-                self.patience.reset()
-                self.watermark_written = time.monotonic()
+                self._sent(batch, len(rows))
             case Refused() as refused:
                 self._narrow_down(batch, rows, refused)
             case Unavailable(text):
                 return self._wait_for_kafka(text)
         return 0
+
+    def _sent(self, batch: uuid.UUID, count: int) -> None:
+        self.outbox.mark_published(batch, count)
+        self.observer(RelayStep.MARKED)
+        self.pace.after_sent()
+        self.patience.reset()
+        self.watermark_written = time.monotonic()
 
     def _narrow_down(self, batch: uuid.UUID, rows: Sequence[OutgoingRow], refused: Refused) -> None:
         """Try again in smaller parts; only what is refused alone is dead."""
@@ -157,16 +186,21 @@ class Relay:
         self.observer(RelayStep.BURIED)
 
     def _wait_for_kafka(self, text: str) -> float:
-        """An unavailable broker is no verdict: open anew and ask the watermark."""
-        self.is_settled = False
+        """Silence is no verdict: begin anew with the provider as it is then, ask the watermark."""
+        self.close_publisher()
         pause_seconds = self.patience.next_pause_seconds()
         log.warning("The relay waits %.2f s for Kafka: %s", pause_seconds, text)
         return pause_seconds
 
-    def _keep_watermark(self) -> None:
+    def _keep_watermark(self, publisher: Publisher) -> None:
         if time.monotonic() - self.watermark_written > WATERMARK_SECONDS:
-            self.publisher.write_watermark(self.publisher.watermark() or "")
+            publisher.write_watermark(publisher.watermark() or "")
             self.watermark_written = time.monotonic()
+
+    def close_publisher(self) -> None:
+        publisher, self.publisher = self.publisher, None
+        if publisher is not None:
+            publisher.close()
 
 
 def _rest(seconds: float, stop: Stop) -> None:

@@ -1,4 +1,5 @@
 """The outbox as the relay reads and writes it: every statement carries the epoch."""
+# ruff: noqa: S608 - statements are put together from constants here; values are parameters
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -68,6 +69,10 @@ carried AS (
   WHERE dead.kind = 'TICKET' AND m.id = dead.error AND m.retry_no = dead.retry_no)
 SELECT id FROM dead
 """
+IN_DOUBT: Final = (
+    "SELECT in_doubt_since IS NOT NULL FROM integration_relaylease "
+    "WHERE id = %(lease)s AND epoch = %(epoch)s"
+)
 DOUBT: Final = """
 UPDATE integration_relaylease SET in_doubt_text = %(text)s,
   in_doubt_since = coalesce(in_doubt_since, clock_timestamp())
@@ -117,6 +122,13 @@ class Outbox:
     def bury(self, batch: UUID, *, code: str, text: str) -> None:
         """Make the one row of `batch` DEAD."""
         self._expect(self._run(BURY, batch=batch, code=code[:60], text=text), 1)
+
+    def is_in_doubt(self) -> bool:
+        """Whether a person's word on the stamped batch is still awaited."""
+        row = self._run(IN_DOUBT).fetchone()
+        if row is None:
+            raise RelayLostError
+        return bool(row[0])
 
     def doubt(self, text: str) -> None:
         """Note that a person has to say what became of the stamped batch."""

@@ -1,0 +1,81 @@
+"""All relays of one process: a thread for every shard that nobody else relays."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+# How often new providers are looked for, and how soon an ended relay is tried again.
+LOOK_SECONDS: Final = 1.0
+AGAIN_SECONDS: Final = 3.0
+
+Shard = tuple[int, int]
+
+
+class _Hand:
+    """The thread of one shard, and how its last relay ended."""
+
+    def __init__(self, shard: Shard, relay: Callable[[Shard], bool]) -> None:
+        self._shard = shard
+        self._relay = relay
+        self._thread: threading.Thread | None = None
+        self._is_held_elsewhere = False
+        self._ended_at = float("-inf")
+
+    def is_at_work(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def is_needless(self) -> bool:
+        return self._is_held_elsewhere and not self.is_at_work()
+
+    def start_if_due(self) -> None:
+        if self.is_at_work() or time.monotonic() - self._ended_at < AGAIN_SECONDS:
+            return
+        self._is_held_elsewhere = False
+        name = f"relay {self._shard[0]}/{self._shard[1]}"
+        self._thread = threading.Thread(target=self._serve, name=name)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        try:
+            self._is_held_elsewhere = self._relay(self._shard)
+        except Exception:
+            # The outermost loop of this thread: the others go on, this one is tried again.
+            log.exception("The relay of provider %s broke", self._shard[0])
+        finally:
+            self._ended_at = time.monotonic()
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+
+def relay_each(
+    shards: Callable[[], Iterable[Shard]],
+    relay: Callable[[Shard], bool],
+    stop: Callable[[], bool],
+) -> None:
+    """Run `relay` for every shard until `stop()`, each in a thread of its own.
+
+    `relay` returns whether another process holds the shard; when that is so for all of them,
+    this process is not needed and comes home. A relay that ends otherwise is started again.
+    """
+    hands: dict[Shard, _Hand] = {}
+    while not stop():
+        wanted = list(shards())
+        for shard in wanted:
+            hands.setdefault(shard, _Hand(shard, relay)).start_if_due()
+        _wait(LOOK_SECONDS, stop)
+        if all(hands[shard].is_needless() for shard in wanted):
+            break
+    for hand in hands.values():
+        hand.join()
+
+
+def _wait(seconds: float, stop: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not stop():
+        time.sleep(0.05)

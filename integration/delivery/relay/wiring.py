@@ -1,0 +1,52 @@
+"""Builds what a relay works with: the only place that knows which publisher is the real one."""
+
+import os
+import socket
+
+from django.conf import settings
+from django.db import connections
+
+from integration.delivery.relay.ports import Publisher
+from integration.kafka.errors import ProviderUnusableError
+from integration.models import Deployment, Provider
+from integration.store.sessions import alias
+
+
+def transactional_id(provider_id: int, shard: int) -> str:
+    """Fixed for a shard's life: fencing needs the same id, also after the provider's renaming."""
+    return f"sluice.{settings.SLUICE_DEPLOYMENT}.{provider_id}.{shard}"
+
+
+def publisher_for(provider_id: int, shard: int) -> Publisher:
+    """Make the real publisher from the provider as it is now. Raises ProviderUnusableError."""
+    from integration.kafka.client import connection
+    from integration.kafka.publisher import KafkaPublisher
+
+    provider = Provider.objects.using(alias()).filter(pk=provider_id).first()
+    # Relays live in threads; none keeps a connection of Django's open for days.
+    connections[alias()].close()
+    if provider is None:
+        raise ProviderUnusableError(str(provider_id), "it was deleted")
+    return KafkaPublisher(connection(provider), transactional_id(provider_id, shard))
+
+
+def worker_name() -> str:
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def shards() -> list[tuple[int, int]]:
+    """Every (provider, shard) to relay; none in a copy of another environment's database."""
+    ours = settings.SLUICE_ENVIRONMENT
+    try:
+        if Deployment.objects.using(alias()).exclude(environment=ours).exists():
+            return []
+        return [(pk, 0) for pk in Provider.objects.using(alias()).values_list("pk", flat=True)]
+    finally:
+        connections[alias()].close()
+
+
+def doubt_text(count: int) -> str:
+    return (
+        f"{count} messages were about to be sent when the relay ended, and Kafka has forgotten "
+        "whether they were. Look for them in their topics, then say whether they are there."
+    )

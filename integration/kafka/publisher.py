@@ -1,0 +1,223 @@
+"""The real Publisher: one Kafka transaction a batch, with the batch's id as the watermark."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from integration.delivery.relay.ports import OutgoingRow, Refused, Sent, Unavailable, Verdict
+from integration.delivery.relay.steps import RelayObserver, RelayStep
+from integration.kafka import admin
+from integration.kafka.client import Connection, new_consumer, new_producer
+from integration.kafka.errors import BrokerUnreachableError, FencedError
+from integration.kafka.troubles import (
+    FENCED,
+    FOR_THE_RECORD,
+    RAISED,
+    error_of,
+    sentence,
+    unreachable,
+)
+
+# Its partition 0 is what the watermark is an offset of; nothing is ever written to it.
+RELAY_TOPIC: Final = "sluice-relay"
+OPEN_SECONDS: Final = 15.0
+# A record is given up after message.timeout.ms (20 s); by then every report has come.
+FLUSH_SECONDS: Final = 25.0
+COMMIT_SECONDS: Final = 30.0
+FULL_QUEUE_SECONDS: Final = 0.1
+UNSENDABLE: Final = "UNSENDABLE"
+
+
+class _Reports:
+    """The delivery reports of one batch."""
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.failures: dict[int, KafkaError] = {}
+
+    def take(self, index: int, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.delivered += 1
+        else:
+            self.failures[index] = error
+
+    def verdict(self, count: int, left: int) -> Verdict | None:
+        """What the reports say; None when every record is confirmed."""
+        refused = [i for i, error in self.failures.items() if error.code() in FOR_THE_RECORD]
+        if refused:
+            return _refused(min(refused), self.failures[min(refused)])
+        if self.failures:
+            return Unavailable(sentence(next(iter(self.failures.values()))))
+        if left or self.delivered != count:
+            return Unavailable(f"{count - self.delivered} records were not confirmed in time")
+        return None
+
+
+class KafkaPublisher:
+    """Implements integration.delivery.relay.ports.Publisher. Make it after the fork."""
+
+    def __init__(self, to: Connection, transactional_id: str) -> None:
+        self._to = to
+        self._id = transactional_id
+        self._producer: Producer | None = None
+        self._reader: Consumer | None = None
+
+    def open(self) -> None:
+        self.close()
+        # Both begin to connect meanwhile.
+        self._reader = new_consumer(self._to, self._id, {"error_cb": _ignore})
+        self._producer = new_producer(self._to, self._id, {"error_cb": _ignore})
+        admin.ensure_topic(self._to, RELAY_TOPIC)
+        try:
+            self._producer.init_transactions(OPEN_SECONDS)
+        except KafkaException as e:
+            raise unreachable(self._to.name, e) from e
+
+    def watermark(self) -> str | None:
+        try:
+            place = TopicPartition(RELAY_TOPIC, 0)
+            # Reads committed only: the answer waits until an open transaction is decided.
+            found = self._opened_reader.committed([place], OPEN_SECONDS)[0]
+        except KafkaException as e:
+            raise unreachable(self._to.name, e) from e
+        if found.error is not None:
+            raise unreachable(self._to.name, KafkaException(found.error))
+        return None if found.offset < 0 else found.metadata or ""
+
+    def write_watermark(self, text: str) -> None:
+        producer = self._opened_producer
+        try:
+            producer.begin_transaction()
+            self._put_watermark(producer, 0, text)
+            producer.commit_transaction(COMMIT_SECONDS)
+        except RAISED as e:
+            self._check_fence(e)
+            raise unreachable(self._to.name, e) from e
+
+    def publish(self, batch: UUID, rows: Sequence[OutgoingRow], observer: RelayObserver) -> Verdict:
+        producer = self._producer
+        if producer is None:
+            return Unavailable("the publisher is not open")
+        try:
+            producer.begin_transaction()
+            observer(RelayStep.BEGUN)
+            trouble = self._write(producer, rows, observer)
+            if trouble is not None:
+                return self._abort(producer, trouble)
+            self._put_watermark(producer, rows[-1].id, str(batch))
+            observer(RelayStep.WATERMARKED)
+            producer.commit_transaction(COMMIT_SECONDS)
+        except RAISED as e:
+            self._check_fence(e)
+            return Unavailable(_text(e))
+        observer(RelayStep.COMMITTED)
+        return Sent()
+
+    def _write(
+        self, producer: Producer, rows: Sequence[OutgoingRow], observer: RelayObserver
+    ) -> Verdict | None:
+        """Produce all rows and wait for every report; None when all are confirmed."""
+        reports = _Reports()
+        for index, row in enumerate(rows):
+            refused = _produce(producer, row, partial(reports.take, index), index)
+            if refused is not None:
+                return refused
+        observer(RelayStep.PRODUCED)
+        # It raises nothing: what is left and each report have to be looked at.
+        left = producer.flush(FLUSH_SECONDS)
+        observer(RelayStep.FLUSHED)
+        return reports.verdict(len(rows), left)
+
+    def _put_watermark(self, producer: Producer, number: int, text: str) -> None:
+        place = TopicPartition(RELAY_TOPIC, 0, number, text)
+        group = self._opened_reader.consumer_group_metadata()
+        producer.send_offsets_to_transaction([place], group, COMMIT_SECONDS)
+
+    def _abort(self, producer: Producer, verdict: Verdict) -> Verdict:
+        """Nothing of the batch stays; unless that is sure, the verdict is not."""
+        try:
+            producer.abort_transaction(COMMIT_SECONDS)
+        except RAISED as e:
+            self._check_fence(e)
+            return Unavailable(_text(e))
+        producer.flush(0)
+        return verdict
+
+    def _check_fence(self, exception: Exception) -> None:
+        error = error_of(exception)
+        if error is not None and error.code() in FENCED:
+            raise FencedError(self._id) from exception
+
+    @property
+    def _opened_producer(self) -> Producer:
+        if self._producer is None:
+            raise BrokerUnreachableError(self._to.name, "the publisher is not open")
+        return self._producer
+
+    @property
+    def _opened_reader(self) -> Consumer:
+        if self._reader is None:
+            raise BrokerUnreachableError(self._to.name, "the publisher is not open")
+        return self._reader
+
+    def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # An open transaction is left to the next owner's fence; waiting would change nothing.
+            producer.purge()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+
+def _produce(
+    producer: Producer, row: OutgoingRow, report: "partial[None]", index: int
+) -> Refused | None:
+    """Hand one record to the client; a verdict when it cannot even be queued."""
+    partition = -1 if row.partition is None else row.partition
+    headers = list(row.headers) or None
+    while True:
+        try:
+            producer.produce(
+                row.topic,
+                row.value,
+                row.key,
+                partition=partition,
+                headers=headers,  # type: ignore[arg-type] # a null value is fine for the library
+                on_delivery=report,
+            )
+        except BufferError:
+            # The client's queue is full; serving reports makes room.
+            producer.poll(FULL_QUEUE_SECONDS)
+        except KafkaException as e:
+            error = error_of(e)
+            if error is None or error.code() not in FOR_THE_RECORD:
+                raise
+            return _refused(index, error)
+        except (TypeError, ValueError, OverflowError) as e:
+            return Refused(index, UNSENDABLE, f"No record can be made of it: {e}")
+        else:
+            return None
+
+
+def _refused(index: int, error: KafkaError) -> Refused:
+    return Refused(index, error.name().lstrip("_"), sentence(error))
+
+
+def _text(exception: Exception) -> str:
+    error = error_of(exception)
+    return str(exception) if error is None else sentence(error)
+
+
+def _ignore(_error: KafkaError) -> None:
+    """Each call tells its own errors; this one must exist and must not raise."""

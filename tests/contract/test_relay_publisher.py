@@ -1,0 +1,193 @@
+"""The contract of the relay's publisher, over its memory twin and over a real broker."""
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from integration.delivery.relay.memory import MemoryBroker, MemoryPublisher
+from integration.delivery.relay.ports import OutgoingRow, Publisher, Refused, Sent, Unavailable
+from integration.delivery.relay.steps import RelayStep, unobserved
+from integration.kafka.client import connection
+from integration.kafka.errors import FencedError
+from integration.kafka.publisher import KafkaPublisher
+from integration.models import Provider
+
+TOPIC_LIMIT = 2_000_000
+
+
+class Broker(Protocol):
+    topic: str
+
+    def publisher(self) -> Publisher: ...
+    def read(self, count: int) -> list[tuple[bytes | None, bytes | None, list[object]]]: ...
+
+
+class InMemory:
+    def __init__(self) -> None:
+        self.topic = "topic"
+        self.broker = MemoryBroker(topics={"topic"}, max_bytes=TOPIC_LIMIT)
+
+    def publisher(self) -> Publisher:
+        return MemoryPublisher(self.broker)
+
+    def read(self, count: int) -> list[tuple[bytes | None, bytes | None, list[object]]]:
+        return [(row.key, row.value, list(row.headers)) for row in self.broker.records]
+
+
+class OnKafka:
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.topic = f"publisher-{uuid.uuid4().hex[:10]}"
+        self.id = f"sluice.test.{self.topic}.0"
+        settings = {"max.message.bytes": str(TOPIC_LIMIT)}
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(self.topic, 1, 1, config=settings)])[self.topic].result()
+
+    def publisher(self) -> Publisher:
+        provider = Provider(pk=1, name="main", bootstrap_servers=self.bootstrap)
+        return KafkaPublisher(connection(provider), self.id)
+
+    def read(self, count: int) -> list[tuple[bytes | None, bytes | None, list[object]]]:
+        """All that a read_committed reader sees; it waits for `count` and then a little longer."""
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        reader.assign([TopicPartition(self.topic, 0, 0)])
+        found: list[tuple[bytes | None, bytes | None, list[object]]] = []
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            message = reader.poll(1.0)
+            if message is not None and not message.error():
+                found.append((message.key(), message.value(), list(message.headers() or [])))
+            elif message is not None and len(found) >= count:
+                break
+        reader.close()
+        return found
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.servers)])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    if request.param == "memory":
+        return InMemory()
+    return OnKafka(request.getfixturevalue("kafka").bootstrap)
+
+
+@pytest.fixture
+def publisher(broker: Broker) -> Iterator[Publisher]:
+    made = broker.publisher()
+    made.open()
+    yield made
+    made.close()
+
+
+def rows(broker: Broker, *values: bytes | None, topic: str | None = None) -> list[OutgoingRow]:
+    return [
+        OutgoingRow(10 + n, topic or broker.topic, None, None, value, ())
+        for n, value in enumerate(values)
+    ]
+
+
+def test_a_batch_and_its_id_become_visible_together(broker: Broker, publisher: Publisher) -> None:
+    batch, steps = uuid.uuid4(), []
+    assert publisher.publish(batch, rows(broker, b"1", b"2", b"3"), steps.append) == Sent()
+    assert [value for _, value, _ in broker.read(3)] == [b"1", b"2", b"3"]
+    assert publisher.watermark() == str(batch)
+    assert steps == [
+        RelayStep.BEGUN,
+        RelayStep.PRODUCED,
+        RelayStep.FLUSHED,
+        RelayStep.WATERMARKED,
+        RelayStep.COMMITTED,
+    ]
+
+
+def test_keys_headers_nulls_and_partitions_come_through(
+    broker: Broker, publisher: Publisher
+) -> None:
+    headers = [("a", b"1"), ("größe", b"\xff"), ("none", None), ("a", b"2")]
+    ticket = OutgoingRow(1, broker.topic, 0, b"key", b"", headers)
+    tombstone = OutgoingRow(2, broker.topic, None, None, None, ())
+    assert publisher.publish(uuid.uuid4(), [ticket, tombstone], unobserved) == Sent()
+    assert broker.read(2) == [(b"key", b"", headers), (None, None, [])]
+
+
+def test_one_record_over_the_limit_takes_its_batch_back(
+    broker: Broker, publisher: Publisher
+) -> None:
+    first = uuid.uuid4()
+    publisher.publish(first, rows(broker, b"first"), unobserved)
+    large = os.urandom(TOPIC_LIMIT + 1)
+    verdict = publisher.publish(uuid.uuid4(), rows(broker, b"a", large, b"b"), unobserved)
+    assert isinstance(verdict, Refused)
+    assert (verdict.index, verdict.code) == (1, "MSG_SIZE_TOO_LARGE")
+    assert publisher.watermark() == str(first)
+    assert publisher.publish(uuid.uuid4(), rows(broker, b"last"), unobserved) == Sent()
+    assert [value for _, value, _ in broker.read(2)] == [b"first", b"last"]
+
+
+def test_an_unknown_topic_is_the_records_fault(broker: Broker, publisher: Publisher) -> None:
+    batch = [*rows(broker, b"a"), *rows(broker, b"b", topic="nobody-made-it")]
+    verdict = publisher.publish(uuid.uuid4(), batch, unobserved)
+    assert isinstance(verdict, Refused)
+    assert verdict.index == 1
+    assert "UNKNOWN_TOPIC" in verdict.code
+    assert publisher.publish(uuid.uuid4(), rows(broker, b"c"), unobserved) == Sent()
+    assert [value for _, value, _ in broker.read(1)] == [b"c"]
+
+
+def test_before_anything_was_left_there_is_no_watermark(
+    broker: Broker, publisher: Publisher
+) -> None:
+    assert publisher.watermark() is None
+    publisher.write_watermark("")
+    assert publisher.watermark() == ""
+    publisher.write_watermark("again")
+    assert publisher.watermark() == "again"
+
+
+def test_who_opens_later_fences_who_opened_before(broker: Broker, publisher: Publisher) -> None:
+    later = broker.publisher()
+    later.open()
+    try:
+        with pytest.raises(FencedError):
+            publisher.publish(uuid.uuid4(), rows(broker, b"zombie"), unobserved)
+        with pytest.raises(FencedError):
+            publisher.write_watermark("zombie")
+        assert later.watermark() is None
+        assert later.publish(uuid.uuid4(), rows(broker, b"live"), unobserved) == Sent()
+        assert [value for _, value, _ in broker.read(1)] == [b"live"]
+    finally:
+        later.close()
+
+
+def test_opening_again_ends_what_was_left_open(broker: Broker, publisher: Publisher) -> None:
+    def die(step: RelayStep) -> None:
+        if step is RelayStep.WATERMARKED:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        publisher.publish(uuid.uuid4(), rows(broker, b"half"), die)
+    publisher.open()
+    assert publisher.watermark() is None
+    assert publisher.publish(uuid.uuid4(), rows(broker, b"whole"), unobserved) == Sent()
+    assert [value for _, value, _ in broker.read(1)] == [b"whole"]
+
+
+def test_closing_twice_is_fine_and_a_closed_publisher_sends_nothing(broker: Broker) -> None:
+    made = broker.publisher()
+    made.open()
+    made.write_watermark("")
+    made.close()
+    made.close()
+    assert isinstance(made.publish(uuid.uuid4(), rows(broker, b"late"), unobserved), Unavailable)
