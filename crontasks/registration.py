@@ -63,12 +63,14 @@ def instance_deleted(instance: Any, **_: Any) -> None:  # noqa: ANN401 - Django'
 
 
 def ship(sender: Any, *, using: str = "default", **_: Any) -> None:  # noqa: ANN401 - Django's signature
-    """Receiver: the built-in instances that every installation needs; yours to change after."""
+    """Receiver: what every installation needs; the instances are yours to change after."""
+    from crontasks import copies
     from crontasks.models import CronInstance
 
     tables = connections[using].introspection.table_names()
     if getattr(sender, "name", "") != "crontasks" or TABLE not in tables:
         return
+    copies.claim_database()
     for name, task, crontab, interval in SHIPPED:
         if not CronInstance.objects.filter(task=task).exists():
             CronInstance.objects.create(

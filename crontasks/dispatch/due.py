@@ -19,7 +19,7 @@ wanted AS MATERIALIZED (
       AND EXISTS (SELECT 1 FROM crontasks_croninstance i WHERE i.queue_id = q.id AND i.active)
 ),
 free AS MATERIALIZED (
-    SELECT p.*, s.released_at IS NULL AND s.partition_id IS NOT NULL AS abandoned
+    SELECT p.*, CASE WHEN s.partition_id IS NOT NULL THEN s.released_at IS NULL END AS abandoned
     FROM integration_queuepartition p
     JOIN wanted q ON q.id = p.queue_id
     LEFT JOIN integration_partitionlease s ON s.partition_id = p.id
@@ -39,6 +39,8 @@ rows AS (
 )
 SELECT id, 'never started' FROM wanted q
     WHERE NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
+UNION ALL
+SELECT queue_id, 'never taken ' || id FROM free WHERE abandoned IS NULL
 UNION ALL
 SELECT q.id, 'requested ' || q.start_requested_at
     FROM wanted q JOIN free f ON f.queue_id = q.id WHERE q.start_requested_at IS NOT NULL

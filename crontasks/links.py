@@ -1,0 +1,31 @@
+"""One thing that was looked at: whether it is as it should be, and what to do if not."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`next_step` is empty when `ok`."""
+
+    name: str
+    ok: bool
+    text: str
+    next_step: str = ""
+
+
+def good(name: str, text: str) -> Link:
+    return Link(name, ok=True, text=text)
+
+
+def broken(name: str, text: str, next_step: str) -> Link:
+    return Link(name, ok=False, text=text, next_step=next_step)
+
+
+def lines(links: list[Link]) -> list[str]:
+    """As a command shows them."""
+    shown = []
+    for link in links:
+        shown.append(f"{'ok    ' if link.ok else 'BROKEN'}  {link.name:<10}  {link.text}")
+        if not link.ok:
+            shown.append(f"{'':20}-> {link.next_step}")
+    return shown

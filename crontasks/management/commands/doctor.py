@@ -1,0 +1,26 @@
+"""`manage.py doctor`: whether this installation can keep its promises."""
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from crontasks.diagnosis import diagnose
+from crontasks.links import lines
+
+
+class Command(BaseCommand):
+    """Exit code 1 when something is broken."""
+
+    help = "Checks the installation: database, sessions, keys, broker, providers, beat, workers."
+    requires_system_checks = []
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
+        findings = diagnose()
+        for line in lines(findings):
+            self.stdout.write(line)
+        bad = sum(not finding.ok for finding in findings)
+        if bad:
+            self.stdout.write(f"\n{bad} of {len(findings)} need attention.")
+            sys.exit(1)
+        self.stdout.write("\nEverything is as it should be.")

@@ -1,0 +1,200 @@
+"""Real workers and beats: one tick a moment, one leader, an end at once, a start after a kill."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from django.utils import timezone
+
+from crontasks.models import CronInstance, CronRun, Heartbeat
+from integration.models import PartitionLease, Queue, QueuePartition
+from tests.support.builders import a_queue
+from tests.support.celery_world import ROOT, CeleryWorld, celery_world, eventually
+from tests.support.kafka_world import Kafka
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def world(child_environment, tmp_path):
+    CronInstance.objects.all().delete()
+    flush_broker(child_environment)
+    with celery_world(child_environment, tmp_path) as started:
+        yield started
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+def flush_broker(environment: dict[str, str]) -> None:
+    import redis
+
+    with redis.Redis.from_url(environment["SLUICE_CELERY_BROKER_URL"]) as client:
+        client.flushall()
+
+
+def a_trace(**fields) -> CronInstance:
+    return CronInstance.objects.create(
+        **({"name": "trace", "task": "trace", "interval_seconds": 1} | fields)
+    )
+
+
+def moments() -> list:
+    return list(CronRun.objects.order_by("scheduled_at").values_list("scheduled_at", flat=True))
+
+
+def applied() -> list[int]:
+    return sorted(Effect.objects.values_list("n", flat=True))
+
+
+def owned(queue: Queue) -> bool:
+    return PartitionLease.objects.filter(
+        partition__queue=queue, released_at__isnull=True
+    ).exists()
+
+
+def test_two_beats_tick_each_moment_once_and_the_second_takes_over(world: CeleryWorld):
+    a_trace()
+    worker = world.worker("one")
+    beats = {beat.pid: beat for beat in (world.beat("left"), world.beat("right"))}
+    eventually(lambda: len(moments()) >= 3, worker, *beats.values())
+
+    leaders = Heartbeat.objects.filter(kind="beat", leads=True)
+    assert leaders.count() == 1
+    before = len(moments())
+    beats[leaders.get().pid].kill()
+    killed_at = timezone.now()
+    eventually(lambda: len(moments()) >= before + 3, worker, *beats.values())
+
+    seen = moments()
+    assert len(set(seen)) == len(seen)
+    steps = {(b - a).total_seconds() for a, b in zip(seen, seen[1:], strict=False)}
+    assert max(steps) <= 3.0
+    first_after = CronRun.objects.filter(started_at__gt=killed_at).earliest("started_at")
+    assert (first_after.started_at - killed_at).total_seconds() < 4
+    assert Heartbeat.objects.get(kind="beat", leads=True, seen_at__gt=killed_at)
+
+
+def test_a_terminated_worker_ends_its_long_run_at_once_and_another_goes_on(world, broker):
+    queue = a_queue(broker, stay_seconds=600.0)
+    first = world.worker("one", concurrency=1)
+    eventually(lambda: owned(queue), first)
+    broker.send(queue.topic, [{"n": 1}])
+    eventually(lambda: applied() == [1], first)
+    second = world.worker("two", concurrency=1)
+
+    asked_at = time.monotonic()
+    first.process.send_signal(signal.SIGTERM)
+    first.process.wait(10)
+    assert time.monotonic() - asked_at < 4
+
+    broker.send(queue.topic, [{"n": 2}])
+    eventually(lambda: applied() == [1, 2], first, second, seconds=5)
+    assert not Heartbeat.objects.filter(pid=first.pid).exists()
+
+
+def test_the_lock_holder_is_killed_and_another_worker_goes_on_within_three_seconds(world, broker):
+    queue = a_queue(broker, stay_seconds=600.0)
+    first = world.worker("one", concurrency=1)
+    eventually(lambda: owned(queue), first)
+    second = world.worker("two", concurrency=1)
+    assert Heartbeat.objects.get(kind="worker", leads=True).pid == first.pid
+
+    first.kill()
+    broker.send(queue.topic, [{"n": 1}])
+    eventually(lambda: applied() == [1], first, second, seconds=3)
+    assert QueuePartition.objects.get(queue=queue).next_offset == 1
+
+
+def test_a_killed_pool_process_loses_its_partition_but_the_worker_stays(world, broker):
+    queue = a_queue(broker, stay_seconds=600.0)
+    worker = world.worker("one", concurrency=1)
+    eventually(lambda: owned(queue), worker)
+    (pool_process,) = worker.children()
+
+    os.kill(pool_process, signal.SIGKILL)
+    broker.send(queue.topic, [{"n": 1}])
+    # Celery replaces a dead pool process within five seconds; another worker would be quicker.
+    eventually(lambda: applied() == [1], worker, seconds=9)
+    assert worker.process.poll() is None
+
+
+def test_queues_take_turns_on_fewer_slots_and_none_waits_long(world, broker):
+    queues = [a_queue(broker, stay_seconds=600.0) for _ in range(6)]
+    worker = world.worker("one", concurrency=2)
+    eventually(lambda: PartitionLease.objects.count() == len(queues), worker)
+
+    for turn, queue in enumerate(queues):
+        broker.send(queue.topic, [{"n": turn}])
+    eventually(lambda: len(applied()) == len(queues), worker, seconds=5)
+
+
+def test_with_a_slot_for_each_the_queues_stay_attached(world, broker):
+    queues = [a_queue(broker, stay_seconds=600.0) for _ in range(2)]
+    worker = world.worker("one", concurrency=3)
+    beat = world.beat("beat")
+    eventually(lambda: all(owned(queue) for queue in queues), worker)
+    epochs = dict(QueuePartition.objects.values_list("pk", "epoch"))
+    for queue in queues:
+        CronInstance.objects.filter(queue=queue).update(last_scheduled_at=None)
+    a_trace(timeout_seconds=5)
+    eventually(lambda: len(moments()) >= 4, worker, beat)
+
+    assert dict(QueuePartition.objects.values_list("pk", "epoch")) == epochs
+    assert all(owned(queue) for queue in queues)
+
+
+def test_a_run_past_its_time_limit_is_ended_and_says_so(world):
+    CronInstance.objects.create(name="deaf", task="deaf", interval_seconds=1, timeout_seconds=1)
+    worker, beat = world.worker("one", concurrency=1), world.beat("beat")
+    run = eventually(lambda: CronRun.objects.filter(state="TIMED_OUT").first(), worker, beat)
+    assert "1 seconds" in run.text
+
+
+def test_beat_and_dispatcher_outlive_a_restart_of_the_database(world, servers):
+    from django.db import connections
+
+    a_trace()
+    worker, beat = world.worker("one"), world.beat("beat")
+    eventually(moments, worker, beat)
+    connections.close_all()
+    servers.postgres.stop()
+    servers.postgres.start()
+    before = len(moments())
+    eventually(lambda: len(moments()) >= before + 2, worker, beat, seconds=30)
+    eventually(
+        lambda: Heartbeat.objects.filter(leads=True, pid__in=[worker.pid, beat.pid]).count() == 2,
+        worker,
+        beat,
+    )
+
+
+def test_nothing_that_does_not_survive_a_fork_exists_before_it(child_environment):
+    """Set up exactly what a worker's main process sets up before it forks its pool."""
+    code = (
+        "import os, sys\n"
+        "from config.celery import app\n"
+        "app.loader.init_worker()\n"
+        "from django.db import connections\n"
+        "assert 'crontasks.tasks.run_queue' in app.tasks\n"
+        "loaded = {'psycopg_pool', 'pyspark'} & set(sys.modules)\n"
+        "is_open = [c.alias for c in connections.all() if c.connection is not None]\n"
+        # A Kafka client is a handful of native threads.
+        "print(sorted(loaded), is_open, len(os.listdir('/proc/self/task')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=child_environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "[] [] 1"
