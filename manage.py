@@ -8,4 +8,9 @@ if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     from django.core.management import execute_from_command_line
 
+    if sys.argv[1:] == ["make_encryption_key"]:
+        # The settings cannot be read before there is a key: this command works without them.
+        from integration.management.commands.make_encryption_key import new_key
+
+        sys.exit(print(new_key()))
     execute_from_command_line(sys.argv)

@@ -1,0 +1,81 @@
+"""Makes a small app with one handler to start from."""
+
+import importlib.util
+import keyword
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from integration.handlers import registry
+
+STARTER: Final = Path(registry.__file__).with_name("starter")
+FILES: Final = {
+    "apps.py": "apps.py.txt",
+    "handlers.py": "handlers.py.txt",
+    "migrations/0001_initial.py": "migration.py.txt",
+    "models.py": "models.py.txt",
+    "tests.py": "tests.py.txt",
+}
+OURS: Final = frozenset({"integration", "crontasks", "console"})
+NEXT: Final = """Made {folder}: one handler for {interface}, one table, two tests that pass.
+
+What to do now (with the stack of `make run`, write `python -m devstack run` for `python`):
+  1. Install it: set SLUICE_INTEGRATIONS={installed}
+  2. Make its table: python manage.py migrate
+  3. Run its tests: python manage.py test {name}
+  4. Try it: echo '{{"number": "A-1", "description": "Pump"}}' | \
+python manage.py try_handler {interface} -
+  5. Make the enterprise service {interface} in the console, and restart the workers.
+docs/handlers.md says what a handler may rely on.
+"""
+
+
+class Command(BaseCommand):
+    """`manage.py startintegration NAME`."""
+
+    help = "Make an app with a handler, a table and passing tests to start an integration from."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="the app's name, a Python identifier in lower case")
+        parser.add_argument("--interface", help="the INTERFACE its handler takes")
+        parser.add_argument("--directory", default=".", help="where to put it (default: here)")
+
+    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+        name: str = options["name"]
+        folder = Path(options["directory"]) / name
+        _check(name, folder)
+        camel = "".join(part.capitalize() for part in name.split("_"))
+        interface = options["interface"] or f"{camel}Interface"
+        if any(known.interface == interface for known in registry.registry):
+            raise CommandError(f"{interface} has a handler already; choose another --interface.")
+        _write(folder, {"name": name, "camel": camel, "interface": interface})
+        installed = ",".join([*_installed(), name])
+        self.stdout.write(
+            NEXT.format(folder=folder, interface=interface, installed=installed, name=name)
+        )
+
+
+def _check(name: str, folder: Path) -> None:
+    if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
+        raise CommandError(f"{name!r} cannot be a package; use lower-case letters, digits and _.")
+    if folder.exists():
+        raise CommandError(f"{folder} exists already; nothing was changed.")
+    if importlib.util.find_spec(name) is not None:
+        raise CommandError(f"A Python package named {name} exists already; choose another name.")
+
+
+def _write(folder: Path, words: dict[str, str]) -> None:
+    (folder / "migrations").mkdir(parents=True)
+    for empty in ("__init__.py", "migrations/__init__.py"):
+        (folder / empty).touch()
+    for target, source in FILES.items():
+        text = (STARTER / source).read_text()
+        (folder / target).write_text(Template(text).substitute(words))
+
+
+def _installed() -> list[str]:
+    apps = settings.INSTALLED_APPS
+    return [app for app in apps if app not in OURS and not app.startswith("django")]

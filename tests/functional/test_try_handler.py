@@ -1,0 +1,140 @@
+"""The commands a handler author uses: try_handler, startintegration, make_encryption_key."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+
+from devstack.server import Server
+from integration.models import EnterpriseService, ObjectStructure, StoredObject
+from sample.models import Asset
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSET = '{"assetnum": "P-1", "siteid": "NORTH", "description": "Pump", "status": "OPERATING"}'
+
+
+def tried(*arguments: str) -> tuple[str, int]:
+    out = io.StringIO()
+    try:
+        call_command("try_handler", *arguments, stdout=out)
+    except SystemExit as end:
+        return out.getvalue(), int(str(end.code))
+    return out.getvalue(), 0
+
+
+def test_what_was_written_is_shown_and_rolled_back(tmp_path: Path) -> None:
+    file = tmp_path / "asset.json"
+    file.write_text(ASSET)
+    told, status = tried("MXASSETInterface", str(file))
+    assert status == 0
+    assert "Applied." in told
+    assert "sample_asset: 1 inserted" in told
+    assert '"assetnum": "P-1"' in told
+    assert "Everything was rolled back." in told
+    assert not Asset.objects.exists()
+
+
+def test_an_update_shows_the_new_row_only(tmp_path: Path) -> None:
+    Asset.objects.create(assetnum="P-1", siteid="NORTH", status="OPERATING", description="old")
+    Asset.objects.create(assetnum="P-2", siteid="NORTH", status="OPERATING", description="other")
+    file = tmp_path / "asset.json"
+    file.write_text(ASSET)
+    told, _ = tried("MXASSETInterface", str(file))
+    assert "sample_asset: 1 updated" in told
+    assert '"description": "Pump"' in told
+    assert "other" not in told
+
+
+def test_a_structure_can_be_tried_too(tmp_path: Path) -> None:
+    structure = ObjectStructure.objects.create(name="place", key_paths=["$.location"])
+    EnterpriseService.objects.create(interface="MXLOCATIONInterface", structure=structure)
+    file = tmp_path / "place.json"
+    file.write_text('{"location": "HALL-1"}')
+    told, status = tried("MXLOCATIONInterface", str(file))
+    assert status == 0
+    assert "integration_storedobject: 1 inserted" in told
+    assert not StoredObject.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (ASSET.replace("OPERATING", "BROKEN"), "VALIDATION"),
+        (ASSET[:-10], "TRUNCATED_JSON"),
+    ],
+)
+def test_a_failure_is_told_with_its_class_and_code(tmp_path: Path, content: str, code: str) -> None:
+    file = tmp_path / "asset.json"
+    file.write_text(content)
+    told, status = tried("MXASSETInterface", str(file))
+    assert status == 1
+    assert f"Failed: permanent, {code}" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("MXNOBODYInterface", __file__), "No handler for 'MXNOBODYInterface' is installed"),
+        (("MXASSETInterface", "/nowhere.json"), "cannot be read"),
+        (("MXASSETInterface", __file__, "--header", "novalue"), "is not NAME=VALUE"),
+    ],
+)
+def test_a_wrong_argument_is_told_in_a_sentence(arguments: tuple[str, ...], told: str) -> None:
+    with pytest.raises(CommandError, match=told):
+        tried(*arguments)
+
+
+def test_a_started_integration_passes_its_own_tests(postgres: Server, tmp_path: Path) -> None:
+    database = os.environ["SLUICE_DATABASE_URL"].rsplit("/", 1)[0]
+    environment = {
+        **os.environ,
+        # A name of its own: Django's test runner drops the database it made.
+        "SLUICE_DATABASE_URL": f"{database}/starter",
+        "PYTHONPATH": str(tmp_path),
+        "SLUICE_INTEGRATIONS": "sample",
+        "DJANGO_SETTINGS_MODULE": "tests.support.settings",
+    }
+
+    def manage(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", ROOT / "manage.py", *words],
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    told = manage("startintegration", "warehouse_feed", "--directory", str(tmp_path))
+    assert "SLUICE_INTEGRATIONS=sample,warehouse_feed" in told
+    assert "WarehouseFeedInterface" in told
+    environment["SLUICE_INTEGRATIONS"] = "sample,warehouse_feed"
+    manage("makemigrations", "--check", "--dry-run", "warehouse_feed")
+    assert "Ran 2 tests" in manage("test", "warehouse_feed", "--noinput")
+
+
+@pytest.mark.parametrize("name", ["Not-A-Name", "sample", "class"])
+def test_a_name_that_cannot_be_used_changes_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CommandError):
+        call_command("startintegration", name, directory=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_can_be_made_before_there_are_settings() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "make_encryption_key"],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Fernet(done.stdout.strip())
