@@ -109,7 +109,7 @@ def _expand(field: Field, item: str) -> Iterator[int]:
     match = _ITEM.fullmatch(item)
     if match is None:
         raise BadScheduleError(
-            f"{item[:40]!r} is not a {field.title}: write *, */n, a number, or a range such as "
+            f"{item[:40]!r} is no {field.title}: write *, */n, a number, or a range such as "
             f"{field.least}-{field.most}."
         )
     step = _step(field, match["step"], item)
@@ -144,5 +144,5 @@ def _number(field: Field, text: str) -> int:
         return field.names.index(text)
     most = 7 if field is WEEKDAY else field.most
     if not text.isdigit() or not field.least <= int(text) <= most:
-        raise BadScheduleError(f"{text!r} is not a {field.title} ({field.least} to {most}).")
+        raise BadScheduleError(f"{text!r} is no {field.title} ({field.least} to {most}).")
     return int(text)

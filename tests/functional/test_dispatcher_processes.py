@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 from django.utils import timezone
@@ -54,9 +55,7 @@ def applied() -> list[int]:
 
 
 def owned(queue: Queue) -> bool:
-    return PartitionLease.objects.filter(
-        partition__queue=queue, released_at__isnull=True
-    ).exists()
+    return PartitionLease.objects.filter(partition__queue=queue, released_at__isnull=True).exists()
 
 
 def test_two_beats_tick_each_moment_once_and_the_second_takes_over(world: CeleryWorld):
@@ -74,7 +73,7 @@ def test_two_beats_tick_each_moment_once_and_the_second_takes_over(world: Celery
 
     seen = moments()
     assert len(set(seen)) == len(seen)
-    steps = {(b - a).total_seconds() for a, b in zip(seen, seen[1:], strict=False)}
+    steps = {(b - a).total_seconds() for a, b in pairwise(seen)}
     assert max(steps) <= 3.0
     first_after = CronRun.objects.filter(started_at__gt=killed_at).earliest("started_at")
     assert (first_after.started_at - killed_at).total_seconds() < 4

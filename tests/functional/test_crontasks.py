@@ -1,0 +1,242 @@
+"""Instances, ticks and runs on a real database; nothing is sent to a worker."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+from django_celery_beat.models import PeriodicTask, PeriodicTasks
+
+from crontasks import history, serving, ticks
+from crontasks.beat import InstanceEntry
+from crontasks.models import CronInstance, CronRun
+from crontasks.outcome import Context, Outcome, RunState
+from integration.models import Deployment, Provider, Queue
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+def an_instance(**fields) -> CronInstance:
+    return CronInstance.objects.create(
+        **({"name": "trace", "task": "trace", "interval_seconds": 10} | fields)
+    )
+
+
+def a_queue(name: str = "assets", **fields) -> Queue:
+    provider, _ = Provider.objects.get_or_create(
+        name="main", defaults={"bootstrap_servers": "127.0.0.1:1"}
+    )
+    defaults = {"kind": "continuous", "start_from": "beginning", "topic": name}
+    return Queue.objects.create(name=name, provider=provider, **(defaults | fields))
+
+
+def later(seconds: float) -> datetime:
+    return timezone.now() + timedelta(seconds=seconds)
+
+
+def test_a_saved_instance_owns_a_periodic_task_that_follows_it():
+    instance = an_instance()
+    owned = instance.periodic_task
+    assert (owned.task, owned.args) == ("crontasks.tasks.tick", f"[{instance.pk}]")
+    assert owned.interval.every == 10
+    assert owned.enabled
+
+    changed = PeriodicTasks.last_change()
+    instance.interval_seconds, instance.crontab, instance.active = (
+        None,
+        " 30 2  * * mon-fri ",
+        False,
+    )
+    instance.time_zone = "Europe/Berlin"
+    instance.save()
+    owned.refresh_from_db()
+    assert owned.interval is None
+    assert (owned.crontab.minute, owned.crontab.day_of_week) == ("30", "1,2,3,4,5")
+    assert str(owned.crontab.timezone) == "Europe/Berlin"
+    assert not owned.enabled
+    assert instance.crontab == "30 2 * * mon-fri"
+    assert PeriodicTasks.last_change() > changed
+
+    instance.delete()
+    assert not PeriodicTask.objects.filter(pk=owned.pk).exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"interval_seconds": None, "crontab": "1--100000000 * * * *"}, "crontab"),
+        ({"interval_seconds": None, "crontab": ""}, "interval_seconds"),
+        ({"crontab": "* * * * *"}, "crontab"),
+        ({"time_zone": "Nowhere", "interval_seconds": None, "crontab": "* * * * *"}, "crontab"),
+        ({"task": "nonsense"}, "task"),
+        ({"parameters": {"seconds": -1}}, "parameters"),
+        ({"parameters": []}, "parameters"),
+        ({"timeout_seconds": 0}, "timeout_seconds"),
+    ],
+)
+def test_nothing_invalid_is_saved(fields, field):
+    with pytest.raises(ValidationError) as refused:
+        an_instance(**fields)
+    assert field in refused.value.message_dict
+    assert not CronInstance.objects.filter(name="trace").exists()
+
+
+def test_a_moment_is_acted_upon_once_and_an_older_one_never():
+    instance = an_instance()
+    moment = later(10)
+    assert ticks.tick(instance.pk, moment).counts == {"ran": 1}
+    assert ticks.tick(instance.pk, moment).is_empty
+    assert ticks.tick(instance.pk, moment - timedelta(seconds=10)).is_empty
+    run = CronRun.objects.get(instance=instance)
+    assert (run.state, run.counts, run.scheduled_at) == ("DONE", {"ran": 1}, moment)
+    assert "cron task" in run.log_excerpt
+    assert run.duration_seconds is not None
+
+
+def test_a_save_never_puts_the_last_moment_back():
+    instance = an_instance()
+    stale = CronInstance.objects.get(pk=instance.pk)
+    moment = later(20)
+    ticks.tick(instance.pk, moment)
+    stale.keep_runs = 5
+    stale.save()
+    assert CronInstance.objects.get(pk=instance.pk).last_scheduled_at == moment
+
+
+def test_an_empty_tick_writes_no_row_and_a_failing_one_says_why():
+    empty = an_instance(name="empty", parameters={"empty": True})
+    ticks.tick(empty.pk, later(10))
+    assert not CronRun.objects.filter(instance=empty).exists()
+
+    failing = an_instance(name="failing", parameters={"fails": True})
+    ticks.tick(failing.pk, later(10))
+    run = CronRun.objects.get(instance=failing)
+    assert (run.state, run.text) == ("FAILED", "RuntimeError: asked to fail")
+    failing.refresh_from_db()
+    assert failing.busy_until is None
+
+
+def test_a_run_is_skipped_while_the_one_before_works_unless_both_may():
+    busy = an_instance()
+    CronInstance.objects.filter(pk=busy.pk).update(busy_until=later(60))
+    assert ticks.tick(busy.pk, later(10)).is_empty
+    CronInstance.objects.filter(pk=busy.pk).update(overlap="allow")
+    assert ticks.tick(busy.pk, later(20)).counts == {"ran": 1}
+    CronInstance.objects.filter(pk=busy.pk).update(overlap="skip", busy_until=later(-1))
+    assert ticks.tick(busy.pk, later(30)).counts == {"ran": 1}
+
+
+def test_a_run_whose_process_died_is_marked_lost():
+    instance = an_instance()
+    run = history.begin(instance, Context(instance_id=instance.pk, scheduled_at=later(0)))
+    assert history.mark_lost() == 0
+    CronRun.objects.filter(pk=run.pk).update(started_at=later(-120))
+    CronInstance.objects.filter(pk=instance.pk).update(busy_until=later(60))
+    assert history.mark_lost() == 0
+    CronInstance.objects.filter(pk=instance.pk).update(busy_until=later(-1))
+    assert history.mark_lost() == 1
+    run.refresh_from_db()
+    assert run.state == RunState.LOST
+
+
+def test_a_copy_of_another_environment_acts_on_nothing():
+    instance = an_instance()
+    Deployment.objects.update(environment="production")
+    assert ticks.tick(instance.pk, later(10)) == Outcome()
+    assert not CronRun.objects.exists()
+
+
+def test_an_inbound_queue_gets_one_consumer_that_follows_its_kind():
+    queue = a_queue()
+    instance = queue.instances.get()
+    assert (instance.task, instance.interval_seconds, instance.active) == (
+        "queue_consumer",
+        10,
+        True,
+    )
+    queue.kind, queue.is_error_queue = "sequential", True
+    queue.save()
+    assert queue.instances.get().task == "error_queue_consumer"
+    assert not a_queue("out", direction="outbound").instances.exists()
+    owned = instance.periodic_task_id
+    queue.delete()
+    assert not PeriodicTask.objects.filter(pk=owned).exists()
+
+
+def entry(instance: CronInstance) -> InstanceEntry:
+    model = PeriodicTask.objects.select_related("instance").get(instance=instance)
+    return InstanceEntry(model)
+
+
+def test_beat_names_the_moment_and_a_second_beat_the_same_one():
+    instance = an_instance(interval_seconds=3_600)
+    assert entry(instance).due_moment(timezone.now()) is None
+    now = later(3_600)
+    moments = {entry(instance).due_moment(now), entry(instance).due_moment(now)}
+    assert moments == {instance.schedule().latest(now)}
+
+
+def test_a_moment_missed_for_long_runs_once_late_or_not_at_all():
+    instance = an_instance(interval_seconds=None, crontab="* * * * *")
+    now = later(86_400).replace(second=0, microsecond=0)
+    assert entry(instance).due_moment(now) == now
+
+    hourly = an_instance(name="hourly", interval_seconds=None, crontab="0 * * * *")
+    half_past = later(86_400).replace(minute=30)
+    missed = half_past.replace(minute=0, second=0, microsecond=0)
+    assert entry(hourly).due_moment(half_past) == missed
+    CronInstance.objects.filter(pk=hourly.pk).update(misfire="skip")
+    assert entry(hourly).due_moment(half_past) is None
+    assert entry(hourly).due_moment(missed + timedelta(seconds=5)) == missed
+
+
+def test_an_instance_switched_on_again_does_not_catch_up():
+    instance = an_instance(interval_seconds=None, crontab="* * * * *", active=False)
+    CronInstance.objects.filter(pk=instance.pk).update(
+        last_scheduled_at=datetime(2020, 1, 1, tzinfo=UTC)
+    )
+    instance.active = True
+    instance.save()
+    assert entry(instance).due_moment(timezone.now()) is None
+
+
+def report(ending: str, **counts: int) -> serving.Broken:
+    return serving.Broken("", ending, counts)
+
+
+def test_turns_that_gave_way_are_told_as_one_run_and_empty_runs_are_not_told():
+    queue = a_queue()
+    for ending, counts in [
+        ("YIELDED", {"APPLIED": 5}),
+        ("YIELDED", {}),
+        ("DRAINED", {"APPLIED": 2, "HOLD": 1}),
+        ("DRAINED", {}),
+        ("DRAINED", {"APPLIED": 1}),
+    ]:
+        history.note_consumer(queue.pk, report(ending, **counts), timezone.now())
+    runs = CronRun.objects.filter(instance__queue=queue).order_by("id")
+    assert [(run.ending, run.counts) for run in runs] == [
+        ("DRAINED", {"APPLIED": 7, "HOLD": 1}),
+        ("DRAINED", {"APPLIED": 1}),
+    ]
+
+
+def test_a_blocked_queue_is_told_once_and_not_at_every_tick():
+    queue = a_queue()
+    for _ in range(3):
+        history.note_consumer(queue.pk, report("BLOCKED"), timezone.now())
+    history.note_consumer(queue.pk, report("OUTAGE"), timezone.now())
+    endings = CronRun.objects.order_by("id").values_list("ending", flat=True)
+    assert list(endings) == ["BLOCKED", "OUTAGE"]
+
+
+def test_an_engine_that_breaks_is_told_on_the_run(monkeypatch, settings):
+    settings.SLUICE_ENGINE = "tests.functional.test_crontasks.broken_engine"
+    queue = a_queue()
+    serving.serve_queue(queue.pk)
+    run = CronRun.objects.get(instance__queue=queue)
+    assert (run.state, run.ending, run.text) == ("FAILED", "FAILED", "ValueError: no such engine")
+
+
+def broken_engine(queue_id: int, *, stop: object) -> None:
+    raise ValueError("no such engine")

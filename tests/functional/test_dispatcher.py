@@ -1,0 +1,303 @@
+"""What the dispatcher finds due, and what a request is, on a real database."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.utils import timezone
+
+from crontasks import leadership, starts, turns
+from crontasks.cursor import django_cursor
+from crontasks.dispatch import due
+from crontasks.dispatch.hearts import Heart, are_alive
+from crontasks.models import CronInstance, Heartbeat
+from integration.actions.starts import ask_for_start
+from integration.clock import database_now
+from integration.models import MessageError, PartitionLease, Provider, Queue, QueuePartition
+from integration.store import locks
+from integration.store.sessions import raw_connection
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+SECOND = timedelta(seconds=1)
+
+
+def a_queue(name: str = "assets", *, partitions: int = 1, taken: bool = True, **fields) -> Queue:
+    provider, _ = Provider.objects.get_or_create(
+        name="main", defaults={"bootstrap_servers": "127.0.0.1:1"}
+    )
+    defaults = {"kind": "continuous", "start_from": "beginning", "topic": name}
+    queue = Queue.objects.create(name=name, provider=provider, **(defaults | fields))
+    for number in range(partitions):
+        row = QueuePartition.objects.create(
+            queue=queue, partition=number, topic_uuid="u", next_offset=10
+        )
+        if taken:
+            a_lease(row, released_at=database_now())
+    return queue
+
+
+def a_lease(row: QueuePartition, *, seconds: float = 10, **fields) -> None:
+    PartitionLease.objects.update_or_create(
+        partition=row,
+        defaults={
+            "owner": "host:1",
+            "epoch": 1,
+            "lock_pid": 1,
+            "lock_backend_start": database_now(),
+            "lease_until": database_now() + timedelta(seconds=seconds),
+            "taken_at": database_now(),
+            "released_at": None,
+        }
+        | fields,
+    )
+
+
+def an_error(queue: Queue, offset: int = 1, **fields) -> MessageError:
+    now = timezone.now()
+    return MessageError.objects.create(
+        queue=queue,
+        **(
+            {
+                "topic_uuid": "u",
+                "partition": 0,
+                "offset": offset,
+                "state": "RETRY",
+                "not_before": database_now() - SECOND,
+                "carrier": "row",
+                "failure_class": "transient",
+                "code": "X",
+                "first_failed_at": now,
+                "last_failed_at": now,
+            }
+            | fields
+        ),
+    )
+
+
+def causes() -> list[str]:
+    with django_cursor() as cursor:
+        return sorted({found.cause.split()[0] for found in due.find(cursor)})
+
+
+def request(queue: Queue) -> bool:
+    with django_cursor() as cursor:
+        return starts.request(cursor, queue.pk)
+
+
+@pytest.fixture
+def other_session():
+    session = raw_connection("test")
+    yield session
+    session.close()
+
+
+def test_a_quiet_queue_is_not_due():
+    a_queue()
+    assert causes() == []
+
+
+def test_a_queue_without_partitions_and_one_nobody_ever_took_are_due():
+    a_queue("new", partitions=0)
+    assert causes() == ["never"]
+    Queue.objects.all().delete()
+    a_queue("fresh", taken=False)
+    assert causes() == ["never"]
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [{"enabled": False}, {"paused": True}, {"direction": "outbound"}],
+)
+def test_nobody_starts_what_is_switched_off(switch):
+    queue = a_queue("new", partitions=0)
+    Queue.objects.update(**switch)
+    assert causes() == []
+    assert not request(queue)
+
+
+def test_an_inactive_instance_is_a_switch_as_well():
+    a_queue("new", partitions=0)
+    CronInstance.objects.filter(queue__isnull=False).update(active=False)
+    assert causes() == []
+
+
+@pytest.mark.parametrize("state", ["BACKOFF", "OUTAGE"])
+def test_a_pause_ends_at_its_time_and_not_before(state):
+    queue = a_queue()
+    rows = QueuePartition.objects.filter(queue=queue)
+    rows.update(state=state, resume_at=database_now() + 60 * SECOND)
+    an_error(queue)
+    assert causes() == []
+    rows.update(resume_at=database_now() - SECOND)
+    assert causes() == ["resumes", "rows"]
+
+
+def test_rows_are_due_when_ready_or_when_their_reminder_had_its_grace():
+    queue = a_queue()
+    row = an_error(queue, carrier="topic")
+    assert causes() == []
+    MessageError.objects.update(not_before=database_now() - 31 * SECOND)
+    assert causes() == ["rows"]
+    MessageError.objects.update(not_before=database_now() + SECOND, carrier="row")
+    assert causes() == []
+    MessageError.objects.update(state="READY")
+    assert causes() == ["rows"]
+    MessageError.objects.update(state="HOLD")
+    assert causes() == []
+    MessageError.objects.update(state="READY", partition=7)
+    assert causes() == ["rows"], f"{row} belongs to a partition that is gone"
+
+
+def test_an_attached_owner_takes_its_rows_itself(other_session):
+    queue = a_queue(partitions=2)
+    an_error(queue, state="READY")
+    first = queue.partitions.get(partition=0)
+    other_session.execute(locks.TRY, (locks.LockClass.PARTITION, first.pk))
+    a_lease(first)
+    assert causes() == []
+    MessageError.objects.update(partition=1)
+    assert causes() == ["rows"]
+
+
+def test_a_partition_whose_owner_is_gone_or_stopped_is_due(other_session):
+    row = a_queue().partitions.get()
+    other_session.execute(locks.TRY, (locks.LockClass.PARTITION, row.pk))
+    a_lease(row)
+    assert causes() == []
+
+    a_lease(row, seconds=-1)
+    assert causes() == ["abandoned"], "it holds the lock and let its lease lapse"
+
+    a_lease(row)
+    other_session.execute(locks.RELEASE, (locks.LockClass.PARTITION, row.pk))
+    assert causes() == ["abandoned"], "it is dead: nobody holds the lock"
+
+
+def test_what_waits_is_looked_at_again_and_a_deleted_head_unblocks():
+    queue = a_queue()
+    QueuePartition.objects.update(state="WAITING")
+    assert causes() == ["waits"]
+    error = an_error(queue, state="HOLD", offset=10)
+    QueuePartition.objects.update(state="BLOCKED", state_error=error.pk)
+    assert causes() == []
+    MessageError.objects.update(state="DELETED")
+    assert causes() == ["unblocked"]
+
+
+def test_a_request_stands_once_and_is_asked_again_after_ten_seconds():
+    queue = a_queue()
+    assert request(queue)
+    assert not request(queue)
+    assert causes() == []
+    late = F("start_requested_at") - 11 * SECOND
+    Queue.objects.update(start_requested_at=late)
+    CronInstance.objects.update(asked_at=F("asked_at") - 11 * SECOND)
+    assert causes() == ["requested"]
+    assert request(queue)
+
+
+def test_a_persons_request_goes_out_at_the_next_look_not_after_ten_seconds():
+    queue = a_queue()
+    assert ask_for_start(queue.pk)
+    assert causes() == ["requested"]
+    assert request(queue)
+    assert causes() == []
+
+
+def test_nothing_is_asked_while_every_partition_is_held(other_session):
+    queue = a_queue()
+    row = queue.partitions.get()
+    other_session.execute(locks.TRY, (locks.LockClass.PARTITION, row.pk))
+    a_lease(row)
+    assert not request(queue)
+    assert Queue.objects.get().start_requested_at is None
+
+
+def waits(queue_id: int) -> bool:
+    with django_cursor() as cursor:
+        return turns.another_queue_waits(cursor, queue_id)
+
+
+def test_another_queue_waits_once_its_request_is_old_enough(other_session):
+    mine, other = a_queue("mine"), a_queue("other")
+    Queue.objects.update(start_requested_at=database_now() - timedelta(milliseconds=300))
+    assert not waits(mine.pk), "a single one is given more time"
+    Queue.objects.update(start_requested_at=database_now() - timedelta(milliseconds=800))
+    assert waits(mine.pk)
+    Queue.objects.filter(pk=other.pk).update(paused=True)
+    assert not waits(mine.pk), "one's own request and a paused queue do not count"
+    Queue.objects.filter(pk=other.pk).update(paused=False)
+    row = other.partitions.get()
+    other_session.execute(locks.TRY, (locks.LockClass.PARTITION, row.pk))
+    a_lease(row)
+    assert not waits(mine.pk), "it is attached elsewhere"
+
+
+def test_many_waiting_queues_get_their_turn_after_a_fifth_of_a_second():
+    mine = a_queue("mine")
+    for number in range(7):
+        a_queue(f"other-{number}")
+    Queue.objects.update(start_requested_at=database_now() - timedelta(milliseconds=300))
+    assert waits(mine.pk)
+
+
+def test_a_waiting_cron_task_needs_a_slot_as_well():
+    mine = a_queue("mine")
+    instance = CronInstance.objects.create(name="trace", task="trace", interval_seconds=10)
+    asked = CronInstance.objects.filter(pk=instance.pk)
+    asked.update(asked_at=database_now() - SECOND)
+    assert not waits(mine.pk)
+    asked.update(asked_at=database_now() - 2 * SECOND)
+    assert waits(mine.pk)
+    asked.update(asked_at=database_now() - 120 * SECOND)
+    assert not waits(mine.pk), "nobody takes it; giving way for ever would help nobody"
+
+
+def test_stop_asks_the_database_sparingly_and_keeps_its_reason(django_assert_num_queries):
+    mine = a_queue("mine")
+    a_queue("other")
+    now = [100.0]
+    stop = turns.Stop(mine.pk, clock=lambda: now[0])
+    with django_assert_num_queries(1):
+        assert [stop(), stop(), stop()] == [None, None, None]
+    now[0] += 0.2
+    Queue.objects.update(start_requested_at=database_now() - SECOND)
+    assert stop() == turns.YIELD
+    Queue.objects.update(start_requested_at=None)
+    assert stop() == turns.YIELD
+
+
+def test_one_of_two_leads_and_the_other_follows_when_its_session_ends():
+    first = leadership.Leadership(locks.LockClass.DISPATCHER, "first")
+    second = leadership.Leadership(locks.LockClass.DISPATCHER, "second")
+    try:
+        assert (first.stand(), second.stand()) == (True, False)
+        assert (first.stand(), second.stand()) == (True, False)
+        pid = first.session().info.backend_pid
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 2000)", (pid,))
+        assert second.stand()
+        with pytest.raises(leadership.psycopg.Error):
+            first.stand()
+        assert not first.stand()
+    finally:
+        first.resign()
+        second.resign()
+
+
+def test_a_heart_that_beats_is_alive_and_says_how_far_its_clock_is_off():
+    heart = Heart(kind="worker", node="w@host", slots=4, queues="celery")
+    with django_cursor() as cursor:
+        assert not are_alive(cursor, "worker")
+        heart.beat(cursor, leads=False)
+        heart.beat(cursor, leads=True)
+        assert are_alive(cursor, "worker")
+        assert not are_alive(cursor, "beat")
+        row = Heartbeat.objects.get()
+        assert (row.leads, row.slots, row.queues) == (True, 4, "celery")
+        assert abs(row.clock_skew_seconds) < 1
+        Heartbeat.objects.update(seen_at=database_now() - 20 * SECOND)
+        assert not are_alive(cursor, "worker")
+        heart.stop(cursor)
+    assert not Heartbeat.objects.exists()
