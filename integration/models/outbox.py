@@ -9,7 +9,11 @@ from integration.models.provider import Provider
 class OutboxRow(models.Model):
     """One record for Kafka. `id` is the order; the relay sends due rows in it."""
 
-    provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="outbox")
+    # Without an index of its own: each change of state would have to write it, and it would
+    # tempt the planner to read all that was ever published.
+    provider = models.ForeignKey(
+        Provider, on_delete=models.PROTECT, related_name="outbox", db_index=False
+    )
     shard = models.SmallIntegerField(default=0)
     topic = models.CharField(max_length=249)
     partition = models.IntegerField(null=True)

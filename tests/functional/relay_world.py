@@ -1,0 +1,65 @@
+"""Outgoing rows and relays for the tests of the relay."""
+
+import time
+from collections.abc import Callable
+
+from django.db import transaction
+
+from integration.delivery.relay.memory import MemoryBroker, MemoryPublisher
+from integration.delivery.relay.ports import Publisher
+from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.values import Outgoing
+from integration.models import OutboxRow, Provider
+from integration.store import outbox
+
+ENOUGH_SECONDS = 20.0
+
+
+def a_provider(**fields: object) -> Provider:
+    values = {"name": "main", "bootstrap_servers": "127.0.0.1:1", **fields}
+    return Provider.objects.create(**values)
+
+
+def put(provider: Provider, *values: bytes | None, **fields: object) -> list[int]:
+    """Commit rows to the outbox; their ids."""
+    rows = [
+        Outgoing(**{"topic": "topic", "value": value, "provider_id": provider.pk, **fields})
+        for value in values
+    ]
+    with transaction.atomic():
+        outbox.insert(rows)
+    found = OutboxRow.objects.order_by("-id").values_list("id", flat=True)[: len(rows)]
+    return sorted(found)
+
+
+def states(*ids: int) -> list[str]:
+    found = OutboxRow.objects.filter(pk__in=ids) if ids else OutboxRow.objects.all()
+    return list(found.order_by("id").values_list("state", flat=True))
+
+
+def nothing_left() -> bool:
+    return not OutboxRow.objects.filter(state__in=["PENDING", "STAMPED"]).exists()
+
+
+def relay(
+    provider: Provider,
+    broker: MemoryBroker,
+    *,
+    until: Callable[[], bool] = nothing_left,
+    **options: object,
+) -> RelayEnd:
+    """Relay in this thread until a condition holds."""
+    deadline = time.monotonic() + ENOUGH_SECONDS
+
+    def stop() -> bool:
+        assert time.monotonic() < deadline, "the relay did not get there"
+        return until()
+
+    def publisher_for(provider_id: int, shard: int) -> Publisher:
+        return MemoryPublisher(broker)
+
+    return run_relay(provider.pk, 0, stop=stop, publisher_for=publisher_for, **options)
+
+
+def sent(broker: MemoryBroker) -> list[bytes | None]:
+    return [row.value for row in broker.records]
