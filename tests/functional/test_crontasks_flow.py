@@ -1,0 +1,270 @@
+"""check_flow names the broken link, doctor what the installation lacks."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from crontasks import diagnosis
+from crontasks.flow import check_flow
+from crontasks.models import CronInstance, Heartbeat
+from integration.clock import database_now
+from integration.models import (
+    Deployment,
+    EnterpriseService,
+    ExternalSystem,
+    PartitionLease,
+    Queue,
+    QueuePartition,
+)
+from integration.store import locks
+from integration.store.sessions import raw_connection
+from tests.support.builders import a_queue
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+SECOND = timedelta(seconds=1)
+ORDER = [
+    "provider",
+    "system",
+    "service",
+    "queue",
+    "topic",
+    "instance",
+    "beat",
+    "worker",
+    "lock",
+    "position",
+]
+
+
+def a_heart(kind: str, **fields) -> Heartbeat:
+    defaults = {
+        "node": f"{kind}@host",
+        "pid": 1,
+        "started_at": database_now(),
+        "seen_at": database_now(),
+        "leads": True,
+        "slots": 2,
+        "queues": "celery,relay",
+    }
+    return Heartbeat.objects.create(kind=kind, **(defaults | fields))
+
+
+@pytest.fixture
+def queue(servers) -> Queue:
+    a_heart("beat")
+    a_heart("worker")
+    made = a_queue(Kafka(servers.kafka_bootstrap))
+    return Queue.objects.select_related("provider", "system", "default_service").get(pk=made.pk)
+
+
+def broken_in(queue: Queue) -> list[str]:
+    fresh = Queue.objects.select_related("provider", "system", "default_service")
+    return [link.name for link in check_flow(fresh.get(pk=queue.pk)) if not link.ok]
+
+
+def test_a_whole_chain_is_walked_in_order_and_nothing_is_broken(queue, capsys):
+    assert [link.name for link in check_flow(queue)] == ORDER
+    call_command("check_flow", queue.name)
+    assert f"{queue.name}: nothing is broken." in capsys.readouterr().out
+
+
+def breaks(name):
+    def remember(function):
+        BREAKS.append(pytest.param(name, function, id=function.__name__))
+        return function
+
+    return remember
+
+
+BREAKS: list = []
+
+
+@breaks("provider")
+def no_broker_there(queue):
+    queue.provider.bootstrap_servers = "127.0.0.1:1"
+    queue.provider.save()
+
+
+@breaks("system")
+def system_off(queue):
+    ExternalSystem.objects.update(enabled=False)
+
+
+@breaks("service")
+def service_off(queue):
+    EnterpriseService.objects.update(enabled=False)
+
+
+@breaks("service")
+def no_handler(queue):
+    queue.default_service = EnterpriseService.objects.create(interface="NOBODY")
+    queue.save()
+
+
+@breaks("queue")
+def queue_off(queue):
+    Queue.objects.update(enabled=False)
+
+
+@breaks("queue")
+def queue_paused(queue):
+    Queue.objects.update(paused=True, pause_reason="stock-taking")
+
+
+@breaks("topic")
+def no_topic(queue):
+    Queue.objects.update(topic="no-such-topic")
+
+
+@breaks("topic")
+def another_topic(queue):
+    QueuePartition.objects.update(topic_uuid="another")
+
+
+@breaks("instance")
+def no_instance(queue):
+    CronInstance.objects.all().delete()
+
+
+@breaks("instance")
+def instance_off(queue):
+    CronInstance.objects.update(active=False)
+
+
+@breaks("instance")
+def beat_does_not_know_it(queue):
+    instance = CronInstance.objects.get(queue=queue)
+    instance.periodic_task.enabled = False
+    instance.periodic_task.save()
+
+
+@breaks("beat")
+def beat_dead(queue):
+    Heartbeat.objects.filter(kind="beat").update(seen_at=database_now() - 20 * SECOND)
+
+
+@breaks("beat")
+def no_beat_leads(queue):
+    Heartbeat.objects.filter(kind="beat").update(leads=False)
+
+
+@breaks("beat")
+def beat_asleep(queue):
+    CronInstance.objects.update(last_scheduled_at=timezone.now() - 60 * SECOND)
+
+
+@breaks("worker")
+def worker_dead(queue):
+    Heartbeat.objects.filter(kind="worker").update(seen_at=database_now() - 20 * SECOND)
+
+
+@breaks("worker")
+def only_a_relay_worker(queue):
+    Heartbeat.objects.filter(kind="worker").update(queues="relay")
+
+
+@breaks("worker")
+def worker_in_another_time(queue):
+    Heartbeat.objects.filter(kind="worker").update(clock_skew_seconds=-40)
+
+
+@breaks("worker")
+def no_dispatcher(queue):
+    Heartbeat.objects.filter(kind="worker").update(leads=False)
+
+
+@breaks("lock")
+def nobody_takes_the_start(queue):
+    Queue.objects.update(start_requested_at=database_now() - 60 * SECOND)
+
+
+@breaks("position")
+def blocked(queue):
+    QueuePartition.objects.update(state="BLOCKED", state_code="HEAD_HELD", state_text="Bad date.")
+
+
+@breaks("position")
+def braked(queue):
+    QueuePartition.objects.update(state="BRAKED")
+
+
+@pytest.mark.parametrize(("name", "break_it"), BREAKS)
+def test_the_broken_link_is_named_with_a_next_step(queue, capsys, name, break_it):
+    break_it(queue)
+    with pytest.raises(SystemExit) as ended:
+        call_command("check_flow", queue.name)
+    assert ended.value.code == 1
+    told = capsys.readouterr().out
+    broken = [line.split()[1] for line in told.splitlines() if line.startswith("BROKEN")]
+    assert broken == (["provider", "topic"] if name == "provider" else [name])
+    next_step = told.partition(f"Mend first: {name}. ")[2]
+    assert len(next_step) > 10
+
+
+def test_a_stopped_owner_is_named(queue):
+    row = queue.partitions.get()
+    PartitionLease.objects.create(
+        partition=row,
+        owner="host:77",
+        epoch=1,
+        lock_pid=1,
+        lock_backend_start=database_now(),
+        lease_until=database_now() - SECOND,
+        taken_at=database_now(),
+    )
+    with raw_connection("test") as holder:
+        holder.execute(locks.TRY, (locks.LockClass.PARTITION, row.pk))
+        (link,) = [link for link in check_flow(queue) if not link.ok]
+        assert link.name == "lock"
+        assert "host:77" in link.text
+        PartitionLease.objects.update(lease_until=database_now() + 10 * SECOND)
+        assert broken_in(queue) == []
+
+
+def test_an_unknown_queue_is_told_with_those_there_are(queue):
+    with pytest.raises(CommandError, match=queue.name) as refused:
+        call_command("check_flow", "nonsense")
+    assert refused.value.returncode == 2
+
+
+def findings() -> dict[str, bool]:
+    return {link.name: link.ok for link in diagnosis.diagnose()}
+
+
+def test_a_sound_installation_passes_the_doctor(queue, capsys):
+    call_command("doctor")
+    told = capsys.readouterr().out
+    assert "Everything is as it should be." in told
+    assert "main answers" in told
+    assert set(findings()) == {
+        "database",
+        "session",
+        "terminate",
+        "migrations",
+        "encryption",
+        "copy",
+        "broker",
+        "clock",
+        "beat",
+        "worker",
+        "relay",
+        "provider",
+    }
+
+
+def test_the_doctor_names_what_is_wrong(queue, settings, capsys):
+    queue.provider.bootstrap_servers = "127.0.0.1:1"
+    queue.provider.save()
+    settings.SLUICE_ENCRYPTION_KEYS = ("b3RoZXIta2V5LW90aGVyLWtleS1vdGhlci1rZXktb3Q=",)
+    Deployment.objects.update(environment="production")
+    Heartbeat.objects.filter(kind="beat").delete()
+    Heartbeat.objects.filter(kind="worker").update(queues="celery")
+    wrong = {name for name, ok in findings().items() if not ok}
+    assert wrong == {"encryption", "copy", "beat", "relay", "provider"}
+    with pytest.raises(SystemExit):
+        call_command("doctor")
+    assert "5 of 12 need attention" in capsys.readouterr().out

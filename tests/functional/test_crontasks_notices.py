@@ -1,0 +1,211 @@
+"""People are told once when something begins and once when it is over."""
+
+import logging
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.core import mail
+from django.db.models import F
+from django.utils import timezone
+
+from crontasks.models import CronInstance, Heartbeat, Notice
+from crontasks.notices import book, conditions
+from crontasks.notices.kinds import TITLES, NoticeKind
+from integration.clock import database_now
+from integration.models import (
+    Deployment,
+    Gap,
+    MessageError,
+    OutboxRow,
+    PartitionLease,
+    Provider,
+    Queue,
+    QueuePartition,
+)
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture(autouse=True)
+def recipients(settings):
+    settings.SLUICE_NOTIFY_EMAILS = ["ops@example.org"]
+    Heartbeat.objects.create(
+        kind="beat", node="b", pid=1, started_at=database_now(), seen_at=database_now()
+    )
+
+
+@pytest.fixture
+def row() -> QueuePartition:
+    provider = Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")
+    queue = Queue.objects.create(
+        name="assets", provider=provider, topic="t", kind="continuous", start_from="beginning"
+    )
+    return QueuePartition.objects.create(
+        queue=queue, partition=0, topic_uuid="u", next_offset=10, progressed_at=database_now()
+    )
+
+
+def look(*, is_settled: bool = True) -> set[str]:
+    found = conditions.seen_by_workers(is_settled=is_settled)
+    book.settle(found, conditions.WORKER_KINDS)
+    return {str(condition.kind) for condition in found}
+
+
+def test_a_block_is_mailed_once_and_its_end_once(row, caplog):
+    caplog.set_level(logging.INFO)
+    QueuePartition.objects.update(state="BLOCKED", state_code="HEAD_HELD", state_text="Bad date.")
+    assert look() == {"BLOCKED"}
+    look()
+    QueuePartition.objects.update(state="RUNNING")
+    assert look() == set()
+    look()
+    assert [message.subject for message in mail.outbox] == [
+        "[sluice] Queue blocked: assets[0]",
+        "[sluice] Over: Queue blocked: assets[0]",
+    ]
+    assert "HEAD_HELD: Bad date." in mail.outbox[0].body
+    told = [record.getMessage() for record in caplog.records if "notice" in record.getMessage()]
+    assert told == ["notice", "notice over"]
+    notice = Notice.objects.get()
+    assert notice.closed_at is not None
+
+    QueuePartition.objects.update(state="BLOCKED")
+    look()
+    assert len(mail.outbox) == 3, "a new block is a new notice"
+
+
+def test_a_mail_that_could_not_be_sent_is_sent_later(row, settings):
+    QueuePartition.objects.update(state="BRAKED")
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    look()
+    assert Notice.objects.get().told_at is None
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    look()
+    assert len(mail.outbox) == 1
+    assert Notice.objects.get().told_at is not None
+
+
+def test_what_was_over_before_it_could_be_told_is_not_told(row, settings):
+    QueuePartition.objects.update(state="BRAKED")
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    look()
+    QueuePartition.objects.update(state="RUNNING")
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    look()
+    assert mail.outbox == []
+
+
+def test_without_recipients_the_log_tells(row, settings, caplog):
+    settings.SLUICE_NOTIFY_EMAILS = []
+    QueuePartition.objects.update(state="BRAKED")
+    look()
+    assert mail.outbox == []
+    (record,) = [r for r in caplog.records if r.getMessage() == "notice"]
+    assert (record.kind, record.subject) == ("BRAKED", "assets[0]")
+
+
+def test_a_short_outage_is_nobodys_mail(row):
+    QueuePartition.objects.update(state="OUTAGE", state_since=database_now() - 10 * SECOND)
+    assert look() == set()
+    QueuePartition.objects.update(state_since=database_now() - 60 * SECOND)
+    assert look() == {"OUTAGE"}
+    Queue.objects.update(paused=True)
+    assert look() == set()
+
+
+def test_many_holds_in_a_short_time_are_a_burst(row):
+    now = timezone.now()
+    for offset in range(conditions.BURST_ROWS):
+        MessageError.objects.create(
+            queue=row.queue,
+            topic_uuid="u",
+            partition=0,
+            offset=offset,
+            state="HOLD",
+            failure_class="permanent",
+            code="X",
+            first_failed_at=now,
+            last_failed_at=now,
+        )
+    assert look() == {"HOLD_BURST"}
+    MessageError.objects.filter(offset=0).update(last_failed_at=now - 11 * 60 * SECOND)
+    assert look() == set()
+
+
+def test_a_gap_is_told_until_somebody_confirms_it(row):
+    gap = Gap.objects.create(
+        id=uuid4(),
+        partition=row,
+        topic_uuid="u",
+        from_offset=3,
+        to_offset=1_003,
+        reason="expired",
+        found_at=timezone.now(),
+    )
+    assert look() == {"GAP"}
+    assert "1,000 offsets" in mail.outbox[0].body
+    gap.acknowledged_at = timezone.now()
+    gap.save()
+    assert look() == set()
+
+
+def test_messages_that_nobody_reads_after_a_tick_are_told_with_the_command_that_helps(row):
+    QueuePartition.objects.update(high_watermark=99, progressed_at=database_now() - 600 * SECOND)
+    PartitionLease.objects.create(
+        partition=row,
+        owner="o",
+        epoch=1,
+        lock_pid=1,
+        lock_backend_start=timezone.now(),
+        lease_until=timezone.now(),
+        taken_at=timezone.now() - 600 * SECOND,
+        released_at=timezone.now() - 500 * SECOND,
+    )
+    ticked = CronInstance.objects.filter(queue=row.queue)
+    ticked.update(last_scheduled_at=timezone.now() - 490 * SECOND)
+    assert look() == set(), "its schedule has not come around"
+    ticked.update(last_scheduled_at=database_now())
+    assert look() == {"NO_CONSUMER"}
+    assert "check_flow assets" in mail.outbox[0].body
+    assert look(is_settled=False) == set()
+    QueuePartition.objects.update(next_offset=F("high_watermark"))
+    assert look() == set()
+
+
+def test_outgoing_messages_without_a_relay_are_told(row):
+    OutboxRow.objects.create(
+        provider=row.queue.provider,
+        topic="t",
+        kind="MESSAGE",
+        created_at=timezone.now() - 90 * SECOND,
+    )
+    assert look() == {"NO_RELAY"}
+    OutboxRow.objects.update(not_before=timezone.now() + 60 * SECOND)
+    assert look() == set()
+
+
+def test_a_dead_beat_is_told_by_the_workers_and_dead_workers_by_beat(row):
+    Heartbeat.objects.update(seen_at=database_now() - 30 * SECOND)
+    assert look() == {"NO_BEAT"}
+    book.settle(conditions.seen_by_beat(workers_alive=False), conditions.BEAT_KINDS)
+    kinds = set(Notice.objects.filter(closed_at=None).values_list("kind", flat=True))
+    assert kinds == {"NO_BEAT", "NO_WORKER"}
+    book.settle(conditions.seen_by_beat(workers_alive=True), conditions.BEAT_KINDS)
+    assert set(Notice.objects.filter(closed_at=None).values_list("kind", flat=True)) == {"NO_BEAT"}
+
+
+def test_a_copy_says_only_that_it_is_one(row):
+    QueuePartition.objects.update(state="BLOCKED")
+    Deployment.objects.update(environment="production")
+    assert look() == {"COPY"}
+    assert "after_restore" in mail.outbox[0].body
+
+
+def test_every_kind_has_a_title_and_somebody_who_looks_for_it():
+    assert set(TITLES) == set(NoticeKind)
+    looked_for = conditions.WORKER_KINDS | conditions.BEAT_KINDS
+    assert looked_for == set(NoticeKind) - {NoticeKind.RETENTION}
