@@ -1,6 +1,5 @@
 """One transaction over some messages: run them, settle them, commit, or leave no trace."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from integration.delivery.settling import Tally, tally
 from integration.delivery.steps import Step
 from integration.delivery.trial import FailedAt, Trial
 from integration.delivery.unit import Unit
+from integration.delivery.values import content_hash
 from integration.handlers.failures import classify
 from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
@@ -143,10 +143,6 @@ def _success_between(owned: Owned, settled: Settled) -> None:
     applied = sum(1 for track in settled.tally.settlement.tracks if track[3] == Ended.APPLIED)
     if applied:
         owned.brake.saw_success()
-
-
-def content_hash(value: bytes | None) -> bytes:
-    return hashlib.blake2b(value or b"", digest_size=16).digest()
 
 
 def _find_duplicates(work: Work, units: Sequence[Unit]) -> None:

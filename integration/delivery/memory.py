@@ -166,6 +166,7 @@ class MemoryLedger:
         if row.state is ErrorState.PROCESSING and row.epoch == owned.epoch:
             state = ErrorState(unit.row.state)
             self.database.change(row.id, row.version, state=state, epoch=None)
+            unit.row = replace(unit.row, version=row.version + 1)
 
     def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
         self._statement("state")
@@ -179,28 +180,37 @@ class MemoryLedger:
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         self._statement("gap")
-        gap = GapRow(owned.partition, owned.topic_uuid, owned.next_offset, to_offset, reason)
-        known = {replace(row, acknowledged=False) for row in self.database.gaps}
-        if self.database.is_owned(owned) and gap not in known:
-            self.database.gaps.append(gap)
+        if not self.database.is_owned(owned):
+            return
+        found = GapRow(owned.partition, owned.topic_uuid, owned.next_offset, to_offset, reason)
+        for place, gap in enumerate(self.database.gaps):
+            if gap.start == found.start and self._is_here(gap, owned) and not gap.acknowledged:
+                self.database.gaps[place] = replace(gap, end=max(gap.end, to_offset))
+                return
+        self.database.gaps.append(found)
 
-    def gap_acknowledged(self, owned: Owned) -> bool:
+    def _is_here(self, gap: GapRow, owned: Owned) -> bool:
+        return (gap.partition, gap.topic_uuid) == (owned.partition, owned.topic_uuid)
+
+    def gap_acknowledged(self, owned: Owned) -> int | None:
         self._statement("gap_acknowledged")
-        return any(
-            row.acknowledged
-            and row.partition == owned.partition
-            and row.topic_uuid == owned.topic_uuid
-            and row.start <= owned.next_offset < row.end
-            for row in self.database.gaps
-        )
+        ends = [
+            gap.end
+            for gap in self.database.gaps
+            if gap.acknowledged
+            and self._is_here(gap, owned)
+            and gap.start <= owned.next_offset < gap.end
+        ]
+        return max(ends, default=None)
 
     def expire_head(self, owned: Owned) -> bool:
         self._statement("expire_head")
         row = self._at(owned)
         if row is None or row.state not in OPEN - {ErrorState.PROCESSING}:
             return False
-        if self.database.is_owned(owned):
-            self.database.errors[row.id] = replace(row, expired=True)
+        if not self.database.is_owned(owned):
+            return False
+        self.database.errors[row.id] = replace(row, expired=True)
         return True
 
     def open_errors(self) -> int:

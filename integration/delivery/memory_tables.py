@@ -156,12 +156,15 @@ class MemoryDatabase:
         mirrored = {row.error for row in settlement.outgoing if row.kind == OutboxKind.MIRROR}
         for new in settlement.new_errors:
             self._fail(place, new, (batch.arrival, new.id in mirrored))
+        unknown = {new.id for new in settlement.new_errors} - self.errors.keys()
         for change in settlement.changes:
             self._change(change, mirrored=change.row.id in mirrored)
         for message_id, content, _ in settlement.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [
-            OutRow(row, self._from_now(row.delay_seconds)) for row in settlement.outgoing
+            OutRow(row, self._from_now(row.delay_seconds))
+            for row in settlement.outgoing
+            if row.error not in unknown
         ]
         if settlement.logged is not None:
             self.logged.append((batch.arrival, owned.partition, *settlement.logged))

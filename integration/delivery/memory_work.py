@@ -12,6 +12,7 @@ from psycopg import errors as pg
 from integration.delivery.memory_tables import Batch, MemoryDatabase
 from integration.delivery.owned import Owned
 from integration.delivery.settlement import Settlement
+from integration.delivery.values import content_hash
 
 LOST: Final = "The twin's session was broken."
 
@@ -84,7 +85,10 @@ class MemoryWork:
 
     def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
         self.statement("seen")
-        return {id_: self.database.seen[id_] for id_ in ids if id_ in self.database.seen}
+        rows = self.database.open_rows()
+        known = {row.message_id: content_hash(row.record.value) for row in rows}
+        known |= self.database.seen
+        return {id_: known[id_] for id_ in ids if id_ in known}
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         self.statement("claim")

@@ -90,7 +90,7 @@ class Work(Protocol):
         """Whether the connection is gone. Costs no round trip."""
 
     def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
-        """Content hashes of those message ids that were applied before."""
+        """Content hashes of those message ids that were applied, or whose failure is open."""
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         """Lock error rows (id, version); those that a person moved meanwhile are left out."""
@@ -105,6 +105,7 @@ class Ledger(Protocol):
     def work(self, owned: Owned) -> AbstractContextManager[Work]:
         """One transaction: committed at the end of the block, rolled back by an exception.
 
+        A block without a settlement is rolled back: effects never commit without their position.
         Raises LostError when the connection breaks; a commit whose answer is lost is looked up
         by its batch id and raises only when it did not happen.
         """
@@ -128,10 +129,13 @@ class Ledger(Protocol):
         """Write a state (and a position) outside a batch; False when fenced."""
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
-        """Record that [next_offset, to_offset) is passed untried. Nothing is skipped silently."""
+        """Record that [next_offset, to_offset) is passed untried. Nothing is skipped silently.
 
-    def gap_acknowledged(self, owned: Owned) -> bool:
-        """Whether a person has accepted that the messages at the position are gone."""
+        While nobody has acknowledged it, the gap of a position is one row, which may grow.
+        """
+
+    def gap_acknowledged(self, owned: Owned) -> int | None:
+        """Up to which offset a person has accepted that messages are gone; None: nobody has."""
 
     def expire_head(self, owned: Owned) -> bool:
         """Note on the open row at the next offset that Kafka no longer has it; False: no row."""

@@ -1,11 +1,17 @@
 """Plain values of the road: positions, records, topic facts, and what the engine owns."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+
+def content_hash(value: bytes | None) -> bytes:
+    """What tells a repetition of a message from another one under the same id."""
+    return hashlib.blake2b(value or b"", digest_size=16).digest()
 
 
 class Record:

@@ -152,13 +152,18 @@ class Watch:
             owned.may_have_head = True
         if owned.next_offset >= low:
             return
+        accepted = self.road.ledger.gap_acknowledged(owned)
+        if accepted is not None:
+            # What expired after the acknowledgement is another gap.
+            self._state(owned, RUNNING, min(accepted, low))
         missing = low - owned.next_offset
-        if not self.road.ledger.gap_acknowledged(owned):
-            self.road.ledger.gap(owned, low, "EXPIRED")
-            if self.road.queue.on_gap == "block":
-                text = f"{missing:,} messages expired in Kafka before they were read."
-                self._block(owned, "GAP", text)
-                return
+        if missing <= 0:
+            return
+        self.road.ledger.gap(owned, low, "EXPIRED")
+        if self.road.queue.on_gap == "block":
+            text = f"{missing:,} messages expired in Kafka before they were read."
+            self._block(owned, "GAP", text)
+            return
         self._state(owned, RUNNING, low)
 
     def mirror(self) -> bool:

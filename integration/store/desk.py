@@ -59,7 +59,10 @@ REVERT: Final = """
 UPDATE integration_messageerror SET crashes = crashes + 1, attempts = attempts + 1,
   state = 'RETRY', not_before = clock_timestamp(), carrier = 'row', version = version + 1,
   epoch = NULL
-WHERE queue_id = %s AND partition = %s AND state = 'PROCESSING' AND epoch < %s
+WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
+  AND (partition = %(partition)s OR (%(lowest)s AND NOT EXISTS (
+    SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = integration_messageerror.queue_id
+    AND p.partition = integration_messageerror.partition)))
 """
 RENEW: Final = (
     "UPDATE integration_partitionlease SET lease_until = clock_timestamp() + "
@@ -119,7 +122,7 @@ class PartitionDesk:
             owned = self._raise_epoch(session, id_)
             lease = (id_, self.owner, owned.epoch, *lock, *batch, self.lease_seconds)
             session.execute(LEASE, lease)
-            session.execute(REVERT, [self.queue_id, owned.partition, owned.epoch])
+            session.execute(REVERT, self._marked_before(owned))
             held.append(owned)
         session.execute(
             "UPDATE integration_queue SET start_requested_at = NULL WHERE id = %s", [self.queue_id]
@@ -160,6 +163,11 @@ class PartitionDesk:
             suspect_offset=row[11],
             suspect_crashes=row[12],
         )
+
+    def _marked_before(self, owned: Owned) -> dict[str, Any]:
+        """Rows of this partition, and for the lowest one those whose partition is gone."""
+        whose = {"partition": owned.partition, "lowest": owned.is_lowest}
+        return {"queue": self.queue_id, "epoch": owned.epoch, **whose}
 
     def _batch_session(self) -> Backend:
         with django_connection().cursor() as cursor:

@@ -39,22 +39,30 @@ UNMARK_ROW: Final = (
     "UPDATE integration_messageerror SET state = %s, epoch = NULL, version = version + 1 "
     "WHERE id = %s AND state = 'PROCESSING' AND epoch = %s"
 )
-GAP: Final = (
-    "INSERT INTO integration_gap "
-    "(id, partition_id, topic_uuid, from_offset, to_offset, reason, found_at, acknowledged_by) "
-    "SELECT %s, id, topic_uuid, %s, %s, %s, clock_timestamp(), '' FROM integration_queuepartition "
-    "WHERE id = %s AND epoch = %s AND NOT EXISTS (SELECT 1 FROM integration_gap g "
-    "WHERE g.partition_id = integration_queuepartition.id AND g.from_offset = %s "
-    "AND g.to_offset = %s AND g.topic_uuid = integration_queuepartition.topic_uuid)"
+# A gap that nobody has acknowledged grows: one question for a person, however long they take.
+GAP: Final = """
+WITH here AS (
+  SELECT id, topic_uuid FROM integration_queuepartition WHERE id = %(id)s AND epoch = %(epoch)s
+), grown AS (
+  UPDATE integration_gap g SET to_offset = greatest(g.to_offset, %(to)s) FROM here
+  WHERE g.partition_id = here.id AND g.topic_uuid = here.topic_uuid
+    AND g.from_offset = %(from)s AND g.acknowledged_at IS NULL RETURNING 1
 )
+INSERT INTO integration_gap
+  (id, partition_id, topic_uuid, from_offset, to_offset, reason, found_at, acknowledged_by)
+SELECT %(gap)s, id, topic_uuid, %(from)s, %(to)s, %(reason)s, clock_timestamp(), '' FROM here
+WHERE NOT EXISTS (SELECT 1 FROM grown)
+"""
 ACKNOWLEDGED: Final = (
-    "SELECT EXISTS (SELECT 1 FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
-    "AND from_offset <= %s AND to_offset >= %s AND acknowledged_at IS NOT NULL)"
+    "SELECT max(to_offset) FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
+    "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL"
 )
 EXPIRE: Final = (
-    "UPDATE integration_messageerror SET expired_at = coalesce(expired_at, clock_timestamp()) "
-    'WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" = %s '
-    "AND state IN ('RETRY', 'HOLD', 'READY')"
+    "UPDATE integration_messageerror e "
+    "SET expired_at = coalesce(e.expired_at, clock_timestamp()) FROM integration_queuepartition p "
+    "WHERE p.id = %s AND p.epoch = %s AND e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid "
+    'AND e.partition = p.partition AND e."offset" = p.next_offset '
+    "AND e.state IN ('RETRY', 'HOLD', 'READY')"
 )
 OPEN_COUNT: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
@@ -79,6 +87,9 @@ class DatabaseLedger:
                 with connection.cursor():
                     work = LedgerWork(connection, self.queue, owned)
                 yield work
+                if not work.settled:
+                    # Effects without their position would be applied again.
+                    work.abandon()
         except (DatabaseError, InterfaceError, LostError) as e:
             raw = None if work is None else work.raw
             if not isinstance(e, LostError) and raw is not None and not raw.closed:
@@ -170,7 +181,9 @@ class DatabaseLedger:
         if unit.row is None:
             return
         with self._guarded():
-            self._count(UNMARK_ROW, [unit.row.state, unit.row.id, owned.epoch])
+            taken = self._count(UNMARK_ROW, [unit.row.state, unit.row.id, owned.epoch]) == 1
+        if taken:
+            unit.row = replace(unit.row, version=unit.row.version + 1)
 
     def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
         parameters = state_parameters(owned, change, uuid.uuid4())
@@ -179,20 +192,19 @@ class DatabaseLedger:
             return self._count(STATE, parameters) == 1
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
-        span = [owned.next_offset, to_offset]
+        gap = {"gap": uuid.uuid4(), "from": owned.next_offset, "to": to_offset, "reason": reason}
         with self._guarded():
-            self._count(GAP, [uuid.uuid4(), *span, reason, owned.id, owned.epoch, *span])
+            self._count(GAP, gap | {"id": owned.id, "epoch": owned.epoch})
 
-    def gap_acknowledged(self, owned: Owned) -> bool:
+    def gap_acknowledged(self, owned: Owned) -> int | None:
+        at = [owned.next_offset, owned.next_offset]
         with self._guarded():
-            span = [owned.next_offset, owned.next_offset + 1]
-            found = self._all(ACKNOWLEDGED, [owned.id, owned.topic_uuid, *span])
-        return bool(found[0][0])
+            found = self._all(ACKNOWLEDGED, [owned.id, owned.topic_uuid, *at])
+        return None if found[0][0] is None else int(found[0][0])
 
     def expire_head(self, owned: Owned) -> bool:
-        key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
         with self._guarded():
-            return self._count(EXPIRE, key) == 1
+            return self._count(EXPIRE, [owned.id, owned.epoch]) == 1
 
     def open_errors(self) -> int:
         with self._guarded():

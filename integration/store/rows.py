@@ -132,7 +132,7 @@ def insert_sql(count: int) -> str:
     marks = ", ".join([INSERT_ROW] * count)
     return (
         f"INSERT INTO integration_messageerror ({INSERT_COLUMNS}) VALUES {marks} {REOPEN}"  # noqa: S608 - constants
-        "RETURNING id"
+        'RETURNING id, "offset", attempts'
     )
 
 
@@ -199,7 +199,7 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
 FROM (VALUES {marks}) v (id, version, state, ended, kind, code, text, detail, fingerprint,
   attempts, retry_no, spent, delay, carrier, arrival_batch, arrival_index, mirrored)
-WHERE e.id = v.id AND e.version = v.version RETURNING e.id
+WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
 """  # noqa: S608 - only placeholders are put together
 
 
@@ -231,19 +231,23 @@ ATTEMPT_ROW: Final = "(%s, %s, clock_timestamp(), %s, %s, %s, %s, %s, false)"
 
 
 def attempt_values(
-    new: Sequence[NewError], changes: Sequence[RowChange], known: Mapping[UUID, bool], worker: str
+    new: Sequence[NewError],
+    changes: Sequence[RowChange],
+    written: Mapping[UUID, tuple[UUID, int]],
+    worker: str,
 ) -> list[list[Any]]:
-    """One row for each settled try, of the errors that `known` says were written."""
+    """One row for each settled try; `written` tells by id the row it belongs to and its number."""
     values = []
     for error in new:
-        if known.get(error.id):
+        if error.id in written:
             failure = error.failure
             told = [failure.code, plain(failure.text), plain(failure.detail), worker]
-            values.append([error.id, error.counters.attempts, error.state, *told])
+            values.append([*written[error.id], error.state, *told])
     for change in changes:
-        row, cause = change.row, change.failure
-        told = ["", "", "", worker]
-        if cause is not None:
-            told = [cause.code, plain(cause.text), plain(cause.detail), worker]
-        values.append([row.id, change.counters.attempts, change.ended, *told])
+        if change.row.id in written:
+            cause = change.failure
+            told = ["", "", "", worker]
+            if cause is not None:
+                told = [cause.code, plain(cause.text), plain(cause.detail), worker]
+            values.append([*written[change.row.id], change.ended, *told])
     return values

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.policy.states import OutboxKind
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.values import content_hash
 from integration.store import outbox, rows
 
 SAVE: Final = "SAVEPOINT sluice"
@@ -54,6 +56,15 @@ COPY_TRACKS: Final = (
 CANCEL_TICKETS: Final = (
     "UPDATE integration_outboxrow SET state = 'CANCELLED' "
     "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
+)
+SEEN_IDS: Final = (
+    "SELECT message_id, content_hash FROM integration_seenmessage "
+    "WHERE queue_id = %s AND message_id = ANY(%s)"
+)
+OPEN_IDS: Final = (
+    "SELECT message_id, payload FROM integration_messageerror "
+    "WHERE queue_id = %s AND message_id = ANY(%s) "
+    "AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
 )
 REMEMBER_IDS: Final = (
     "INSERT INTO integration_seenmessage "
@@ -124,12 +135,9 @@ class LedgerWork:
         return self.raw is not self.connection.connection or bool(self.raw.closed)
 
     def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
-        found = self._run(
-            "SELECT message_id, content_hash FROM integration_seenmessage "
-            "WHERE queue_id = %s AND message_id = ANY(%s)",
-            [self.queue.id, list(ids)],
-        ).fetchall()
-        return {message_id: bytes(content) for message_id, content in found}
+        wanted = [self.queue.id, list(ids)]
+        seen = {i: content_hash(value) for i, value in self._run(OPEN_IDS, wanted).fetchall()}
+        return seen | {i: bytes(value) for i, value in self._run(SEEN_IDS, wanted).fetchall()}
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         found = self._run(
@@ -174,25 +182,44 @@ class LedgerWork:
         mirrored = frozenset(
             row.error for row in settlement.outgoing if row.kind == OutboxKind.MIRROR and row.error
         )
-        written: dict[UUID, bool] = {}
+        written: dict[UUID, tuple[UUID, int]] = {}
         if settlement.new_errors:
             values: list[Any] = []
             for new in settlement.new_errors:
                 extra = (self.arrival, new.id in mirrored)
                 values += rows.insert_values(self.queue, self.owned, new, extra)
-            found = self._run(rows.insert_sql(len(settlement.new_errors)), values)
-            written = {id_: True for (id_,) in found.fetchall()}
+            found = self._run(rows.insert_sql(len(settlement.new_errors)), values).fetchall()
+            by_offset = {offset: (id_, number) for id_, offset, number in found}
+            for new in settlement.new_errors:
+                if (row := by_offset.get(new.unit.record.offset)) is not None:
+                    written[new.id] = row
+            self._adopt_known(settlement, written)
         if settlement.changes:
             values = []
             for change in settlement.changes:
                 values += rows.change_values(change, self.arrival, mirrored)
-            self._run(rows.change_sql(len(settlement.changes)), values)
+            changed = self._run(rows.change_sql(len(settlement.changes)), values)
+            written |= {id_: (id_, number) for id_, number in changed.fetchall()}
             tickets = [c.row.id for c in settlement.changes if c.row.carrier == "topic"]
             if tickets:
                 self._run(CANCEL_TICKETS, [tickets])
         self._attempts(settlement, written)
 
-    def _attempts(self, settlement: Settlement, written: Mapping[UUID, bool]) -> None:
+    def _adopt_known(
+        self, settlement: Settlement, written: Mapping[UUID, tuple[UUID, int]]
+    ) -> None:
+        """A failure met again has its row already: what names the new id would lead nowhere."""
+        known = {new.id for new in settlement.new_errors}
+        known -= {id_ for id_, (row, _) in written.items() if row == id_}
+        if not known:
+            return
+        settlement.outgoing = [row for row in settlement.outgoing if row.error not in known]
+        state = settlement.state
+        if state is not None and state.error in known:
+            row, _ = written.get(state.error, (None, 0))
+            settlement.state = replace(state, error=row)
+
+    def _attempts(self, settlement: Settlement, written: Mapping[UUID, tuple[UUID, int]]) -> None:
         tries = rows.attempt_values(
             settlement.new_errors, settlement.changes, written, self.queue.worker
         )

@@ -1,0 +1,25 @@
+"""The worlds in which the ledger's and the desk's contract holds."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.ledger_worlds import DatabaseWorld, MemoryWorld, World
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("memory", marks=pytest.mark.fast),
+        pytest.param(
+            "database", marks=[pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+        ),
+    ]
+)
+def tables(request: pytest.FixtureRequest) -> Iterator[World]:
+    if request.param == "memory":
+        yield MemoryWorld()
+        return
+    request.getfixturevalue("transactional_db")
+    world = DatabaseWorld()
+    yield world
+    world.close()

@@ -1,0 +1,328 @@
+"""Two worlds in which a ledger writes: tables in memory, and a real PostgreSQL."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+import psycopg
+
+from integration.delivery.memory import MemoryDatabase, MemoryDesk, MemoryLedger
+from integration.delivery.ports import Desk, Ledger
+from integration.delivery.snapshot import QueueSnapshot
+
+TOPIC = "topic-1"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the suite asks of a partition's row."""
+
+    next_offset: int
+    epoch: int
+    state: str
+    state_code: str
+    suspect_offset: int | None
+    suspect_crashes: int
+    unclean_ends: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the suite asks of an error row."""
+
+    id: UUID
+    version: int
+    state: str
+    attempts: int
+    crashes: int
+    code: str
+    carrier: str
+    expired: bool
+    ended: str
+
+
+class World(Protocol):
+    """One queue with partitions 0 and 1, both at offset 10."""
+
+    queue: QueueSnapshot
+
+    def ledger(self) -> Ledger: ...
+    def desk(self) -> Desk: ...
+    def configure(self, **fields: Any) -> None: ...
+    def effect(self, ledger: Ledger, value: int, *, orphan: bool = False) -> None: ...
+    def refuse(self, ledger: Ledger) -> None: ...
+    def effects(self) -> list[int]: ...
+    def later(self, seconds: float) -> None: ...
+    def place(self, partition: int = 0) -> Place: ...
+    def put(self, partition: int = 0, **fields: Any) -> None: ...
+    def row(self, error: UUID) -> Row: ...
+    def rows(self) -> int: ...
+    def alter(self, error: UUID, **fields: Any) -> None: ...
+    def tracks(self) -> list[tuple[int, int, str]]: ...
+    def tries(self, error: UUID) -> list[tuple[int, str]]: ...
+    def outbox(self) -> list[tuple[str, str]]: ...
+    def gaps(self) -> list[tuple[int, int]]: ...
+    def acknowledge(self) -> None: ...
+    def break_commit(self, ledger: Ledger, *, happened: bool) -> None: ...
+    def die(self, desk: Desk) -> None: ...
+
+
+class MemoryWorld:
+    """The twins."""
+
+    def __init__(self) -> None:
+        queue = QueueSnapshot(
+            id=1, name="q", provider_id=1, provider_name="main", topic="t", sequential=False
+        )
+        self.database = MemoryDatabase(queue, {0: 10, 1: 10}, topic_uuid=TOPIC)
+
+    @property
+    def queue(self) -> QueueSnapshot:
+        return self.database.queue
+
+    def ledger(self) -> Ledger:
+        return MemoryLedger(self.database)
+
+    def desk(self) -> Desk:
+        return MemoryDesk(self.database)
+
+    def configure(self, **fields: Any) -> None:
+        self.database.queue = replace(self.database.queue, **fields)
+
+    def effect(self, ledger: Ledger, value: int, *, orphan: bool = False) -> None:
+        assert isinstance(ledger, MemoryLedger)
+        ledger.effect(value, orphan=orphan)
+
+    def refuse(self, ledger: Ledger) -> None:
+        assert isinstance(ledger, MemoryLedger)
+        ledger.refuse()
+
+    def effects(self) -> list[int]:
+        return sorted(self.database.effects)
+
+    def later(self, seconds: float) -> None:
+        self.database.clock.advance(seconds)
+
+    def place(self, partition: int = 0) -> Place:
+        row = self.database.places[partition]
+        return Place(
+            row.next_offset,
+            row.epoch,
+            row.state,
+            row.state_code,
+            row.suspect_offset,
+            row.suspect_crashes,
+            row.unclean_ends,
+        )
+
+    def put(self, partition: int = 0, **fields: Any) -> None:
+        for name, value in fields.items():
+            setattr(self.database.places[partition], name, value)
+
+    def row(self, error: UUID) -> Row:
+        row = self.database.errors[error]
+        told = (row.attempts, row.crashes, row.code, row.carrier, row.expired, row.ended)
+        return Row(row.id, row.version, row.state, *told)
+
+    def rows(self) -> int:
+        return len(self.database.errors)
+
+    def alter(self, error: UUID, **fields: Any) -> None:
+        if "partition" in fields:
+            old = self.database.errors[error].record
+            fields["record"] = type(old)(
+                fields.pop("partition"), old.offset, None, old.key, old.value, old.headers
+            )
+        row = self.database.errors[error]
+        self.database.errors[error] = replace(row, version=row.version + 1, **fields)
+
+    def tracks(self) -> list[tuple[int, int, str]]:
+        return [(row.partition, row.offset, row.ended) for row in self.database.tracks]
+
+    def tries(self, error: UUID) -> list[tuple[int, str]]:
+        return [(row.number, row.ended) for row in self.database.tries if row.error == error]
+
+    def outbox(self) -> list[tuple[str, str]]:
+        return [(row.outgoing.kind, row.state) for row in self.database.outbox]
+
+    def gaps(self) -> list[tuple[int, int]]:
+        return [(gap.start, gap.end) for gap in self.database.gaps]
+
+    def acknowledge(self) -> None:
+        self.database.gaps = [replace(gap, acknowledged=True) for gap in self.database.gaps]
+
+    def break_commit(self, ledger: Ledger, *, happened: bool) -> None:
+        at = "answer" if happened else "commit"
+        self.database.interrupt = lambda name: name == at
+
+    def die(self, desk: Desk) -> None:
+        """The process is gone: its locks are free, nothing was given back."""
+        assert isinstance(desk, MemoryDesk)
+        desk.steal()
+
+
+class DatabaseWorld:
+    """The real adapters on the session's PostgreSQL. Needs a test with database access."""
+
+    def __init__(self) -> None:
+        from integration.models import Provider, Queue, QueuePartition
+
+        provider = Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")
+        self.record = Queue.objects.create(
+            name="q", provider=provider, topic="t", kind="continuous", start_from="beginning"
+        )
+        for partition in (0, 1):
+            QueuePartition.objects.create(
+                queue=self.record, partition=partition, topic_uuid=TOPIC, next_offset=10
+            )
+        self.desks: list[Desk] = []
+        self._read()
+
+    def _read(self) -> None:
+        from integration.store.configuration import snapshot
+
+        self.queue = snapshot(self.record.pk, worker="test")
+
+    def ledger(self) -> Ledger:
+        from integration.store.ledger import DatabaseLedger
+
+        return DatabaseLedger(self.queue)
+
+    def desk(self) -> Desk:
+        from integration.store.desk import PartitionDesk
+
+        desk = PartitionDesk(self.record.pk, "test", 60.0)
+        self.desks.append(desk)
+        return desk
+
+    def configure(self, **fields: Any) -> None:
+        self.queue = replace(self.queue, **fields)
+
+    def effect(self, ledger: Ledger, value: int, *, orphan: bool = False) -> None:
+        from tests.support.world.models import Child, Effect
+
+        Effect.objects.create(message_id="", interface="", n=value)
+        if orphan:
+            Child.objects.create(parent_id=-1)
+
+    def refuse(self, ledger: Ledger) -> None:
+        from tests.support.world.models import Unique
+
+        Unique.objects.create(name="twice")
+        Unique.objects.create(name="twice")
+
+    def effects(self) -> list[int]:
+        from tests.support.world.models import Effect
+
+        return sorted(Effect.objects.values_list("n", flat=True))
+
+    def later(self, seconds: float) -> None:
+        from django.db.models import F
+
+        from integration.models import MessageError, QueuePartition
+
+        step = timedelta(seconds=seconds)
+        MessageError.objects.update(
+            not_before=F("not_before") - step, first_failed_at=F("first_failed_at") - step
+        )
+        QueuePartition.objects.update(resume_at=F("resume_at") - step)
+
+    def place(self, partition: int = 0) -> Place:
+        row = self._place(partition).get()
+        return Place(
+            row.next_offset,
+            row.epoch,
+            row.state,
+            row.state_code,
+            row.suspect_offset,
+            row.suspect_crashes,
+            row.unclean_ends,
+        )
+
+    def _place(self, partition: int) -> Any:
+        from integration.models import QueuePartition
+
+        return QueuePartition.objects.filter(queue=self.record, partition=partition)
+
+    def put(self, partition: int = 0, **fields: Any) -> None:
+        self._place(partition).update(**fields)
+
+    def row(self, error: UUID) -> Row:
+        from integration.models import MessageError
+
+        row = MessageError.objects.get(pk=error)
+        told = (row.attempts, row.crashes, row.code, row.carrier)
+        return Row(row.pk, row.version, row.state, *told, row.expired_at is not None, row.ended)
+
+    def rows(self) -> int:
+        from integration.models import MessageError
+
+        return MessageError.objects.count()
+
+    def alter(self, error: UUID, **fields: Any) -> None:
+        from django.db.models import F
+
+        from integration.models import MessageError
+
+        if "arrival" in fields:
+            fields["arrival_batch"], fields["arrival_index"] = fields.pop("arrival")
+        MessageError.objects.filter(pk=error).update(version=F("version") + 1, **fields)
+
+    def tracks(self) -> list[tuple[int, int, str]]:
+        from integration.models import MessageTrack
+
+        rows = MessageTrack.objects.order_by("pk")
+        return list(rows.values_list("partition", "offset", "ended"))
+
+    def tries(self, error: UUID) -> list[tuple[int, str]]:
+        from integration.models import ErrorAttempt
+
+        rows = ErrorAttempt.objects.filter(error=error).order_by("pk")
+        return list(rows.values_list("number", "ended"))
+
+    def outbox(self) -> list[tuple[str, str]]:
+        from integration.models import OutboxRow
+
+        return list(OutboxRow.objects.order_by("pk").values_list("kind", "state"))
+
+    def gaps(self) -> list[tuple[int, int]]:
+        from integration.models import Gap
+
+        rows = Gap.objects.order_by("found_at")
+        return list(rows.values_list("from_offset", "to_offset"))
+
+    def acknowledge(self) -> None:
+        from integration.clock import database_now
+        from integration.models import Gap
+
+        Gap.objects.update(acknowledged_at=database_now())
+
+    def break_commit(self, ledger: Ledger, *, happened: bool) -> None:
+        """The connection breaks while the commit's answer is on its way, or just before."""
+        from integration.store.sessions import django_connection
+
+        connection = django_connection()
+        connection.ensure_connection()
+        raw: Any = connection.connection
+        commit: Callable[[], None] = raw.commit
+
+        def broken() -> None:
+            if happened:
+                commit()
+            raw.close()
+            raise psycopg.OperationalError("the connection broke")
+
+        raw.commit = broken
+
+    def die(self, desk: Desk) -> None:
+        """End the session that holds the locks, as the death of its process does."""
+        from integration.store.desk import PartitionDesk
+
+        assert isinstance(desk, PartitionDesk)
+        desk.close(clean=False)
+
+    def close(self) -> None:
+        for desk in self.desks:
+            desk.close(clean=False)

@@ -1,0 +1,164 @@
+"""The contract of the Desk and of crash markers, over the twins and over a real PostgreSQL."""
+
+from integration.delivery.owned import Owned
+from integration.delivery.policy.states import ErrorState, PartitionState
+from integration.delivery.ports import Ledger
+from integration.delivery.settlement import RUNNING, Settlement, StateChange
+from integration.delivery.unit import OpenError
+from tests.contract.ledger_worlds import World
+from tests.support.deliveries import a_change, a_new_error, a_settlement, a_unit
+
+
+def settle(ledger: Ledger, owned: Owned, settlement: Settlement) -> None:
+    with ledger.work(owned) as work:
+        assert work.settle(settlement)
+    owned.next_offset = settlement.next_offset
+
+
+def a_due_row(tables: World, ledger: Ledger, owned: Owned) -> OpenError:
+    new = a_new_error(10, delay_seconds=0.0)
+    settle(ledger, owned, Settlement(11, new_errors=[new]))
+    [row] = ledger.due_rows(owned, 10)
+    return row
+
+
+def test_every_free_partition_is_taken_once_and_its_epoch_raised(tables):
+    first, second = tables.desk(), tables.desk()
+    held = first.take()
+    assert [(o.partition, o.epoch, o.next_offset) for o in held] == [(0, 1, 10), (1, 1, 10)]
+    assert second.take() == []
+    first.close(clean=True)
+    assert [o.epoch for o in second.take()] == [2, 2]
+
+
+def test_close_may_be_called_twice_and_gives_everything_back(tables):
+    desk = tables.desk()
+    desk.take()
+    desk.close(clean=True)
+    desk.close(clean=True)
+    assert len(tables.desk().take()) == 2
+    assert tables.place().unclean_ends == 0
+
+
+def test_a_waiting_state_is_due_when_its_time_has_come(tables):
+    ledger, desk = tables.ledger(), tables.desk()
+    backoff = StateChange(state=PartitionState.BACKOFF, code="RETRY_WAIT", resume_seconds=30.0)
+    assert ledger.state(desk.take()[0], backoff)
+    desk.close(clean=True)
+    desk = tables.desk()
+    owned = desk.take()[0]
+    assert (owned.state, owned.state_code, owned.due) == ("BACKOFF", "RETRY_WAIT", False)
+    desk.close(clean=True)
+    tables.later(31)
+    assert tables.desk().take()[0].due
+
+
+def test_unclean_ends_are_counted_while_the_position_does_not_move(tables):
+    ledger = tables.ledger()
+    for expected in (0, 1, 2):
+        desk = tables.desk()
+        owned = desk.take()[0]
+        assert owned.unclean_ends == expected
+        tables.die(desk)
+    desk = tables.desk()
+    owned = desk.take()[0]
+    settle(ledger, owned, a_settlement(11, 10))
+    tables.die(desk)
+    desk = tables.desk()
+    assert desk.take()[0].unclean_ends == 1
+    desk.close(clean=True)
+    assert tables.desk().take()[0].unclean_ends == 0
+
+
+def test_a_suspect_offset_counts_its_crashes_until_something_is_settled(tables):
+    ledger = tables.ledger()
+    for expected in (0, 1, 2):
+        desk = tables.desk()
+        owned = desk.take()[0]
+        assert owned.suspect_crashes == expected
+        assert ledger.mark(owned, a_unit(10))
+        tables.die(desk)
+    owned = tables.desk().take()[0]
+    assert (owned.suspect_offset, owned.suspect_crashes) == (10, 3)
+    assert ledger.mark(owned, a_unit(11))
+    assert (tables.place().suspect_offset, tables.place().suspect_crashes) == (11, 0)
+    owned.isolate_until = 20
+    settle(ledger, owned, a_settlement(11, 10))
+    assert (tables.place().suspect_offset, tables.place().suspect_crashes) == (None, 0)
+
+
+def test_a_marked_row_is_reverted_by_the_next_owner_with_one_crash_and_one_attempt(tables):
+    ledger, desk = tables.ledger(), tables.desk()
+    owned = desk.take()[0]
+    row = a_due_row(tables, ledger, owned)
+    unit = a_unit(10, row=row)
+    assert ledger.mark(owned, unit)
+    assert tables.row(row.id).state == "PROCESSING"
+    assert ledger.due_rows(owned, 10) == []
+    tables.die(desk)
+
+    owned = tables.desk().take()[0]
+
+    told = tables.row(row.id)
+    assert (told.state, told.attempts, told.crashes, told.carrier) == ("RETRY", 2, 1, "row")
+    assert [found.id for found in ledger.due_rows(owned, 10)] == [row.id]
+
+
+def test_the_marker_of_a_row_whose_partition_is_gone_is_reverted_by_the_lowest(tables):
+    ledger, desk = tables.ledger(), tables.desk()
+    owned = desk.take()[0]
+    row = a_due_row(tables, ledger, owned)
+    assert ledger.mark(owned, a_unit(10, row=row))
+    tables.alter(row.id, partition=7)
+    tables.die(desk)
+    tables.desk().take()
+    assert (tables.row(row.id).state, tables.row(row.id).crashes) == ("RETRY", 1)
+
+
+def test_a_marked_row_can_be_settled_under_its_marker(tables):
+    ledger, owned = tables.ledger(), tables.desk().take()[0]
+    row = a_due_row(tables, ledger, owned)
+    unit = a_unit(10, row=row)
+    assert ledger.mark(owned, unit)
+    assert unit.row is not None
+    with ledger.work(owned) as work:
+        assert work.claim([(unit.row.id, unit.row.version)]) == {row.id}
+        assert work.settle(Settlement(11, changes=[a_change(unit.row)]))
+    ledger.unmark(owned, unit)
+    assert (tables.row(row.id).state, tables.row(row.id).attempts) == ("RESOLVED", 2)
+
+
+def test_unmark_gives_back_the_state_that_was_there_and_counts_nothing(tables):
+    ledger, owned = tables.ledger(), tables.desk().take()[0]
+    row = a_due_row(tables, ledger, owned)
+    tables.alter(row.id, state=ErrorState.READY)
+    [row] = ledger.due_rows(owned, 10)
+    unit = a_unit(10, row=row)
+    assert ledger.mark(owned, unit)
+    ledger.unmark(owned, unit)
+    assert (tables.row(row.id).state, tables.row(row.id).attempts) == ("READY", 1)
+    ledger.unmark(owned, unit)
+    assert tables.row(row.id).state == "READY"
+    # The same unit may be marked again, as a try that is repeated does.
+    assert ledger.mark(owned, unit)
+
+
+def test_a_row_that_a_person_moved_is_not_marked(tables):
+    ledger, owned = tables.ledger(), tables.desk().take()[0]
+    row = a_due_row(tables, ledger, owned)
+    tables.alter(row.id, state=ErrorState.HOLD)
+    assert not ledger.mark(owned, a_unit(10, row=row))
+    assert tables.row(row.id).state == "HOLD"
+
+
+def test_states_survive_the_run(tables):
+    ledger, desk = tables.ledger(), tables.desk()
+    outage = StateChange(state=PartitionState.OUTAGE, code="DOWN", resume_seconds=5.0, probes=3)
+    assert ledger.state(desk.take()[0], outage)
+    desk.close(clean=True)
+    desk = tables.desk()
+    owned = desk.take()[0]
+    assert (owned.state, owned.probes) == ("OUTAGE", 3)
+    assert ledger.state(owned, RUNNING)
+    desk.close(clean=True)
+    assert tables.desk().take()[0].state == "RUNNING"

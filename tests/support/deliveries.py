@@ -1,0 +1,159 @@
+"""Builders of what goes through the engine: records, units, failures, settlements."""
+
+import uuid
+from typing import Any
+from uuid import UUID
+
+from integration.delivery.outcome import Outcome
+from integration.delivery.owned import Owned
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.policy.states import Ended, ErrorState, PartitionState
+from integration.delivery.settlement import Counters, NewError, RowChange, Settlement, StateChange
+from integration.delivery.unit import OpenError, Unit
+from integration.delivery.values import Outgoing, Record
+from integration.handlers.message import Message
+from integration.handlers.registry import Registration
+
+BOOM = Failure(FailureClass.TRANSIENT, "BOOM", "It failed.")
+
+
+def a_record(offset: int = 10, value: bytes | None = b"{}", **fields: Any) -> Record:
+    return Record(
+        fields.get("partition", 0),
+        offset,
+        fields.get("timestamp_ms"),
+        fields.get("key"),
+        value,
+        fields.get("headers", []),
+    )
+
+
+def a_failure(kind: FailureClass = FailureClass.TRANSIENT, code: str = "BOOM") -> Failure:
+    return Failure(kind, code, "It failed.")
+
+
+def a_taker(call: Any = None, *, batch: bool = False, isolated: bool = False) -> Registration:
+    return Registration("X", call or (lambda _: None), batch, isolated, False, "tests")
+
+
+def a_message(record: Record, message_id: str = "") -> Message:
+    message = Message()
+    message.interface = "X"
+    message.message_id = message_id or f"id-{record.offset}"
+    message.offset = record.offset
+    message.partition = record.partition
+    message.body = record.value
+    message.document = None
+    message.key, message.headers = record.key, record.headers or ()
+    message.attempt = 1
+    message.late = False
+    return message
+
+
+def a_unit(
+    offset: int = 10,
+    *,
+    known: Outcome | None = None,
+    taker: Registration | None = None,
+    record: Record | None = None,
+    row: OpenError | None = None,
+) -> Unit:
+    record = record or a_record(offset)
+    message = a_message(record)
+    unit = Unit(record, message, taker or a_taker(), known, message.message_id, "X")
+    if row is not None:
+        unit.row, unit.moves = row, False
+    return unit
+
+
+def an_owned(**fields: Any) -> Owned:
+    known: dict[str, Any] = {
+        "id": 1000,
+        "partition": 0,
+        "epoch": 1,
+        "next_offset": 10,
+        "topic_uuid": "topic-1",
+        "state": PartitionState.RUNNING,
+    }
+    return Owned(**(known | fields))
+
+
+def a_row(**fields: Any) -> OpenError:
+    """An open error row as the engine reads it."""
+    known: dict[str, Any] = {
+        "id": uuid.uuid4(),
+        "version": 1,
+        "state": "RETRY",
+        "partition": 0,
+        "offset": 5,
+        "topic_uuid": "topic-1",
+        "attempts": 1,
+        "retry_no": 1,
+        "spent": 1,
+        "crashes": 0,
+        "carrier": "row",
+        "code": "BOOM",
+        "due": True,
+        "late": False,
+        "apply_as_newest": False,
+        "mirrored": False,
+        "arrival_batch": 1,
+        "arrival_index": 5,
+        "since_first_seconds": 0.0,
+        "timestamp": None,
+        "interface": "X",
+    }
+    known |= fields
+    known.setdefault("record", a_record(known["offset"], partition=known["partition"]))
+    return OpenError(**known)
+
+
+def a_new_error(offset: int = 10, state: ErrorState = ErrorState.RETRY, **fields: Any) -> NewError:
+    retry = state is ErrorState.RETRY
+    known: dict[str, Any] = {
+        "id": uuid.uuid4(),
+        "unit": a_unit(offset),
+        "failure": BOOM,
+        "state": state,
+        "counters": Counters(attempts=1, retry_no=int(retry), spent=int(retry)),
+        "carrier": "row",
+        "delay_seconds": 30.0 if retry else None,
+    }
+    return NewError(**(known | fields))
+
+
+def a_change(row: OpenError, state: ErrorState = ErrorState.RESOLVED, **fields: Any) -> RowChange:
+    known: dict[str, Any] = {
+        "row": row,
+        "state": state,
+        "ended": Ended.APPLIED if state is ErrorState.RESOLVED else Ended(state.value),
+        "counters": Counters(
+            attempts=row.attempts + 1, retry_no=row.retry_no, spent=row.spent, crashes=row.crashes
+        ),
+        "failure": None if state is ErrorState.RESOLVED else BOOM,
+        "delay_seconds": 30.0 if state is ErrorState.RETRY else None,
+    }
+    return RowChange(**(known | fields))
+
+
+def a_settlement(next_offset: int, *offsets: int, **fields: Any) -> Settlement:
+    """The position moves to `next_offset`; each of `offsets` was applied."""
+    settlement = Settlement(next_offset, **fields)
+    settlement.tracks += [(offset, f"id-{offset}", "X", "APPLIED") for offset in offsets]
+    return settlement
+
+
+def a_ticket(error: UUID, retry_no: int = 1, *, provider_id: int = 1) -> Outgoing:
+    return Outgoing(
+        topic="t",
+        value=b"",
+        provider_id=provider_id,
+        kind="TICKET",
+        error=error,
+        retry_no=retry_no,
+        delay_seconds=30.0,
+    )
+
+
+def blocked(error: UUID | None = None) -> StateChange:
+    return StateChange(state=PartitionState.BLOCKED, code="HEAD_HELD", text="x", error=error)
