@@ -30,7 +30,7 @@ class FailureFilterForm(forms.Form):
     code = forms.ChoiceField(required=False)
     interface = forms.CharField(required=False, max_length=100)
     message_id = forms.CharField(required=False, max_length=1_000, label="Message id")
-    fingerprint = forms.CharField(required=False, max_length=16, label="Cause")
+    fingerprint = forms.CharField(required=False, max_length=16, label="Cause (fingerprint)")
     since = forms.DateTimeField(required=False, widget=MOMENT, label="Failed since (UTC)")
     until = forms.DateTimeField(required=False, widget=MOMENT, label="Failed until (UTC)")
 

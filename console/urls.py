@@ -5,6 +5,7 @@ from django.urls import path
 
 from console.views import (
     bulk,
+    cron,
     decisions,
     edits,
     failures,
@@ -35,6 +36,9 @@ urlpatterns = [
         queue_verbs.acknowledge_gap,
         name="acknowledge-gap",
     ),
+    path("cron/", cron.cron_list, name="cron"),
+    path("cron/<int:instance_id>/", cron.cron_instance, name="cron-instance"),
+    path("cron/<int:instance_id>/runs/", cron.run_now, name="run-now"),
     path("failures/", failures.failure_list, name="failures"),
     path("failures/choices/", bulk.review, name="review"),
     path("failures/choices/<slug:verb>/", bulk.carry_out, name="carry-out"),

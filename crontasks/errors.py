@@ -50,3 +50,15 @@ class CronTaskConflictError(IntegrationError):
             f"Both {first} and {second} are registered as cron task {name!r}.",
             next_step="Rename one of them.",
         )
+
+
+class WorkersUnreachableError(IntegrationError):
+    """The broker of Celery does not answer, so no worker can be asked."""
+
+    code = "WORKERS_UNREACHABLE"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No worker could be asked: the broker of Celery does not answer.",
+            next_step="Start it again; the schedules go on by themselves then.",
+        )

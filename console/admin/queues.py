@@ -74,7 +74,11 @@ class QueueForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mod
     class Meta:
         model = Queue
         fields = FIELDS
-        widgets = {"start_from": forms.RadioSelect(), "kind": forms.RadioSelect()}
+        widgets = {
+            "start_from": forms.RadioSelect(),
+            "kind": forms.RadioSelect(),
+            "retry_delays_seconds": forms.TextInput(),
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
         super().__init__(*args, **kwargs)

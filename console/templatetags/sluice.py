@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.filters import state_name
+from crontasks.outcome import RunState
 from integration.delivery.policy.states import ErrorState
 from integration.selectors.status import Status
 
@@ -17,28 +18,33 @@ register = template.Library()
 # Never colour alone: each has a sign and a word. (tone, sign)
 ERROR_SIGNS: Final = {
     ErrorState.RETRY: ("yellow", "↻"),
-    ErrorState.HOLD: ("red", "✋"),
-    ErrorState.READY: ("azure", "▶"),
-    ErrorState.PROCESSING: ("purple", "⚙"),
+    ErrorState.HOLD: ("red", "!"),
+    ErrorState.READY: ("azure", "→"),
+    ErrorState.PROCESSING: ("purple", "◆"),
     ErrorState.RESOLVED: ("green", "✓"),
     ErrorState.DELETED: ("secondary", "✕"),
 }
 STATUS_SIGNS: Final = {
     Status.BLOCKED: "■",
-    Status.BRAKED: "◼",
+    Status.BRAKED: "▲",
     Status.NO_READER: "∅",
-    Status.OUTAGE: "⚡",
-    Status.WAITING: "⧖",
+    Status.OUTAGE: "!",
+    Status.WAITING: "…",
     Status.BACKOFF: "↻",
-    Status.NOT_STARTED: "○",
-    Status.PAUSED: "⏸",
+    Status.NOT_STARTED: "·",
+    Status.PAUSED: "‖",
     Status.RUNNING: "✓",
-    Status.OFF: "⏻",
+    Status.OFF: "○",
+}
+RUN_SIGNS: Final[dict[str, tuple[str, str]]] = {
+    RunState.RUNNING: ("azure", "◆"),
+    RunState.DONE: ("green", "✓"),
+    RunState.FAILED: ("red", "✕"),
+    RunState.TIMED_OUT: ("orange", "!"),
+    RunState.LOST: ("red", "?"),
 }
 UNKNOWN: Final = "\N{EN DASH}"
-BADGE: Final = (
-    '<span class="badge sign bg-{}-lt"><span aria-hidden="true">{}</span> <span>{}</span></span>'
-)
+BADGE: Final = '<span class="badge sign bg-{0}-lt"><span class="text-{0}" aria-hidden="true">{1}</span> {2}</span>'
 STEPS: Final = (
     (timedelta(days=2), timedelta(days=1), "days"),
     (timedelta(hours=2), timedelta(hours=1), "h"),
@@ -52,6 +58,13 @@ def error_state(state: str) -> SafeString:
     known = state in set(ErrorState)
     tone, sign = ERROR_SIGNS[ErrorState(state)] if known else ("secondary", "?")
     return format_html(BADGE, tone, sign, state_name(state))
+
+
+@register.simple_tag
+def run_state(state: str) -> SafeString:
+    """The badge of how a cron task's run ended."""
+    tone, sign = RUN_SIGNS.get(state, ("secondary", "?"))
+    return format_html(BADGE, tone, sign, state.replace("_", " ").capitalize())
 
 
 @register.simple_tag

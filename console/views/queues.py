@@ -1,14 +1,11 @@
 """The page of one queue and its flow check."""
 
-from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
-
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.access import Right, needs
+from crontasks.flow import check_flow
 from integration.actions.blocks import GAP_CODE, TOPIC_CODES
 from integration.selectors import queues
 
@@ -41,14 +38,5 @@ def flow_check(request: HttpRequest, name: str) -> HttpResponse:
     queue_id = queues.id_of(name)
     if queue_id is None:
         raise Http404(f"There is no queue {name}.")
-    context = {"name": name, "links": _links(queue_id)}
+    context = {"name": name, "links": check_flow(queues.by_id(queue_id))}
     return render(request, "console/flow.html", context)
-
-
-def _links(queue_id: int) -> Sequence[Any] | None:
-    """The links of the chain in order; None while the check is not part of this installation."""
-    try:
-        flow = import_module("crontasks.flow")
-    except ModuleNotFoundError:
-        return None
-    return list(flow.check_flow(queues.by_id(queue_id)))

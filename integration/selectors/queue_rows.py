@@ -75,7 +75,8 @@ def queue_row(
     """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state."""
     rows = tuple(partition_row(queue, partition) for partition in partitions)
     status, reason = _verdict(queue, rows)
-    decisive = next((row for row in rows if row.status is status), None)
+    order = list(Status)
+    decisive = min(rows, key=lambda row: order.index(row.status), default=None)
     lags = [row.lag for row in rows if row.lag is not None]
     waiting = [row.oldest_waiting_at for row in rows if row.oldest_waiting_at is not None]
     return QueueRow(
@@ -142,36 +143,67 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
 def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situation]:
     lag = partition.lag
     if not is_owned and lag != 0 and getattr(partition, "is_unseen", False):
-        waiting = "Messages may wait" if lag is None else f"{lag:,} messages wait"
-        why = f"{waiting}, and no worker has looked at this partition for minutes."
-        return Status.NO_READER, Situation(why, "Check the flow: it names the broken link.")
+        return Status.NO_READER, _unread(lag or 0)
+    return Status.RUNNING, _up_to_date(lag or 0)
+
+
+def _unread(lag: int) -> Situation:
+    waiting = _messages(lag) if lag else "Messages may wait"
+    why = f"{waiting}, and no worker has looked for minutes."
+    return Situation(why, "Check the flow: it names the broken link.")
+
+
+def _up_to_date(lag: int) -> Situation:
     if not lag:
-        return Status.RUNNING, Situation("Everything there is has been applied.", "")
-    return Status.RUNNING, Situation(f"{lag:,} messages wait for their turn.", "")
+        return Situation("Everything there is has been applied.", "")
+    return Situation(f"{_messages(lag)} for their turn.", "")
+
+
+def _messages(count: int) -> str:
+    return "One message waits" if count == 1 else f"{count:,} messages wait"
 
 
 def _verdict(queue: Queue, rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
     """What people switched comes first: it explains why nothing moves."""
+    switched = _switched(queue)
+    found = _found(rows)
+    if switched is None:
+        return found
+    status, reason = switched
+    if found[0] in {Status.BLOCKED, Status.BRAKED}:
+        why = f"{reason.why} Besides, it is {found[0].label.lower()}: {found[1].why}"
+        return status, Situation(why, f"{reason.next_step} {found[1].next_step}")
+    return switched
+
+
+def _switched(queue: Queue) -> tuple[Status, Situation] | None:
+    """What people switched off, outermost first."""
     if not queue.enabled:
         return Status.OFF, Situation(
             "A person switched this queue off; its positions are kept.", "Switch it on to go on."
         )
-    if queue.system is not None and not queue.system.enabled and not queue.paused:
-        return Status.WAITING, Situation(
-            f"The external system {queue.system.name} is switched off.",
-            "Switch the system on; the queue then goes on by itself.",
-        )
     if queue.paused:
         said = f": {queue.pause_reason}" if queue.pause_reason else ""
         return Status.PAUSED, Situation(f"A person paused this queue{said}.", "Resume it to go on.")
+    if queue.system is not None and not queue.system.enabled:
+        effect = "the queue waits" if queue.is_sequential else "its messages go on hold"
+        return Status.WAITING, Situation(
+            f"The external system {queue.system.name} is switched off, so {effect}.",
+            "Switch the system on again.",
+        )
+    return None
+
+
+def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
+    """What the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
         return Status.NOT_STARTED, Situation(
             "No worker has opened this queue yet.", "Check the flow: it names the missing link."
         )
     status = worst([row.status for row in rows])
-    decisive = next(row for row in rows if row.status is status)
+    lag = sum(row.lag or 0 for row in rows if row.status is status)
     if status is Status.RUNNING:
-        lag = sum(row.lag or 0 for row in rows)
-        text = f"{lag:,} messages wait for their turn." if lag else decisive.situation.why
-        return status, Situation(text, "")
-    return status, decisive.situation
+        return status, _up_to_date(lag)
+    if status is Status.NO_READER:
+        return status, _unread(lag)
+    return status, next(row for row in rows if row.status is status).situation

@@ -79,8 +79,7 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Find out what they were, then acknowledge the gap; the queue goes on behind it.",
         ),
         "TOPIC_RECREATED": Situation(
-            "The topic {topic} was deleted and created again; the position belongs to the old "
-            "one. {text}",
+            "The topic {topic} was deleted and created again; the position belongs to the old one.",
             "Adopt the new topic from its start or its end, or leave the queue blocked.",
         ),
         "TOPIC_TRUNCATED": Situation(
@@ -89,7 +88,7 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Adopt the topic from its start or its end, or leave the queue blocked.",
         ),
         "TOPIC_GONE": Situation(
-            "The topic {topic} is not on the cluster any more. {text}",
+            "The topic {topic} is not on the cluster any more.",
             "Create it again and adopt it here, or pause the queue.",
         ),
         "TOO_MANY_OPEN_ERRORS": Situation(
