@@ -83,6 +83,10 @@ DATABASES = {
             "keepalives_interval": 2,
             "keepalives_count": 3,
             "application_name": "sluice",
+            # Binding on the server with statements prepared at their fifth use: a handler's
+            # upsert costs 57 µs instead of 109 µs with Django's default (measured in bench/).
+            "server_side_binding": True,
+            "prepare_threshold": 5,
         },
     }
 }

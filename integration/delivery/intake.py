@@ -11,6 +11,7 @@ from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.reading import DEPLOYMENT, MIRROR, Ticket, header, ticket_of
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, StateChange
+from integration.delivery.steps import Step
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Fetched, Record
 
@@ -143,6 +144,7 @@ class Intake:
             self.road.source.attach(wanted)
             self._at = wanted
             self._ends = set()
+            self.road.observer.step(Step.ATTACHED)
 
     def from_kafka(self, fetched: Fetched) -> Iterator[Batch]:
         """Fetched records as batches; those of partitions that were given up are dropped."""

@@ -79,7 +79,8 @@ def obey(message: Message) -> None:
     write(message)
     do = message.body.get("do", "ok")
     if do in FAILURES:
-        raise FAILURES[do]()
+        failure = FAILURES[do]()
+        raise failure
     DEEDS[do](message)
 
 

@@ -1,0 +1,37 @@
+"""A relay in a process of its own that dies, or stops, where it is told to.
+
+Arguments: provider id, step, which time it is reached, signal's name. It says `there` on stdout
+in the instant before the signal.
+"""
+
+import os
+import signal
+import sys
+
+
+def main() -> None:
+    provider_id, step, times, name = sys.argv[1:]
+    import django
+
+    django.setup()
+    from integration.delivery.relay.run import run_relay
+    from integration.delivery.relay.steps import RelayStep
+
+    left = int(times)
+
+    def observe(reached: RelayStep) -> None:
+        nonlocal left
+        if reached == step:
+            left -= 1
+            if left == 0:
+                sys.stdout.write("there\n")
+                sys.stdout.flush()
+                os.kill(os.getpid(), signal.Signals[name])
+
+    end = run_relay(int(provider_id), 0, stop=lambda: False, observer=observe)
+    sys.stdout.write(f"{end.value}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Kill the worker at every step of the road, then account for every message in SQL.
+
+What is tested: a child process that runs a queue is ended by SIGKILL (or stopped by SIGSTOP past
+its lease) at each Step in turn, also in the middle of a statement and while a COMMIT is under
+way. A second run finishes the queue. How: the Step values that metrics use are enumerated; the
+child kills itself when the step is reported; nothing is mocked. Then SQL says whether each offset
+ended exactly once and whether the effects equal the input.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from django.db import connection
+
+from integration.delivery.steps import Step
+from integration.delivery.wiring import run_queue
+from integration.models import MessageError, MessageTrack, OutboxRow, PartitionLease, Queue
+from tests.support.builders import a_queue
+from tests.support.kafka_world import Kafka
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+MESSAGES = 2_000
+# Not reached by an ordinary run: the marker is written for crash suspects only.
+SPECIAL = {Step.MARKED}
+STEPS = [step for step in Step if step not in SPECIAL]
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+def child(queue: Queue, environment: dict, step: str, nth: int, name: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "tests.support.crash_child"]
+    return subprocess.Popen(
+        [*command, str(queue.pk), step, str(nth), name],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def mixed(count: int) -> list[dict]:
+    """Mostly good messages that publish; one in 97 fails for good, one in 89 at the first try."""
+    deeds = []
+    for n in range(count):
+        do = "publish" if n % 10 == 0 else "ok"
+        if n % 97 == 50:
+            do = "permanent"
+        elif n % 89 == 50:
+            do = "until"
+        deeds.append({"n": n, "do": do, "until": 2})
+    return deeds
+
+
+def account(queue: Queue, sent: list[dict]) -> None:
+    """Every offset ended exactly once; effects and published rows equal what was asked for."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            'SELECT "offset" FROM integration_messagetrack WHERE queue_id = %s '
+            "AND ended NOT IN ('RETRY', 'STALE') GROUP BY \"offset\" HAVING count(*) <> 1",
+            [queue.pk],
+        )
+        assert cursor.fetchall() == [], "offsets that ended more than once"
+    ended = MessageTrack.objects.filter(queue=queue).exclude(ended__in=["RETRY", "STALE"])
+    assert set(ended.values_list("offset", flat=True)) == set(range(len(sent)))
+    applied = [m["n"] for m in sent if m["do"] != "permanent"]
+    assert sorted(Effect.objects.values_list("n", flat=True)) == applied
+    held = [m["n"] for m in sent if m["do"] == "permanent"]
+    rows = MessageError.objects.filter(queue=queue, state="HOLD").values_list("offset", flat=True)
+    assert sorted(rows) == held
+    published = sorted(int(bytes(row.key)) for row in OutboxRow.objects.filter(kind="MESSAGE"))
+    assert published == [m["n"] for m in sent if m["do"] == "publish"]
+
+
+def finish(queue: Queue) -> None:
+    """Run until nothing is left to do, as the dispatcher would."""
+    for _ in range(30):
+        run_queue(queue.pk)
+        if not MessageError.objects.filter(queue=queue, state__in=["RETRY", "READY"]).exists():
+            return
+    raise AssertionError("The queue never came to rest.")
+
+
+@pytest.fixture
+def crowded(broker) -> Queue:
+    a_queue(broker, name="out", direction="outbound")
+    return a_queue(broker, max_retries=3, batch_size=200, stay_seconds=0.1)
+
+
+@pytest.mark.parametrize("nth", [1, 4])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_any_step_loses_and_doubles_nothing(
+    crowded, broker, child_environment, step, nth
+):
+    if nth > 1 and step in {Step.TAKEN, Step.ATTACHED, Step.RELEASED, Step.UNDONE, Step.MIRRORED}:
+        nth = 1
+    sent = mixed(MESSAGES)
+    broker.send(crowded.topic, sent)
+
+    killed = child(crowded, child_environment, step, nth, "KILL")
+    said, _ = killed.communicate(timeout=60)
+
+    finish(crowded)
+    account(crowded, sent)
+    assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
+
+
+def test_a_kill_in_the_middle_of_a_statement_frees_the_lock_and_loses_nothing(
+    crowded, broker, child_environment
+):
+    sent = [{"n": 0}, {"n": 1}]
+    broker.send(crowded.topic, sent)
+    slow = "CREATE RULE slow AS ON INSERT TO world_effect DO ALSO SELECT pg_sleep(30)"
+    with connection.cursor() as cursor:
+        cursor.execute(slow)
+    victim = child(crowded, child_environment, "none", 1, "KILL")
+    wait_for_statement("%world_effect%")
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '5s'")
+    victim.kill()
+    victim.wait()
+    with connection.cursor() as cursor:
+        # Granted only once the killed process's transaction is gone.
+        cursor.execute("DROP RULE slow ON world_effect")
+    finish(crowded)
+    assert sorted(Effect.objects.values_list("n", flat=True)) == [0, 1]
+
+
+def wait_for_statement(pattern: str) -> None:
+    for _ in range(200):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' "
+                "AND query LIKE %s AND pid <> pg_backend_pid()",
+                [pattern],
+            )
+            if cursor.fetchone()[0]:
+                return
+        time.sleep(0.05)
+    raise AssertionError("The child never got to its statement.")
+
+
+@pytest.mark.parametrize("step", [Step.FETCHED, Step.BEGUN, Step.HANDLED, Step.SETTLED])
+def test_a_stopped_owner_is_replaced_after_its_lease_and_writes_nothing_afterwards(
+    crowded, broker, child_environment, step
+):
+    sent = mixed(600)
+    broker.send(crowded.topic, sent)
+    environment = {**child_environment, "SLUICE_LEASE_SECONDS": "1"}
+    stopped = child(crowded, environment, step, 2, "STOP")
+    try:
+        os.waitpid(stopped.pid, os.WUNTRACED)
+        time.sleep(1.5)
+        finish(crowded)
+        epoch = PartitionLease.objects.get(partition__queue=crowded).epoch
+        os.kill(stopped.pid, signal.SIGCONT)
+        output, _ = stopped.communicate(timeout=30)
+    finally:
+        stopped.kill()
+
+    account(crowded, sent)
+    assert PartitionLease.objects.get(partition__queue=crowded).epoch >= epoch
+    assert b"LOST" in output or b"BACKOFF" in output, output
+
+
+def test_a_message_that_kills_the_process_is_held_after_three_crashes(
+    broker, child_environment
+):
+    queue = a_queue(broker, stay_seconds=0.1, crash_limit=3)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "kill"}, {"n": 2}])
+    for _ in range(8):
+        run = child(queue, child_environment, "none", 1, "KILL")
+        run.communicate(timeout=60)
+        if run.returncode == 0:
+            break
+    assert run.returncode == 0
+    row = MessageError.objects.get()
+    assert (row.state, row.code, row.offset) == ("HOLD", "PROCESS_CRASH", 1)
+    assert sorted(Effect.objects.values_list("n", flat=True)) == [0, 2]

@@ -1,0 +1,191 @@
+"""Each row of the outbox reaches Kafka exactly once, wherever the relay dies.
+
+How: a child process relays 2,000 rows (and one that Kafka refuses) and is killed with SIGKILL
+at each step in turn, or stopped with SIGSTOP past its lease; a second relay goes on. Then a
+read_committed reader's list is compared with the database.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from django.conf import settings
+
+from devstack.servers import Servers
+from integration.delivery.relay import policy
+from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.relay.steps import RelayStep
+from integration.kafka import admin
+from integration.models import OutboxRow, Provider
+from tests.functional.relay_world import a_provider, nothing_left, put
+
+pytestmark = [pytest.mark.servers, pytest.mark.crash, pytest.mark.django_db(transaction=True)]
+
+ROWS = 2_000
+TOPIC_LIMIT = 20_000
+LEASE_SECONDS = 1.0
+# Where a transaction is open in Kafka when the process ends.
+OPEN = (RelayStep.BEGUN, RelayStep.PRODUCED, RelayStep.FLUSHED, RelayStep.WATERMARKED)
+
+
+class World:
+    """One provider, one topic, 2,000 rows to send and one that cannot be sent."""
+
+    def __init__(self, servers: Servers, environment: dict[str, str]) -> None:
+        self.bootstrap = servers.kafka_bootstrap
+        self.environment = {**environment, "SLUICE_LEASE_SECONDS": str(LEASE_SECONDS)}
+        # A name of its own: the transactional id must not meet an earlier test's watermark.
+        self.environment["SLUICE_DEPLOYMENT"] = settings.SLUICE_DEPLOYMENT
+        self.provider: Provider = a_provider(bootstrap_servers=self.bootstrap)
+        self.topic = f"crash-{uuid.uuid4().hex[:10]}"
+        limits = {"max.message.bytes": str(TOPIC_LIMIT)}
+        admin.create_topic(self.provider, self.topic, partitions=1, settings=limits)
+        self.values = [b"%d" % n for n in range(ROWS)]
+        half = ROWS // 2 + 100
+        put(self.provider, *self.values[:half], topic=self.topic)
+        self.bad = put(self.provider, os.urandom(2 * TOPIC_LIMIT), topic=self.topic)
+        put(self.provider, *self.values[half:], topic=self.topic)
+
+    def child(self, step: RelayStep, times: int, name: str) -> "subprocess.Popen[str]":
+        """Start a relay and wait until it has got to the step for the last time."""
+        program = [sys.executable, "-m", "tests.crash.relay_child"]
+        arguments = [str(self.provider.pk), step.value, str(times), name]
+        child = subprocess.Popen(
+            [*program, *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "there\n"
+        return child
+
+    def kill_at(self, step: RelayStep, times: int = 1) -> None:
+        child = self.child(step, times, "SIGKILL")
+        assert child.wait(10) == -signal.SIGKILL
+        assert child.stdout is not None
+        child.stdout.close()
+
+    def go_on(self, judge: policy.Judge = policy.judge) -> None:
+        deadline = time.monotonic() + 30
+
+        def stop() -> bool:
+            assert time.monotonic() < deadline, "the second relay did not get through"
+            return nothing_left()
+
+        end = RelayEnd.HELD
+        while end is RelayEnd.HELD and time.monotonic() < deadline:
+            end = run_relay(self.provider.pk, 0, stop=stop, judge=judge)
+        assert end is RelayEnd.STOPPED
+
+    def read(self) -> list[bytes | None]:
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "accounting",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        reader.assign([TopicPartition(self.topic, 0, 0)])
+        found: list[bytes | None] = []
+        while not found or found[-1] is not None:
+            for message in reader.consume(5000, 0.5):
+                found.append(None if message.error() else message.value())
+        reader.close()
+        return found[:-1]
+
+    def account(self) -> None:
+        found = self.read()
+        counts = Counter(found)
+        assert [value for value, count in counts.items() if count > 1] == [], "doubled"
+        assert set(self.values) - set(counts) == set(), "lost"
+        assert found == self.values, "out of order, or something else"
+        states = Counter(OutboxRow.objects.values_list("state", flat=True))
+        assert states == {"PUBLISHED": ROWS, "DEAD": 1}
+        assert OutboxRow.objects.get(state="DEAD").pk == self.bad[0]
+
+
+@pytest.fixture
+def world(
+    servers: Servers,
+    child_environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[World]:
+    monkeypatch.setattr(settings, "SLUICE_DEPLOYMENT", f"crash-{uuid.uuid4().hex[:8]}")
+    monkeypatch.setattr(settings, "SLUICE_LEASE_SECONDS", LEASE_SECONDS)
+    yield World(servers, child_environment)
+
+
+@pytest.mark.parametrize("step", list(RelayStep))
+def test_each_row_arrives_once_when_the_relay_is_killed(world: World, step: RelayStep) -> None:
+    world.kill_at(step)
+    world.go_on()
+    world.account()
+
+
+def test_each_row_arrives_once_when_every_second_batch_kills(world: World) -> None:
+    """Several deaths in a row, each on what the one before has left."""
+    for step in (RelayStep.COMMITTED, RelayStep.WATERMARKED, RelayStep.FENCED):
+        world.kill_at(step)
+    world.go_on()
+    world.account()
+
+
+def test_without_the_watermark_check_a_death_after_the_commit_doubles(world: World) -> None:
+    world.kill_at(RelayStep.COMMITTED)
+    world.go_on(judge=lambda *_: policy.Finding.NOT_SENT)
+    with pytest.raises(AssertionError, match="doubled"):
+        world.account()
+
+
+def test_without_the_watermark_check_a_death_before_the_commit_loses(world: World) -> None:
+    world.kill_at(RelayStep.WATERMARKED)
+    world.go_on(judge=lambda *_: policy.Finding.SENT)
+    with pytest.raises(AssertionError, match="lost"):
+        world.account()
+
+
+@pytest.mark.parametrize("step", [RelayStep.STAMPED, RelayStep.WATERMARKED, RelayStep.COMMITTED])
+def test_a_relay_that_was_stopped_past_its_lease_doubles_nothing_when_it_wakes(
+    world: World, step: RelayStep
+) -> None:
+    child = world.child(step, 1, "SIGSTOP")
+    try:
+        world.go_on()
+        child.send_signal(signal.SIGCONT)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "lost\n"
+        assert child.wait(20) == 0
+    finally:
+        child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+    world.account()
+
+
+def test_a_reader_sees_nothing_of_a_transaction_that_died_open(world: World) -> None:
+    for step in (RelayStep.FLUSHED, RelayStep.WATERMARKED):
+        world.kill_at(step)
+    reader = Consumer(
+        {
+            "bootstrap.servers": world.bootstrap,
+            "group.id": "early",
+            "isolation.level": "read_committed",
+        }
+    )
+    reader.assign([TopicPartition(world.topic, 0, 0)])
+    early = reader.poll(1.0)
+    reader.close()
+    assert early is None
+    world.go_on()
+    world.account()
