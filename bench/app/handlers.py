@@ -7,27 +7,34 @@ from django.db import connection
 
 from bench import statements
 from bench.workload import row_of
-from integration.handlers import Message, PermanentError, Superseded, TransientError, inbound
+from integration.handlers import (
+    Message,
+    PermanentError,
+    Superseded,
+    TransientError,
+    cursor,
+    inbound,
+)
 
 
 @inbound("BenchBatch", batch=True)
 def store_batch(messages: Sequence[Message]) -> None:
     """All assets of a batch in one upsert, the newest of each key."""
     newest = {message.body["assetnum"]: message for message in messages}
-    with connection.cursor() as cursor:
-        cursor.execute(statements.MAKE_STAGE)
-        with cursor.copy(statements.COPY_STAGE) as stage:
+    with connection.cursor() as django_cursor:
+        django_cursor.execute(statements.MAKE_STAGE)
+        with django_cursor.copy(statements.COPY_STAGE) as stage:
             for message in newest.values():
                 stage.write_row((*row_of(message.body), *message.arrival))
-        cursor.execute(statements.UPSERT_STAGE)
+        django_cursor.execute(statements.UPSERT_STAGE)
 
 
 @inbound("BenchAsset")
 def store_one(message: Message) -> Superseded | None:
     """One upsert; fails after it when the message says so."""
-    with connection.cursor() as cursor:
-        cursor.execute(statements.UPSERT_ONE, (*row_of(message.body), *message.arrival))
-        changed = cursor.rowcount
+    sql = cursor()
+    sql.execute(statements.UPSERT_ONE, (*row_of(message.body), *message.arrival))
+    changed = sql.rowcount
     fails = message.body.get("fails")
     if fails is not None:
         _fail(fails, message.attempt)
@@ -38,17 +45,17 @@ def store_one(message: Message) -> Superseded | None:
 def note_arrival(message: Message) -> None:
     """One row per message; fails as the message says, for the accounting of `make smoke`."""
     body = message.body
-    with connection.cursor() as cursor:
-        cursor.execute(statements.WRITE_EFFECT, (message.queue, body["seq"], _sent_at(body)))
+    with connection.cursor() as django_cursor:
+        django_cursor.execute(statements.WRITE_EFFECT, (message.queue, body["seq"], _sent_at(body)))
     _fail(body.get("fails"), message.attempt)
 
 
 @inbound("BenchSlow")
 def sleep_while_slow(message: Message) -> None:
     """Stays in one statement as long as the benchmark says so."""
-    with connection.cursor() as cursor:
-        cursor.execute(statements.SLEEP_WHILE_SLOW)
-        cursor.execute(
+    with connection.cursor() as django_cursor:
+        django_cursor.execute(statements.SLEEP_WHILE_SLOW)
+        django_cursor.execute(
             statements.WRITE_EFFECT, (message.queue, message.body["seq"], _sent_at(message.body))
         )
 

@@ -18,6 +18,7 @@ from integration.handlers.failures import (
 from integration.handlers.message import Message
 from integration.handlers.publishing import caused_by, publish
 from integration.handlers.registry import inbound
+from integration.handlers.sql import cursor
 
 __all__ = [
     "Applied",
@@ -31,6 +32,7 @@ __all__ = [
     "TransientError",
     "Verdict",
     "caused_by",
+    "cursor",
     "inbound",
     "missing_dependency",
     "outage",

@@ -89,6 +89,9 @@ def state_parameters(owned: Owned, change: StateChange, batch: UUID) -> dict[str
     }
 
 
+IN_TRANSACTION: Final = int(TransactionStatus.INTRANS)
+
+
 class LedgerWork:
     """See ports.Work. Talks to psycopg directly: Django's wrapper costs more than savepoints do."""
 
@@ -101,6 +104,7 @@ class LedgerWork:
         self.abandoned = False
         self.settled = False
         self._hooks = 0
+        self._session = self.raw.pgconn
         self.arrival: int = self._run("SELECT nextval('integration_arrival')").fetchone()[0]
 
     def _run(self, sql: str, parameters: Any = None) -> Any:  # noqa: ANN401 - psycopg's cursor
@@ -128,8 +132,7 @@ class LedgerWork:
         transaction.set_rollback(True, using=self.connection.alias)
 
     def is_broken(self) -> bool:
-        status = self.raw.pgconn.transaction_status
-        return self.connection.needs_rollback or status != TransactionStatus.INTRANS
+        return self._session.transaction_status != IN_TRANSACTION or self.connection.needs_rollback
 
     def is_lost(self) -> bool:
         return self.raw is not self.connection.connection or bool(self.raw.closed)
