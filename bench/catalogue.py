@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bench.cases import failing, inbound
+from bench.cases import failing, inbound, latency_cases, memory, recovery
 from bench.figure import Figure
 from bench.ground import Ground
 
@@ -15,5 +15,10 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         inbound.inbound_vs_single_commit,
         failing.inbound_failing_5pct,
         failing.failing_1pct,
+        latency_cases.tick_to_first_record,
+        latency_cases.attached_pickup,
+        recovery.restart_after_kill,
+        latency_cases.many_queues,
+        memory.consumer_memory,
     )
 }

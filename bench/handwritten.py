@@ -167,7 +167,7 @@ def _text(message: Message) -> str:
     value = message.value()
     if value is None:
         raise ValueError("a message without a value")
-    return value.decode()  # type: ignore[union-attr] # bytes, whatever the library's types say
+    return value.decode()
 
 
 LOOPS: Final[dict[str, tuple[Settle, int]]] = {

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any, Final
 import psycopg
 
 from bench import traffic
-from devstack import paths
+from devstack import paths, ports
 from devstack.app import PARTS
 from devstack.supervise import Command, Process
 
@@ -78,12 +80,14 @@ class Rig:
         ids: dict[str, int] = json.loads(made.splitlines()[-1])
         return ids
 
-    def manage(self, *words: str, stdin: str = "") -> str:
+    def manage(
+        self, *words: str, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
         """Run a management command to its end; returns what it printed."""
         done = subprocess.run(
             [str(paths.python()), "manage.py", *words],
             cwd=paths.ROOT,
-            env=self.environment,
+            env={**self.environment, **(environment or {})},
             input=stdin,
             capture_output=True,
             text=True,
@@ -98,6 +102,15 @@ class Rig:
     def start(self, part: str, environment: Mapping[str, str] | None = None) -> Process:
         """Start a part of Sluice by its shipped command."""
         return self.spawn(part, SHIPPED[part], environment)
+
+    def start_web(self) -> str:
+        """Start the console; returns its address when it answers."""
+        port = ports.choose()
+        words = [word.replace("{web_port}", str(port)) for word in SHIPPED["web"]]
+        self.spawn("web", words)
+        address = f"http://127.0.0.1:{port}/"
+        self.until(lambda: answers(address), "the console answers", READY_SECONDS)
+        return address
 
     def start_worker(
         self, name: str = "worker", environment: Mapping[str, str] | None = None, **words: int
@@ -152,3 +165,14 @@ class Rig:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def answers(address: str) -> bool:
+    """Whether a web server gives any answer there, be it a redirection to the login."""
+    try:
+        with urllib.request.urlopen(address, timeout=5):  # noqa: S310 - our own http address
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False

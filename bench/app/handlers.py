@@ -65,9 +65,11 @@ def _sent_at(body: Any) -> float | None:  # noqa: ANN401 - parsed JSON
     return None if value is None else float(value)
 
 
-def _fail(fails: str | None, attempt: int) -> None:
-    """Fail as told: "once" at the first attempt, "always", "held" with what no retry mends."""
+def _fail(fails: str | int | None, attempt: int) -> None:
+    """Fail as told: "once", "always", "held" (no retry mends it), or before try number `fails`."""
     if fails == "held":
         raise PermanentError("This message is made to fail.")
     if fails == "always" or (fails == "once" and attempt == 1):
+        raise TransientError("This try is made to fail.")
+    if isinstance(fails, int) and attempt < fails:
         raise TransientError("This try is made to fail.")
