@@ -109,7 +109,7 @@ def _hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
         return
     if crashes >= road.queue.crash_limit:
         text = f"The process died {crashes} times while only this message was in work."
-        unit.known = Failed(Failure(FailureClass.CRASH, "PROCESS_CRASH", text))
+        unit.known = Failed(Failure(FailureClass.CRASH, "PROCESS_CRASH", text), crashes)
 
 
 def _narrow(road: Road, part: Part, failed: FailedAt) -> list[Part]:

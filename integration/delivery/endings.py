@@ -1,6 +1,6 @@
 """What follows from an outcome: nothing, a retry, a hold, or a stop. Pure; no Django, no Kafka."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -59,8 +59,12 @@ def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance
         case FailureClass.DISABLED:
             if queue.sequential or failure.code == "HANDLER_MISSING":
                 return Ending(None, stop=_waiting(failure))
-            return _hold(unit, failure, queue, chance)
-        case FailureClass.PERMANENT | FailureClass.CRASH:
+            return _hold(unit, failure, queue, chance, tried=0)
+        case FailureClass.CRASH:
+            # Each death was an attempt; the last owner counted those of a known row.
+            crashes = outcome.crashes if unit.row is None else 0
+            return _hold(unit, failure, queue, chance, tried=crashes)
+        case FailureClass.PERMANENT:
             return _hold(unit, failure, queue, chance)
         case FailureClass.TRANSIENT | FailureClass.DEPENDENCY | FailureClass.CONFLICT:
             return _retry_or_hold(unit, failure, queue, chance)
@@ -156,9 +160,12 @@ def _ticket(
     )
 
 
-def _hold(unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance) -> Ending:
-    tried = 0 if failure.kind is FailureClass.DISABLED else 1
+def _hold(
+    unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance, *, tried: int = 1
+) -> Ending:
     counters = _counters(unit, tried=tried)
+    if failure.kind is FailureClass.CRASH and unit.row is None:
+        counters = replace(counters, crashes=tried)
     ending = _record(unit, failure, chance, (ErrorState.HOLD, counters, "row", None))
     error_id = chance.new_id if unit.row is None else unit.row.id
     if queue.sequential and unit.moves:

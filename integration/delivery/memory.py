@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import IntegrityError, InternalError, OperationalError
+import psycopg
+from django.db import DatabaseError
 
 from integration.delivery.memory_desk import MemoryDesk
 from integration.delivery.memory_rows import ErrorRow, GapRow
@@ -42,9 +43,9 @@ class MemoryLedger:
         """A handler's effect in the open transaction; an orphan fails the next check."""
         self._current().effect(value, orphan=orphan)
 
-    def refuse(self) -> None:
+    def refuse(self, cause: psycopg.Error) -> None:
         """A handler's statement that fails; when swallowed, the transaction stays spoilt."""
-        self._current().refuse()
+        self._current().refuse(cause)
 
     def _current(self) -> MemoryWork:
         if self._open is None:
@@ -58,7 +59,7 @@ class MemoryLedger:
             work = self._open = MemoryWork(self.database, owned)
             yield work
             work.commit()
-        except (OperationalError, InternalError, IntegrityError, LostError) as e:
+        except (DatabaseError, LostError) as e:
             if work is not None and not work.lost and not isinstance(e, LostError):
                 raise
             if work is None or self.database.place(owned).last_batch != work.batch.id:

@@ -23,6 +23,7 @@ class MemoryDesk:
 
     def steal(self) -> None:
         """Free every lock without its owner's knowledge, as ending its session does."""
+        self.database.locked.clear()
         for place in self.database.places.values():
             place.owner = None
 

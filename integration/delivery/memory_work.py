@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 import psycopg
-from django.db import IntegrityError, InternalError, OperationalError
+from django.db import DatabaseError, IntegrityError, InternalError, OperationalError
 from psycopg import errors as pg
 
 from integration.delivery.memory_tables import Batch, MemoryDatabase
@@ -40,11 +40,11 @@ class MemoryWork:
         if self.aborted and name != "undo":
             raise InternalError("spoilt") from pg.InFailedSqlTransaction("spoilt")
 
-    def refuse(self) -> None:
-        """A statement that a constraint refuses: the transaction is spoilt until it is undone."""
+    def refuse(self, cause: psycopg.Error) -> None:
+        """A statement that the server refuses: the transaction is spoilt until it is undone."""
         self.statement("refuse")
         self.aborted = True
-        raise IntegrityError("refused") from pg.UniqueViolation("refused")
+        raise DatabaseError("refused") from cause
 
     def effect(self, value: object, *, orphan: bool) -> None:
         self.statement("effect")
@@ -111,6 +111,8 @@ class MemoryWork:
         if self.abandoned or self.aborted or self.batch.settlement is None:
             return
         self.check()
+        # Whoever took the partition over since has ended this session first.
+        self.lost = self.lost or not self.database.is_owned(self.owned)
         self.statement("commit")
         self.database.commit(self.owned, self.batch)
         self.statement("answer")

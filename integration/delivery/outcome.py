@@ -17,9 +17,10 @@ class Good:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The message is not through. `seconds` is unknown; the failure tells the rest."""
+    """The message is not through. `crashes` counts the deaths that a CRASH failure tells of."""
 
     failure: Failure
+    crashes: int = 0
 
 
 Outcome = Good | Failed

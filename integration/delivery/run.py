@@ -79,6 +79,7 @@ def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report
         owned = batch.owned
         delivered = deliver(road, owned, batch.units, report)
         if delivered.fenced:
+            owned.may_have_head = False
             held.remove(owned)
         elif owned.isolate_until is not None and owned.next_offset > owned.isolate_until:
             owned.isolate_until = None

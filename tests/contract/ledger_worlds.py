@@ -97,7 +97,7 @@ class MemoryWorld:
 
     def refuse(self, ledger: Ledger) -> None:
         assert isinstance(ledger, MemoryLedger)
-        ledger.refuse()
+        ledger.refuse(psycopg.errors.UniqueViolation("twice"))
 
     def effects(self) -> list[int]:
         return sorted(self.database.effects)
