@@ -41,8 +41,8 @@ class FailureFilterForm(forms.Form):
         self._offer("queue", queues, "All queues")
         self._offer("code", codes, "All codes")
         for field in self.fields.values():
-            widget = "form-select" if isinstance(field, forms.ChoiceField) else "form-control"
-            field.widget.attrs["class"] = f"{widget} form-control-sm"
+            look = "form-select" if isinstance(field, forms.ChoiceField) else "form-control"
+            field.widget.attrs["class"] = f"{look} {look}-sm"
 
     def wanted(self) -> FailureFilter:
         """The filter without the fields that could not be read."""

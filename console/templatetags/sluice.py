@@ -44,7 +44,8 @@ RUN_SIGNS: Final[dict[str, tuple[str, str]]] = {
     RunState.LOST: ("red", "?"),
 }
 UNKNOWN: Final = "\N{EN DASH}"
-BADGE: Final = '<span class="badge sign bg-{0}-lt"><span class="text-{0}" aria-hidden="true">{1}</span> {2}</span>'
+SIGN: Final = '<span class="text-{0}" aria-hidden="true">{1}</span>'
+BADGE: Final = f'<span class="badge sign bg-{{0}}-lt">{SIGN} {{2}}</span>'
 STEPS: Final = (
     (timedelta(days=2), timedelta(days=1), "days"),
     (timedelta(hours=2), timedelta(hours=1), "h"),

@@ -77,6 +77,8 @@ def adopt(
         if not blocked:
             raise QueueMismatchError("No partition is blocked for its topic any more.")
         moved = [row for row in blocked if row.partition in facts.low]
+        if not moved:
+            raise QueueMismatchError(f"The topic {queue.topic} does not have these partitions.")
         for row in moved:
             effect = _adopt_one(row, place, facts, actor)
             note(

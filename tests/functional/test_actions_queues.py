@@ -1,0 +1,152 @@
+"""Switches of a queue and the ways out of each block."""
+
+import pytest
+from django.utils import timezone
+
+from integration.actions import blocks, queues, starts
+from integration.actions.blocks import Place
+from integration.actions.problems import QueueMismatchError, TopicAbsentError
+from integration.delivery.values import TopicFacts
+from integration.models import Gap, Queue, QueueChange, QueuePartition
+from tests.support.rows import TOPIC_UUID, a_place, a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+def again(place: QueuePartition) -> QueuePartition:
+    return QueuePartition.objects.get(pk=place.pk)
+
+
+def history(queue: Queue) -> list[tuple[str, str]]:
+    return list(QueueChange.objects.filter(queue=queue).values_list("action", "actor"))
+
+
+def test_pause_and_resume_are_recorded_and_a_second_click_is_told() -> None:
+    queue = a_queue_row()
+    queues.pause(queue.pk, actor="otto", reason="stocktaking")
+    queue.refresh_from_db()
+    assert (queue.paused, queue.pause_reason) == (True, "stocktaking")
+    with pytest.raises(QueueMismatchError, match=r"already paused \(by otto"):
+        queues.pause(queue.pk, actor="anna")
+    queues.resume(queue.pk, actor="otto")
+    queue.refresh_from_db()
+    assert (queue.paused, queue.pause_reason) == (False, "")
+    with pytest.raises(QueueMismatchError, match="already running"):
+        queues.resume(queue.pk, actor="otto")
+    assert history(queue) == [("resume", "otto"), ("pause", "otto")]
+
+
+def test_resume_lets_go_of_the_brake_and_never_of_a_block() -> None:
+    queue = a_queue_row("continuous")
+    braked = a_place(queue, state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS", state_text="many")
+    blocked = a_place(queue, partition=1, state="BLOCKED", state_code="GAP")
+    queues.resume(queue.pk, actor="otto")
+    assert (again(braked).state, again(braked).state_code) == ("RUNNING", "")
+    assert again(blocked).state == "BLOCKED"
+
+
+def test_a_queue_is_switched_off_and_on() -> None:
+    queue = a_queue_row()
+    queues.disable(queue.pk, actor="otto")
+    with pytest.raises(QueueMismatchError, match="already switched off"):
+        queues.disable(queue.pk, actor="otto")
+    assert starts.ask_for_start(queue.pk) is False
+    queues.enable(queue.pk, actor="otto")
+    queue.refresh_from_db()
+    assert queue.enabled
+    assert queue.start_requested_at is not None
+
+
+def test_a_start_is_asked_for_once_in_ten_seconds() -> None:
+    queue = a_queue_row()
+    assert starts.ask_for_start(queue.pk) is True
+    assert starts.ask_for_start(queue.pk) is False
+
+
+def a_gap(place: QueuePartition, first: int = 10, after: int = 20) -> Gap:
+    return Gap.objects.create(
+        partition=place,
+        topic_uuid=place.topic_uuid,
+        from_offset=first,
+        to_offset=after,
+        reason="EXPIRED",
+        found_at=timezone.now(),
+    )
+
+
+def test_the_last_gap_acknowledged_lets_the_partition_go_on() -> None:
+    queue = a_queue_row()
+    place = a_place(queue, state="BLOCKED", state_code="GAP", state_text="10 messages expired")
+    first, second = a_gap(place), a_gap(place, 20, 25)
+    blocks.acknowledge_gap(first.pk, actor="otto")
+    assert again(place).state == "BLOCKED"
+    blocks.acknowledge_gap(second.pk, actor="otto", reason="test data")
+    assert (again(place).state, again(place).next_offset) == ("RUNNING", 10)
+    with pytest.raises(QueueMismatchError, match="already acknowledged by otto"):
+        blocks.acknowledge_gap(second.pk, actor="anna")
+    assert Gap.objects.get(pk=first.pk).acknowledged_by == "otto"
+
+
+def test_acknowledging_a_gap_does_not_lift_another_block() -> None:
+    queue = a_queue_row()
+    place = a_place(queue, state="BLOCKED", state_code="HEAD_HELD")
+    blocks.acknowledge_gap(a_gap(place).pk, actor="otto")
+    assert again(place).state == "BLOCKED"
+
+
+NEW = TopicFacts("second-topic", {0: 2}, {0: 7})
+SAME = TopicFacts(TOPIC_UUID, {0: 2}, {0: 7})
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "place", "offset", "gaps"),
+    [
+        ("TOPIC_RECREATED", NEW, Place.START, 2, [(TOPIC_UUID, 10, 15)]),
+        ("TOPIC_RECREATED", NEW, Place.END, 7, [(TOPIC_UUID, 10, 15), ("second-topic", 2, 7)]),
+        ("TOPIC_TRUNCATED", SAME, Place.START, 2, []),
+        ("TOPIC_TRUNCATED", SAME, Place.END, 7, [(TOPIC_UUID, 2, 7)]),
+        ("TOPIC_GONE", NEW, Place.START, 2, [(TOPIC_UUID, 10, 15)]),
+    ],
+)
+def test_adopting_sets_position_identity_and_epoch_and_records_what_stays_untried(
+    code: str, facts: TopicFacts, place: Place, offset: int, gaps: list[tuple[str, int, int]]
+) -> None:
+    queue = a_queue_row()
+    row = a_place(queue, state="BLOCKED", state_code=code)
+    assert blocks.adopt(queue.pk, place=place, facts=facts, actor="otto", reason="restored") == 1
+    now = again(row)
+    assert (now.next_offset, now.topic_uuid, now.state) == (offset, facts.topic_uuid, "RUNNING")
+    assert now.epoch == row.epoch + 1, "an owner that still runs is fenced"
+    written = Gap.objects.order_by("topic_uuid", "from_offset")
+    found = {(gap.topic_uuid, gap.from_offset, gap.to_offset) for gap in written}
+    assert found == set(gaps)
+    assert {gap.acknowledged_by for gap in written} <= {"otto"}
+    assert history(queue) == [(f"adopt from {place}", "otto")]
+    with pytest.raises(QueueMismatchError):
+        blocks.adopt(queue.pk, place=place, facts=facts, actor="otto")
+
+
+def test_adopting_touches_only_partitions_blocked_for_their_topic_that_exist() -> None:
+    queue = a_queue_row("continuous")
+    moved = a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED")
+    gone = a_place(queue, partition=1, state="BLOCKED", state_code="TOPIC_RECREATED")
+    other = a_place(queue, partition=2, state="BLOCKED", state_code="GAP")
+    assert blocks.adopt(queue.pk, place=Place.END, facts=NEW, actor="otto") == 1
+    assert [again(row).state for row in (moved, gone, other)] == ["RUNNING", "BLOCKED", "BLOCKED"]
+    with pytest.raises(QueueMismatchError, match="does not have"):
+        blocks.adopt(queue.pk, place=Place.END, facts=NEW, actor="otto")
+
+
+def test_a_topic_that_is_not_there_cannot_be_adopted() -> None:
+    queue = a_queue_row()
+    a_place(queue, state="BLOCKED", state_code="TOPIC_GONE")
+    with pytest.raises(TopicAbsentError, match=queue.topic):
+        blocks.adopt(queue.pk, place=Place.START, facts=None, actor="otto")
+
+
+def test_staying_blocked_is_a_decision_too() -> None:
+    queue = a_queue_row()
+    place = a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED")
+    blocks.stay_blocked(queue.pk, actor="otto", reason="asking the owner")
+    assert again(place).state == "BLOCKED"
+    assert history(queue) == [("stay blocked", "otto")]

@@ -1,0 +1,108 @@
+"""Rows as the engine leaves them, and people with a role, for tests of what people see and do."""
+
+import base64
+import json
+import zlib
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from integration.models import ErrorAttempt, MessageError, Provider, Queue, QueuePartition
+
+TOPIC_UUID = "first-topic"
+PASSWORD = "only-for-tests"
+_numbers = count(1)
+
+
+def a_person(role: str = "", name: str = "") -> User:
+    """Somebody in one of the groups made at installation, or in none."""
+    person = User.objects.create_user(name or f"person-{next(_numbers)}", password=PASSWORD)
+    if role:
+        person.groups.add(Group.objects.get(name=role))
+    return person
+
+
+def a_queue_row(kind: str = "sequential", **fields: Any) -> Queue:
+    provider, _ = Provider.objects.get_or_create(
+        name="plant", defaults={"bootstrap_servers": "127.0.0.1:1"}
+    )
+    number = next(_numbers)
+    values = {"name": f"queue-{number}", "topic": f"topic-{number}", "start_from": "beginning"}
+    return Queue.objects.create(**{**values, "provider": provider, "kind": kind, **fields})
+
+
+def a_place(queue: Queue, **fields: Any) -> QueuePartition:
+    """One partition, at offset 10 of 15."""
+    values: dict[str, Any] = {
+        "partition": 0,
+        "topic_uuid": TOPIC_UUID,
+        "next_offset": 10,
+        "low_watermark": 0,
+        "high_watermark": 15,
+        "epoch": 3,
+        "seen_at": timezone.now(),
+        "state_since": timezone.now(),
+    }
+    return QueuePartition.objects.create(queue=queue, **{**values, **fields})
+
+
+def a_held(queue: Queue, offset: int = 10, **fields: Any) -> MessageError:
+    """A message on hold after four tries."""
+    now = timezone.now()
+    values: dict[str, Any] = {
+        "topic_uuid": TOPIC_UUID,
+        "partition": 0,
+        "offset": offset,
+        "message_id": f"plant/EAM/{offset}",
+        "interface": "MXASSETInterface",
+        "payload": an_envelope({"assetnum": "P-1", "priority": "abc"}),
+        "key": b"P-1",
+        "headers": [["source", base64.b64encode(b"EAM").decode()]],
+        "state": "HOLD",
+        "failure_class": "permanent",
+        "code": "BAD_VALUE",
+        "text": "The priority is not a whole number.",
+        "fingerprint": "0123456789abcdef",
+        "attempts": 4,
+        "retry_no": 3,
+        "spent": 3,
+        "first_failed_at": now - timedelta(minutes=5),
+        "last_failed_at": now - timedelta(minutes=1),
+    }
+    error = MessageError.objects.create(queue=queue, **{**values, **fields})
+    ErrorAttempt.objects.create(
+        error=error, number=1, at=now, ended="HOLD", code=error.code, text=error.text
+    )
+    return error
+
+
+def a_blocked_queue(**fields: Any) -> tuple[Queue, QueuePartition, MessageError]:
+    """A sequential queue whose first message is on hold, with four more behind it."""
+    queue = a_queue_row(**fields)
+    error = a_held(queue)
+    place = a_place(
+        queue,
+        state="BLOCKED",
+        state_code="HEAD_HELD",
+        state_text=error.text,
+        state_error=error.pk,
+    )
+    return queue, place, error
+
+
+def an_envelope(document: object, *, compressed: bool = True, **fields: str) -> bytes:
+    text = json.dumps(document)
+    packed = base64.b64encode(zlib.compress(text.encode())).decode()
+    envelope = {
+        "interfacetype": "MAXIMO",
+        "INTERFACE": "MXASSETInterface",
+        "SENDER": "EAM",
+        "payload": packed if compressed else text,
+        "MEAMessageID": "m-1",
+    }
+    if compressed:
+        envelope["compressed"] = "1"
+    return json.dumps(envelope | fields).encode()
