@@ -9,8 +9,11 @@ from typing import Final, Protocol
 from django.db.models import F
 from django.utils import timezone
 
+from crontasks.cursor import django_cursor
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import TEXT_LENGTH, Context, Outcome, RunState
+from integration.clock import database_now
+from integration.store import locks
 
 # Turns of one queue that only gave way to others are one run for people, up to this length.
 _JOIN_GAP: Final = timedelta(seconds=30)
@@ -106,13 +109,15 @@ def _joins(last: CronRun, started_at: datetime) -> bool:
 
 
 def mark_lost() -> int:
-    """Runs whose process died without a word; returns how many there were."""
-    from integration.clock import database_now
+    """Runs whose process died without a word; returns how many there were.
 
-    lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(
-        instance__busy_until__gt=database_now()
-    )
-    # A run that began this minute may not have written its instance's busy_until yet.
+    A run holds its instance's lock for as long as it works; one that has just begun gets a
+    minute.
+    """
+    with django_cursor() as cursor:
+        cursor.execute(locks.HELD, (locks.LockClass.INSTANCE,))
+        held = [instance_id for (instance_id,) in cursor.fetchall()]
+    lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(instance__in=held)
     old = lost.filter(started_at__lt=database_now() - timedelta(minutes=1))
     return old.update(
         state=RunState.LOST,

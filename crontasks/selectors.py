@@ -10,6 +10,7 @@ from django.utils import timezone
 from crontasks.definitions import registry
 from crontasks.errors import BadScheduleError
 from crontasks.models import CronInstance, CronRun
+from crontasks.outcome import RunState
 from crontasks.schedule.moments import upcoming
 from crontasks.schedule.words import in_words
 
@@ -53,7 +54,7 @@ class InstanceDetail:
 
 def instances() -> list[InstanceRow]:
     """Every instance with its last run, in two queries."""
-    last = CronRun.objects.order_by("instance", "-started_at", "-id").distinct("instance")
+    last = CronRun.objects.order_by("instance_id", "-started_at", "-id").distinct("instance_id")
     runs = {run.instance_id: run for run in last}
     found = CronInstance.objects.select_related("queue", "run_as")
     return [_row(instance, runs.get(instance.pk)) for instance in found]
@@ -96,6 +97,6 @@ def _row(found: CronInstance, last_run: CronRun | None) -> InstanceRow:
         active=found.active,
         run_as=found.run_as.get_username() if found.run_as else "",
         next_moments=moments,
-        is_busy=found.busy_until is not None and found.busy_until > now,
+        is_busy=last_run is not None and last_run.state == RunState.RUNNING,
         last_run=last_run,
     )

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from billiard.exceptions import SoftTimeLimitExceeded
@@ -17,6 +17,8 @@ from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
 from integration.clock import database_now
 from integration.errors import IntegrationError
+from integration.store import locks
+from integration.store.sessions import raw_connection
 
 # The hard limit of the Celery task lies this far behind the instance's own.
 HARD_LIMIT_SECONDS: Final = 15
@@ -48,7 +50,7 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
     """Move `last_scheduled_at` to this moment; None when another tick was there before."""
     older = Q(last_scheduled_at__isnull=True) | Q(last_scheduled_at__lt=scheduled_at)
     mine = CronInstance.objects.filter(older, pk=instance_id)
-    if mine.update(last_scheduled_at=scheduled_at) == 0:
+    if mine.update(last_scheduled_at=scheduled_at, asked_at=None) == 0:
         return None
     return CronInstance.objects.select_related("run_as").get(pk=instance_id)
 
@@ -118,15 +120,12 @@ def _outcome(instance: CronInstance, definition: Definition, context: Context) -
 
 @contextmanager
 def _busy(instance: CronInstance) -> Iterator[bool]:
-    """Hold the instance for one run; a process that dies frees it after the time limit."""
-    rows = CronInstance.objects.filter(pk=instance.pk)
-    free = Q(busy_until__isnull=True) | Q(busy_until__lt=database_now())
-    if instance.overlap == CronInstance.Overlap.ALLOW:
-        free = Q()
-    length = timedelta(seconds=instance.timeout_seconds + 2 * HARD_LIMIT_SECONDS)
-    taken = rows.filter(free).update(busy_until=database_now() + length, asked_at=None) == 1
+    """Whether this run may work; its lock ends with the process, whatever happens to it."""
+    shared = instance.overlap == CronInstance.Overlap.ALLOW
+    statement = locks.TRY_SHARED if shared else locks.TRY
+    session = raw_connection(f"sluice cron instance {instance.pk}")
     try:
-        yield taken
+        row = session.execute(statement, (locks.LockClass.INSTANCE, instance.pk)).fetchone()
+        yield row is not None and bool(row[0])
     finally:
-        if taken:
-            rows.update(busy_until=None)
+        session.close()

@@ -17,7 +17,7 @@ from integration.models import Queue
 
 MOMENTS = ("crontab", "interval_seconds", "time_zone", "active")
 # Written by ticks and runs while a form is open; a save must never put them back in time.
-WORKING = frozenset({"id", "periodic_task", "last_scheduled_at", "asked_at", "busy_until"})
+WORKING = frozenset({"id", "periodic_task", "last_scheduled_at", "asked_at"})
 
 
 class CronInstance(models.Model):
@@ -68,9 +68,6 @@ class CronInstance(models.Model):
     last_scheduled_at = models.DateTimeField(null=True, editable=False)
     asked_at = models.DateTimeField(
         null=True, editable=False, help_text="a run was sent to the workers and none began yet"
-    )
-    busy_until = models.DateTimeField(
-        null=True, editable=False, help_text="a run is at work, at the latest until then"
     )
 
     class Meta:

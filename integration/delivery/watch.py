@@ -38,7 +38,8 @@ class Watch:
         self.held = held
         self.busy_at = now
         self._turned_at = now
-        self._looked_at = now
+        self._began_at = now
+        self._looked_at = float("-inf")
         self._configured_at = now
         self._identified_at = float("-inf")
         self._mirrored_at = now
@@ -54,10 +55,17 @@ class Watch:
         idle = now - self.busy_at - self.road.queue.stay_seconds
         if idle > (0 if drained else SILENCE_SECONDS):
             return report.ended(RunEnding.DRAINED)
-        if now - self._looked_at >= LOOK_EVERY_SECONDS:
+        if now - self._looked_at >= LOOK_EVERY_SECONDS and self._has_had_its_turn(drained, now):
             self._looked_at = now
             return self._asked(report, now)
         return None
+
+    def _has_had_its_turn(self, drained: bool, now: float) -> bool:
+        """A run that gave way before it read anything would let a ring of queues pass on and on.
+
+        So it is first asked once it is drained, or after its first batch, or after a second.
+        """
+        return drained or self.busy_at > self._began_at or now - self._began_at > STALL_SECONDS
 
     def _asked(self, report: Report, now: float) -> Report | None:
         reason = self.road.stop()

@@ -14,6 +14,7 @@ class LockClass(IntEnum):
     RELAY = 20_002  # a relay; id = relay_key(provider_id, shard)
     BEAT = 20_003  # the beat that leads; id = 0
     DISPATCHER = 20_004  # the dispatcher that leads; id = 0
+    INSTANCE = 20_005  # a cron instance's run; id = CronInstance.id
     PROBE = 20_009  # what `doctor` tries things out with; id = any
 
 
@@ -26,6 +27,7 @@ def relay_key(provider_id: int, shard: int) -> int:
 
 
 TRY = "SELECT pg_try_advisory_lock(%s, %s)"
+TRY_SHARED = "SELECT pg_try_advisory_lock_shared(%s, %s)"
 RELEASE = "SELECT pg_advisory_unlock(%s, %s)"
 # Locks of one class held in this database; objid is unsigned there.
 HELD = (

@@ -12,6 +12,8 @@ from crontasks.beat import InstanceEntry
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import Context, Outcome, RunState
 from integration.models import Deployment, Provider, Queue
+from integration.store import locks
+from integration.store.sessions import raw_connection
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -112,28 +114,36 @@ def test_an_empty_tick_writes_no_row_and_a_failing_one_says_why():
     ticks.tick(failing.pk, later(10))
     run = CronRun.objects.get(instance=failing)
     assert (run.state, run.text) == ("FAILED", "RuntimeError: asked to fail")
-    failing.refresh_from_db()
-    assert failing.busy_until is None
 
 
-def test_a_run_is_skipped_while_the_one_before_works_unless_both_may():
+@pytest.fixture
+def other_session():
+    session = raw_connection("test")
+    yield session
+    session.close()
+
+
+def test_a_run_is_skipped_while_the_one_before_works_unless_both_may(other_session):
     busy = an_instance()
-    CronInstance.objects.filter(pk=busy.pk).update(busy_until=later(60))
+    key = (locks.LockClass.INSTANCE, busy.pk)
+    other_session.execute(locks.TRY, key)
     assert ticks.tick(busy.pk, later(10)).is_empty
-    CronInstance.objects.filter(pk=busy.pk).update(overlap="allow")
+    other_session.execute(locks.RELEASE, key)
     assert ticks.tick(busy.pk, later(20)).counts == {"ran": 1}
-    CronInstance.objects.filter(pk=busy.pk).update(overlap="skip", busy_until=later(-1))
+
+    CronInstance.objects.filter(pk=busy.pk).update(overlap="allow")
+    other_session.execute(locks.TRY_SHARED, key)
     assert ticks.tick(busy.pk, later(30)).counts == {"ran": 1}
 
 
-def test_a_run_whose_process_died_is_marked_lost():
+def test_a_run_whose_process_died_is_marked_lost(other_session):
     instance = an_instance()
     run = history.begin(instance, Context(instance_id=instance.pk, scheduled_at=later(0)))
-    assert history.mark_lost() == 0
+    assert history.mark_lost() == 0, "it has just begun"
     CronRun.objects.filter(pk=run.pk).update(started_at=later(-120))
-    CronInstance.objects.filter(pk=instance.pk).update(busy_until=later(60))
-    assert history.mark_lost() == 0
-    CronInstance.objects.filter(pk=instance.pk).update(busy_until=later(-1))
+    other_session.execute(locks.TRY, (locks.LockClass.INSTANCE, instance.pk))
+    assert history.mark_lost() == 0, "its lock is held"
+    other_session.execute(locks.RELEASE, (locks.LockClass.INSTANCE, instance.pk))
     assert history.mark_lost() == 1
     run.refresh_from_db()
     assert run.state == RunState.LOST
