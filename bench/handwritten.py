@@ -8,6 +8,7 @@ statements. None of them retries, tells anybody, or survives anything but a rest
 import argparse
 import json
 import os
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
@@ -16,6 +17,7 @@ import psycopg
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from bench import statements
+from bench.cpu import seconds_of
 from bench.workload import row_of
 
 BATCH: Final = 500
@@ -188,6 +190,8 @@ def main() -> None:
     settle, size = LOOPS[asked.loop]
     with psycopg.connect(os.environ["SLUICE_DATABASE_URL"]) as session:
         Loop(session, asked.topic).run(asked.until_offset, settle, size)
+        used = time.process_time() + seconds_of(session.info.backend_pid)
+        session.execute(statements.NOTE_CPU, (used,))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from bench.rig import Rig
 from devstack.supervise import Process
 
 _EMPTIED: Final = (
-    "bench_asset, bench_effect, bench_track, bench_position, bench_aside, "
+    "bench_asset, bench_effect, bench_track, bench_position, bench_aside, bench_cpu, "
     "integration_messagetrack, integration_batchlog, integration_errorattempt, "
     "integration_errorchange, integration_messageerror, integration_outboxrow"
 )

@@ -26,7 +26,6 @@ FROM integration_messagetrack WHERE pg_xact_commit_timestamp(xmin) > to_timestam
 def restart_after_kill(ground: Ground) -> Figure:
     """Kill the worker that holds the lock in mid-statement; a second worker is there."""
     rounds = 2 if ground.quick else 5
-    sample = []
     with ground.rig("restart_after_kill") as rig:
         topic = rig.topic("killed")
         rig.configure(
@@ -34,8 +33,7 @@ def restart_after_kill(ground: Ground) -> Figure:
         )
         workers = {name: rig.start_worker(name) for name in ("first", "second")}
         rig.start("beat")
-        for number in range(rounds):
-            sample.append(_round(rig, workers, topic, number))
+        sample = [_round(rig, workers, topic, number) for number in range(rounds)]
         written = rig.value("SELECT count(*) FROM bench_effect")
     return Figure(
         name="restart_after_kill",

@@ -1,0 +1,47 @@
+"""Processor time of both sides: unlike the clock, it does not count what other programs take.
+
+On a machine that does nothing else the ratio of rates and the ratio of processor times agree;
+where they differ, something else was running.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from bench.rig import Rig
+from devstack import proc
+from devstack.supervise import Process
+
+TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_SESSIONS: Final = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+def seconds_of(pid: int) -> float:
+    """User and system time of one process, 0 when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    # The name in parentheses may hold spaces; user and system time are fields 14 and 15.
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+class Meter:
+    """Processor time of a worker's processes and of all sessions of its database, from now on."""
+
+    def __init__(self, rig: Rig, worker: Process) -> None:
+        self.rig = rig
+        self.worker = worker
+        self._before = self._now()
+
+    def seconds(self) -> float:
+        return sum(used - self._before.get(pid, 0.0) for pid, used in self._now().items())
+
+    def _now(self) -> dict[int, float]:
+        family = proc.tree(self.worker.pid) if self.worker.pid else []
+        sessions = [pid for (pid,) in self.rig.rows(_SESSIONS)]
+        return {pid: seconds_of(pid) for pid in (*family, *sessions)}
