@@ -146,3 +146,24 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
     if r.mistakes:
         raise SettingsError(r.mistakes)
     return env
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstData:
+    """What `devstack_seed` is told; no installed process reads these."""
+
+    admin_password: str
+    with_sample: bool
+
+
+def first_data(variables: Mapping[str, str] | None = None) -> FirstData:
+    """Read what the first data are to be. Raises SettingsError."""
+    r = Reader(os.environ if variables is None else variables)
+    told = FirstData(
+        admin_password=r.text("SLUICE_ADMIN_PASSWORD", ""),
+        # `make run SAMPLE=0` is how people say it; the other name is for a shared environment.
+        with_sample=r.flag("SAMPLE", default=True) and r.flag("SLUICE_SAMPLE", default=True),
+    )
+    if r.mistakes:
+        raise SettingsError(r.mistakes)
+    return told

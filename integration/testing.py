@@ -21,7 +21,7 @@ from integration.delivery.unit import Unit
 from integration.delivery.values import Outgoing, Record
 from integration.errors import IntegrationError
 from integration.handlers.builtin import Missing, resolve
-from integration.handlers.databases import guard_other_databases
+from integration.handlers.databases import guarded
 from integration.handlers.exact_json import encode
 from integration.handlers.failures import Applied, Superseded, Verdict, classify, permanent
 from integration.handlers.message import Arrival, Message
@@ -188,8 +188,7 @@ def _run(found: Registration, message: Message) -> Outcome:
 def _verdict(found: Registration, message: Message) -> Verdict:
     record = Record(message.partition, message.offset, None, message.key, b"", message.headers)
     unit = Unit(record, message, found, None, message.message_id, message.interface)
-    with guard_other_databases(at_least_once=found.at_least_once):
-        ended = _called(found, unit)
+    ended = _called(found, unit)
     if isinstance(ended, Failure):
         return ended
     try:
@@ -221,10 +220,10 @@ def _registration(taker: str | Callable[..., Any]) -> Registration:
         return found
     for known in registry:
         if known.call is taker or type(known.call) is taker:
-            return known
+            return guarded(known)
     call = taker() if isinstance(taker, type) else taker
     name = getattr(taker, "__name__", "handler")
-    return Registration("TEST", call, False, False, False, name)
+    return guarded(Registration("TEST", call, False, False, False, name))
 
 
 def _next_arrival() -> Arrival:

@@ -21,10 +21,9 @@ from integration.handlers import (
 )
 from integration.store.objects import claim_newest
 from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
+from sample.names import ASSET, METER, ORDER, ORDERS, RECEIPTS
 from sample.reading import Fields, fields_of, many, need
 
-ORDERS: Final = "sample-orders"  # the object structure that remembers each order's revision
-RECEIPTS: Final = "erp-receipts"  # the outbound queue for confirmations
 ASSET_FIELDS: Final = (
     "description",
     "status",
@@ -38,7 +37,7 @@ CLOSING: Final = "-CLOSING"
 TRIES_WHILE_CLOSING: Final = 2
 
 
-@inbound("MXASSETInterface")
+@inbound(ASSET)
 def take_asset(message: Message) -> None:
     """Create or update one asset. Its queue is sequential: the last message is the newest."""
     fields = fields_of(message)
@@ -54,7 +53,7 @@ def take_asset(message: Message) -> None:
     )
 
 
-@inbound("MXPOInterface")
+@inbound(ORDER)
 def take_order(message: Message) -> Verdict:
     """Store an order with its lines, and confirm an approved one to the sender.
 
@@ -119,7 +118,7 @@ def _whole(fields: Fields, name: str) -> int:
         ) from None
 
 
-@inbound("MXMETERInterface", batch=True)
+@inbound(METER, batch=True)
 def take_readings(messages: Sequence[Message]) -> list[Verdict]:
     """Store readings, a whole batch with two statements. A reading sent twice is stored once."""
     read = [_reading(message) for message in messages]

@@ -68,7 +68,7 @@ def _in_transaction(
     work, outbound, mode = how
     road.observer.step(Step.BEGUN)
     asked, units = len(units), _claimed(work, units)
-    _number(units, work.arrival)
+    _number(owned, units, work.arrival)
     if road.queue.dedupe:
         _find_duplicates(work, units)
     trial = Trial(work, outbound, road.queue, road.desk)
@@ -107,12 +107,13 @@ def _claimed(work: Work, units: Sequence[Unit]) -> Sequence[Unit]:
     return live
 
 
-def _number(units: Sequence[Unit], batch: int) -> None:
+def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
     """Messages draw this batch's number, except those whose first attempt fixed theirs."""
     for place, unit in enumerate(units):
         message, row = unit.message, unit.row
         if message is None:
             continue
+        message.topic_uuid = owned.topic_uuid if row is None else row.topic_uuid
         if row is None:
             message.arrival = Arrival(batch, unit.record.offset)
         elif row.apply_as_newest or row.arrival_batch is None or row.arrival_index is None:

@@ -6,7 +6,7 @@ from typing import Final
 from integration.delivery.outcome import APPLIED, SUPERSEDED, Failed, Outcome
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.unit import Unit
-from integration.handlers.failures import Applied, BatchItemError, Superseded, classify
+from integration.handlers.failures import Applied, BatchItemError, Superseded, classify, tidied
 
 SWALLOWED: Final = Failure(
     FailureClass.PERMANENT,
@@ -41,7 +41,7 @@ def read_verdict(verdict: object) -> Outcome:
         case Superseded():
             return SUPERSEDED
         case Failure():
-            return Failed(verdict)
+            return Failed(tidied(verdict))
         case _:
             text = (
                 f"The handler returned {type(verdict).__name__}; it may return None, Applied(), "

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from integration.delivery.policy.failure import Failure, FailureClass
+from integration.handlers.databases import guarded
 from integration.handlers.registry import Registration, registry
 
 
@@ -39,7 +40,11 @@ def structure_handler(structure: Any, interface: str = "") -> Registration:  # n
 
 
 def resolve(interface: str, service: Any) -> Registration | Missing:  # noqa: ANN401 - as above
-    """The taker of an EnterpriseService row: its structure, else the registered handler."""
+    """The taker of an EnterpriseService row: its structure, else the registered handler.
+
+    With several databases configured the handler comes under a guard against the others.
+    """
     if service is not None and service.structure is not None:
         return structure_handler(service.structure, interface)
-    return registry.get(interface) or Missing(interface)
+    found = registry.get(interface)
+    return Missing(interface) if found is None else guarded(found)

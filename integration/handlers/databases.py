@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from django.conf import settings
 from django.db import connections
 
 from integration.handlers.failures import ForeignDatabaseError
+from integration.handlers.registry import Registration
 
 _NOTHING: Final = nullcontext()
 
@@ -21,6 +23,18 @@ def guard_other_databases(*, at_least_once: bool) -> AbstractContextManager[None
     if at_least_once or len(connections.settings) == 1:
         return _NOTHING
     return _guarded()
+
+
+def guarded(found: Registration) -> Registration:
+    """The same handler, called under the guard where it needs one."""
+    if found.at_least_once or len(connections.settings) == 1:
+        return found
+
+    def call(messages: object) -> object:
+        with guard_other_databases(at_least_once=False):
+            return found.call(messages)
+
+    return replace(found, call=call)
 
 
 @contextmanager

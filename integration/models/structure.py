@@ -37,7 +37,10 @@ class ObjectStructure(models.Model):
 
         if not isinstance(self.key_paths, list) or not self.key_paths:
             raise ValidationError({"key_paths": "Name at least one path, as a JSON list."})
-        wanted = {"key_paths": self.key_paths, "version_path": [self.version_path or "$"]}
+        wanted = {
+            "key_paths": self.key_paths,
+            "version_path": [self.version_path] if self.version_path else [],
+        }
         for field, paths in wanted.items():
             for path in paths:
                 try:

@@ -165,7 +165,7 @@ def _row(entry: Entry) -> tuple[Any, ...]:
         entry.version,
         *message.arrival,
         message.message_id,
-        getattr(message, "topic_uuid", ""),
+        message.topic_uuid,
         message.partition,
         message.offset,
     )

@@ -1,0 +1,84 @@
+"""The forms a partner sends a document in: JSON or XML, bare with headers or in the envelope."""
+
+import uuid
+from random import Random
+from typing import Final, NamedTuple
+
+from lxml import etree
+
+from integration import envelope
+from integration.delivery.values import Headers
+from integration.handlers.exact_json import encode
+from sample import names
+from sample.documents import Fields
+
+OBJECT: Final = {
+    names.ASSET: "ASSET",
+    names.ORDER: "PO",
+    names.METER: "METERDATA",
+    names.LOCATION: "LOCATIONS",
+}
+USERS: Final = ("wilson", "maxadmin", "mueller")
+
+
+class Sent(NamedTuple):
+    """One record for Kafka. `why` says what is wrong with it; empty when nothing is."""
+
+    queue: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    why: str = ""
+
+
+def send(queue: str, interface: str, fields: Fields, random: Random, why: str = "") -> Sent:
+    """The document in one of the forms, chosen at random."""
+    key = str(fields.get("ponum") or fields.get("assetnum") or fields.get("location"))
+    # Stored documents are found by JSON paths, so locations come as JSON only.
+    as_xml = interface != names.LOCATION and random.random() < 0.4
+    text = to_xml(interface, fields) if as_xml else encode(fields)
+    if random.random() < 0.3:
+        return bare(queue, interface, text, random, why)._replace(key=key.encode())
+    compress = True if random.random() < 0.5 else None
+    return Sent(queue, key.encode(), wrapped(queue, interface, text, compress), (), why)
+
+
+def bare(queue: str, interface: str, text: str, random: Random, why: str = "") -> Sent:
+    """The payload as it is, with the facts about it in headers."""
+    headers = [
+        ("sluice-interface", interface.encode()),
+        ("sluice-sender", names.SYSTEM.encode()),
+        ("sluice-message-id", str(uuid.uuid4()).encode()),
+        ("sluice-user", random.choice(USERS).encode()),
+    ]
+    return Sent(queue, None, text.encode(), headers, why)
+
+
+def wrapped(queue: str, interface: str, text: str, compress: bool | None) -> bytes:
+    """The founding envelope around the payload."""
+    message = envelope.Outgoing(
+        interface=interface,
+        sender=names.SYSTEM,
+        destination="sluice",
+        topic=names.TOPICS[queue],
+        message_id=str(uuid.uuid4()),
+        payload=text,
+    )
+    return envelope.write(message, compress=compress)
+
+
+def to_xml(interface: str, fields: Fields) -> str:
+    """`<MXASSET><ASSET>…</ASSET></MXASSET>`, lists as repeated elements."""
+    root = etree.Element(interface.removesuffix("Interface"))
+    _fill(etree.SubElement(root, OBJECT.get(interface, "OBJECT")), fields)
+    return etree.tostring(root, encoding="unicode")
+
+
+def _fill(parent: etree._Element, fields: Fields) -> None:
+    for name, value in fields.items():
+        for one in value if isinstance(value, list) else [value]:
+            child = etree.SubElement(parent, name.upper())
+            if isinstance(one, dict):
+                _fill(child, one)
+            else:
+                child.text = str(one)

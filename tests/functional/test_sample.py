@@ -1,0 +1,205 @@
+"""The sample world: its traffic, its set-up, and what the engine makes of both."""
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from lxml import etree
+
+from crontasks.models import CronInstance
+from devstack.servers import Servers
+from integration import envelope
+from integration.delivery.wiring import run_queue
+from integration.models import (
+    MessageError,
+    OutboxRow,
+    Provider,
+    Queue,
+    QueuePartition,
+    StoredObject,
+)
+from sample import documents, names, traffic
+from sample.management.commands.sample_traffic import Partner
+from sample.models import Asset, MeterReading, PurchaseOrder
+from sample.wire import Sent, to_xml
+
+NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
+
+
+# --- the traffic alone --------------------------------------------------------------------------
+
+
+def stream(seed: int, count: int, elapsed_seconds: float = 0) -> list[Sent]:
+    made = traffic.Traffic(Random(seed))
+    return [*made.opening(), *(made.next(NOW, elapsed_seconds) for _ in range(count))]
+
+
+@pytest.mark.fast
+def test_sound_messages_can_be_read_in_every_form() -> None:
+    forms = set()
+    for sent in stream(1, 300):
+        if sent.why:
+            continue
+        read = envelope.read(sent.value or b"", sent.headers)
+        assert isinstance(read, envelope.Document), read
+        assert read.interface
+        forms.add((read.mimetype, read.wrapped, b'"compressed"' in (sent.value or b"")))
+    assert forms == {
+        (kind, wrapped, packed)
+        for kind in (envelope.JSON, envelope.XML)
+        for wrapped, packed in ((True, True), (True, False), (False, False))
+    }
+
+
+@pytest.mark.fast
+def test_every_kind_of_failure_comes_by() -> None:
+    failing = [sent.why for sent in stream(2, traffic.FAILING_EVERY * len(traffic.FAILURES))]
+    assert len({why for why in failing if why}) == len(traffic.FAILURES)
+    sound = sum(1 for why in failing if not why)
+    assert 0.8 < sound / len(failing) < 0.95
+
+
+@pytest.mark.fast
+def test_one_message_blocks_the_sequential_queue_after_a_while() -> None:
+    early = stream(3, 50, elapsed_seconds=19.9)
+    late = stream(3, 50, elapsed_seconds=20.1)
+    assert [s for s in early if s.queue == names.ASSETS and s.why] == []
+    (blocker,) = (s for s in late if s.queue == names.ASSETS and s.why)
+    read = envelope.read(blocker.value or b"", blocker.headers)
+    assert isinstance(read, envelope.Document)
+    assert "BROKEN" in str(read.payload)
+
+
+@pytest.mark.fast
+def test_xml_repeats_what_is_a_list() -> None:
+    order = documents.order(Random(4), NOW) | {"poline": [{"polinenum": 1}, {"polinenum": 2}]}
+    root = etree.fromstring(to_xml(names.ORDER, order))
+    assert (root.tag, root[0].tag) == ("MXPO", "PO")
+    assert [line.findtext("POLINENUM") for line in root.iter("POLINE")] == ["1", "2"]
+
+
+# --- on real servers ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def planted(servers: Servers, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sample as `make run` sets it up, on topics that no other test has written to."""
+    suffix = f"{Random().randrange(10**9)}"
+    for queue, topic in list(names.TOPICS.items()):
+        monkeypatch.setitem(names.TOPICS, queue, f"{topic}.{suffix}")
+    monkeypatch.setenv("SLUICE_ADMIN_PASSWORD", "only-for-tests")
+    monkeypatch.setenv("SAMPLE", "1")
+    seeded()
+
+
+def seeded() -> str:
+    out = io.StringIO()
+    call_command("devstack_seed", stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.servers
+def test_the_set_up_is_complete_and_can_be_repeated(planted: None) -> None:
+    assert seeded() == ""
+    assert get_user_model().objects.get(username="admin").check_password("only-for-tests")
+    assert set(Queue.objects.values_list("name", flat=True)) == set(names.TOPICS)
+    found = QueuePartition.objects.values_list("queue__name", "next_offset")
+    assert sorted(found) == sorted(
+        [(names.ASSETS, 0), (names.ERRORS, 0), *[(names.MAINTENANCE, 0)] * 3]
+    )
+    consumers = CronInstance.objects.filter(queue__isnull=False)
+    assert {(c.queue.name, c.task) for c in consumers if c.queue} == {
+        (names.ASSETS, "queue_consumer"),
+        (names.MAINTENANCE, "queue_consumer"),
+        (names.ERRORS, "error_queue_consumer"),
+    }
+
+
+@pytest.mark.servers
+def test_the_set_up_follows_the_servers_to_another_port(planted: None) -> None:
+    Provider.objects.update(bootstrap_servers="127.0.0.1:1")
+    assert "point at" in seeded()
+    assert Provider.objects.get().bootstrap_servers != "127.0.0.1:1"
+
+
+@pytest.mark.servers
+@pytest.mark.django_db
+def test_without_the_sample_there_is_only_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMPLE", "0")
+    monkeypatch.delenv("SLUICE_ADMIN_PASSWORD", raising=False)
+    with pytest.raises(CommandError, match="SLUICE_ADMIN_PASSWORD is not set"):
+        seeded()
+    monkeypatch.setenv("SLUICE_ADMIN_PASSWORD", "only-for-tests")
+    assert seeded() == "Made the user admin.\n"
+    assert not Queue.objects.exists()
+
+
+@pytest.fixture
+def partner(planted: None) -> Iterator[Partner]:
+    sending = Partner()
+    yield sending
+    assert sending.close() == 0
+
+
+def run(name: str) -> None:
+    Queue.objects.filter(name=name).update(stay_seconds=0)
+    run_queue(Queue.objects.get(name=name).pk)
+
+
+@pytest.mark.servers
+def test_each_message_ends_where_it_belongs(partner: Partner) -> None:
+    made = traffic.Traffic(Random(5))
+    for sent in made.opening():
+        partner.send(sent)
+    assert partner.close() == 0
+    run(names.ASSETS)
+    assert Asset.objects.count() == documents.ASSETS
+    for make in traffic.FAILURES:
+        partner.send(make(Random(6), NOW))
+    partner.send(traffic.blocking(Random(7)))
+    for _ in range(60):
+        partner.send(made.next(NOW, 0))
+    assert partner.close() == 0
+    run(names.ASSETS)
+    run(names.MAINTENANCE)
+
+    blocked = QueuePartition.objects.get(queue__name=names.ASSETS)
+    assert (blocked.state, blocked.state_code) == ("BLOCKED", "HEAD_HELD")
+    assert MessageError.objects.get(queue__name=names.ASSETS).code == "VALIDATION"
+    failed = MessageError.objects.filter(queue__name=names.MAINTENANCE)
+    assert {(row.failure_class, row.code) for row in failed} == {
+        ("permanent", "NEGATIVE_READING"),
+        ("permanent", "SCHEMA_VIOLATION"),
+        ("permanent", "TRUNCATED_JSON"),
+        ("permanent", "UNKNOWN_SERVICE"),
+        ("permanent", "CURLY_QUOTES"),
+        ("permanent", "BAD_BASE64"),
+        ("transient", "ACCOUNT_CLOSING"),
+        ("dependency", "MISSING_DEPENDENCY"),
+        ("disabled", "SERVICE_DISABLED"),
+    }
+    assert MeterReading.objects.exists()
+    assert PurchaseOrder.objects.exists()
+    stored = StoredObject.objects.filter(structure__name=names.LOCATIONS)
+    known = QueuePartition.objects.filter(queue__name=names.MAINTENANCE)
+    assert {row.topic_uuid for row in stored} == {row.topic_uuid for row in known}
+    assert OutboxRow.objects.filter(topic=names.TOPICS[names.RECEIPTS], kind="MESSAGE").exists()
+
+
+@pytest.mark.servers
+def test_the_command_sends_and_counts(planted: None) -> None:
+    out = io.StringIO()
+    call_command("sample_traffic", rate=50, seconds=0.5, seed=1, stdout=out)
+    assert "0 unconfirmed" in out.getvalue()
+    assert "sound" in out.getvalue()
+
+
+@pytest.mark.servers
+@pytest.mark.django_db
+def test_the_command_says_when_nothing_is_set_up() -> None:
+    with pytest.raises(CommandError, match="devstack_seed"):
+        call_command("sample_traffic", seconds=0)
