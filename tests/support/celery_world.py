@@ -91,7 +91,7 @@ def celery_world(environment: dict[str, str], folder: Path) -> Iterator[CeleryWo
             child.end()
 
 
-def eventually(found: Callable[[], T], *children: Child, seconds: float = 20.0) -> T:
+def eventually(found: Callable[[], T], *children: Child, seconds: float = 60.0) -> T:
     """Ask until the answer is truthy; the last logs tell why it never was."""
     end = time.monotonic() + seconds
     while True:
