@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 FOUND_IN_ENV_FILE = "see .env.example for every variable, its meaning and a working value"
 
 
@@ -68,6 +69,12 @@ class Reader:
             self.mistakes.append(f"{name} is {value!r}; write 1 or 0")
         return known.get(value, default)
 
+    def choice(self, name: str, known: tuple[str, ...], default: str) -> str:
+        value = self.text(name, default).upper()
+        if value not in known:
+            self.mistakes.append(f"{name} is {value!r}; write one of {', '.join(known)}")
+        return value
+
     def words(self, name: str, default: str | None = "") -> tuple[str, ...]:
         parts = self.text(name, default).split(",")
         return tuple(part.strip() for part in parts if part.strip())
@@ -84,6 +91,8 @@ class Reader:
 
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
+        if not keys and self.variables.get(name, "").strip():
+            self.mistakes.append(f"{name} holds no key")
         for place, key in enumerate(keys, start=1):
             if not _is_fernet_key(key):
                 self.mistakes.append(
@@ -140,7 +149,7 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         from_email=r.text("SLUICE_FROM_EMAIL", "sluice@localhost"),
         lease_seconds=r.seconds("SLUICE_LEASE_SECONDS", 10.0),
         deployment=r.text("SLUICE_DEPLOYMENT", "sluice"),
-        log_level=r.text("SLUICE_LOG_LEVEL", "INFO").upper(),
+        log_level=r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO"),
         static_root=Path(r.text("SLUICE_STATIC_ROOT", "static")),
     )
     if r.mistakes:

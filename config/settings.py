@@ -1,7 +1,7 @@
 """Django's settings, built from the environment by config.env."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from config import env as environment
 
@@ -130,10 +130,11 @@ EMAIL_BACKEND = (
     else "django.core.mail.backends.console.EmailBackend"
 )
 EMAIL_HOST = _mail.hostname or ""
-EMAIL_PORT = _mail.port or 25
-EMAIL_HOST_USER = _mail.username or ""
-EMAIL_HOST_PASSWORD = _mail.password or ""
-EMAIL_USE_TLS = _mail.scheme == "smtps"
+EMAIL_USE_SSL = _mail.scheme == "smtps"
+EMAIL_USE_TLS = _mail.scheme == "smtp+tls"
+EMAIL_PORT = _mail.port or (465 if EMAIL_USE_SSL else 587 if EMAIL_USE_TLS else 25)
+EMAIL_HOST_USER = unquote(_mail.username or "")
+EMAIL_HOST_PASSWORD = unquote(_mail.password or "")
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = ENV.from_email
 

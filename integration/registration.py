@@ -47,18 +47,17 @@ def check(queue: Queue) -> None:
     if not mistakes and _topic_matters(queue, stored):
         mistakes = _topic(queue)
     if mistakes:
-        raise ValidationError(mistakes)  # type: ignore[arg-type] # lists of sentences are fine
+        raise ValidationError(mistakes)
 
 
 def _start(queue: Queue) -> Mistakes:
     """The first position is chosen by a person, without a default."""
-    match queue.start_from:
-        case Queue.StartFrom.TIME if queue.start_time is None:
-            return {"start_time": ["Say since when messages are to be read."]}
-        case Queue.StartFrom.GROUP if not queue.start_group:
-            return {"start_group": ["Name the consumer group whose position is to be taken over."]}
-        case "":
-            return {"start_from": ["Choose where reading begins; it is decided only once."]}
+    if not queue.start_from:
+        return {"start_from": ["Choose where reading begins; it is decided only once."]}
+    if queue.start_from == Queue.StartFrom.TIME and queue.start_time is None:
+        return {"start_time": ["Say since when messages are to be read."]}
+    if queue.start_from == Queue.StartFrom.GROUP and not queue.start_group:
+        return {"start_group": ["Name the consumer group whose position is to be taken over."]}
     return {}
 
 
@@ -123,7 +122,7 @@ def _has_open_errors(queue: Queue) -> bool:
 
 
 def _topic_matters(queue: Queue, stored: Queue | None) -> bool:
-    if queue.provider_id is None or not queue.topic:
+    if not queue.topic or not hasattr(queue, "provider"):
         # Django's own check of required fields names them.
         return False
     return stored is None or any(getattr(queue, f) != getattr(stored, f) for f in BY_THE_TOPIC)
@@ -246,7 +245,7 @@ def _resolve(queue: Queue, choice: Queue.StartFrom, facts: TopicFacts) -> dict[i
             return dict(facts.high)
         case Queue.StartFrom.TIME:
             if queue.start_time is None:
-                raise ValidationError(_start(queue))  # type: ignore[arg-type]
+                raise ValidationError(dict(_start(queue)))
             return admin.offsets_at(queue.provider, facts, queue.topic, queue.start_time)
         case Queue.StartFrom.GROUP:
             return _where_group_stands(queue, facts)

@@ -24,7 +24,7 @@ from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Record
+from integration.delivery.values import Record, TopicFacts
 
 __all__ = ["TOPIC_UUID", "MemoryClock", "MemoryDatabase", "MemoryDesk", "MemoryLedger"]
 
@@ -213,6 +213,11 @@ class MemoryLedger:
             return False
         self.database.errors[row.id] = replace(row, expired=True)
         return True
+
+    def add_partitions(self, facts: TopicFacts) -> None:
+        self._statement("add_partitions")
+        for partition, low in facts.low.items():
+            self.database.add_partition(partition, low, facts.topic_uuid)
 
     def open_errors(self) -> int:
         self._statement("open_errors")

@@ -32,7 +32,9 @@ class MemoryDesk:
         again = unclean and place.unclean_offset == place.next_offset
         place.unclean_ends = (place.unclean_ends + 1 if again else 1) if unclean else 0
         place.unclean_offset = place.next_offset
-        if unclean and place.suspect_offset is not None:
+        if not unclean:
+            place.suspect_offset, place.suspect_crashes = None, 0
+        elif place.suspect_offset is not None and not self._row_in_work(place):
             place.suspect_crashes += 1
         place.epoch += 1
         place.owner, place.released = self, False
@@ -52,6 +54,14 @@ class MemoryDesk:
             unclean_ends=place.unclean_ends,
             suspect_offset=place.suspect_offset,
             suspect_crashes=place.suspect_crashes,
+        )
+
+    def _row_in_work(self, place: PlaceRow) -> bool:
+        """Whether it was a marked row, not the suspect offset, that the owner died on."""
+        return any(
+            row.state is ErrorState.PROCESSING
+            and (row.record.partition, row.epoch) == (place.partition, place.epoch)
+            for row in self.database.errors.values()
         )
 
     def _revert(self, place: PlaceRow, *, is_lowest: bool) -> None:

@@ -98,6 +98,18 @@ class MemoryDatabase:
         self.moves: set[tuple[ErrorState, ErrorState]] = set()
         self.interrupt: Callable[[str], bool] = lambda _: False
 
+    def add_partition(self, partition: int, offset: int, topic_uuid: str) -> None:
+        """A partition that the topic got since; a sequential queue and another topic get none."""
+        strange = any(place.topic_uuid != topic_uuid for place in self.places.values())
+        if partition in self.places or strange or self.queue.sequential:
+            return
+        self.places[partition] = PlaceRow(
+            id=1000 + partition,
+            partition=partition,
+            topic_uuid=topic_uuid,
+            next_offset=offset,
+        )
+
     def place(self, owned: Owned) -> PlaceRow:
         return self.places[owned.partition]
 
@@ -254,7 +266,8 @@ class MemoryDatabase:
     def _advance(self, owned: Owned, batch: Batch, settlement: Settlement) -> None:
         place = self.place(owned)
         place.next_offset, place.last_batch = settlement.next_offset, batch.id
-        if owned.isolate_until is not None:
+        suspect = place.suspect_offset
+        if owned.isolate_until is not None and suspect is not None and suspect < place.next_offset:
             place.suspect_offset, place.suspect_crashes = None, 0
         if settlement.state is not None:
             self.set_state(place, settlement.state)

@@ -140,6 +140,9 @@ class Ledger(Protocol):
     def expire_head(self, owned: Owned) -> bool:
         """Note on the open row at the next offset that Kafka no longer has it; False: no row."""
 
+    def add_partitions(self, facts: TopicFacts) -> None:
+        """Note partitions that the topic got since: they start at the beginning, free to take."""
+
     def open_errors(self) -> int:
         """How many rows of the queue are open, counted no further than its limit."""
 

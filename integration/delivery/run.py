@@ -48,7 +48,8 @@ def drive(road: Road, held: list[Owned], report: Report) -> Report:
     """Turn after turn: rows and records, until there is a reason to end."""
     intake, watch = Intake(road, held), Watch(road, held)
     for owned in held:
-        if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS:
+        # A marker that stands tells that the last owner died while it isolated.
+        if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:
             owned.isolate_until = owned.next_offset + road.queue.batch_size
     watch.identify()
     while True:

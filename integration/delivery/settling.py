@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from integration.delivery.endings import Ending, end_failed, end_good
 from integration.delivery.outcome import APPLIED, Failed, Outcome
@@ -11,6 +12,9 @@ from integration.delivery.policy.states import PartitionState
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, Settlement, StateChange
 from integration.delivery.unit import Unit
+
+# What a released row meets says nothing about why the partition is not read.
+KEPT: Final = frozenset({PartitionState.BRAKED, PartitionState.BLOCKED})
 
 
 @dataclass(slots=True)
@@ -38,7 +42,9 @@ def tally(road: Road, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Ou
             result.failed += 1
             result.last_cause = cause_of(outcome.failure)
         if ending.stop is not None:
-            result.stop = settlement.state = ending.stop
+            result.stop = ending.stop
+            if unit.moves or owned.state not in KEPT:
+                settlement.state = ending.stop
             break
     _log_range(settlement, units, outcomes)
     if result.stop is None and owned.state is not PartitionState.RUNNING and _clears(owned, units):

@@ -18,6 +18,7 @@ STALL_SECONDS: Final = 1.0
 MIRROR_EVERY_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.
 SILENCE_SECONDS: Final = 30.0
+KAFKA_DOWN: Final = "KAFKA_"
 
 ENDINGS: Final = {
     PartitionState.BACKOFF: RunEnding.BACKOFF,
@@ -43,6 +44,7 @@ class Watch:
         self._configured_at = now
         self._identified_at = float("-inf")
         self._mirrored_at = now
+        self._partitions = 0
 
     def ending(self, report: Report, *, drained: bool) -> Report | None:
         """Whether the run is over, and why; asked between batches."""
@@ -101,6 +103,9 @@ class Watch:
             return
         for owned in self.held:
             self._compare(owned, facts)
+        if facts is not None and facts.partitions != self._partitions:
+            self._partitions = facts.partitions
+            self.road.ledger.add_partitions(facts)
         for trouble in troubles:
             if trouble.kind is TroubleKind.REFUSED:
                 self._outage(trouble)
@@ -116,7 +121,7 @@ class Watch:
             pause = retry.probe_pause(owned.probes, self.road.roll())
             change = StateChange(
                 state=PartitionState.OUTAGE,
-                code=f"KAFKA_{trouble.kind.value}",
+                code=f"{KAFKA_DOWN}{trouble.kind.value}",
                 text=trouble.text,
                 resume_seconds=pause.total_seconds(),
                 probes=owned.probes + 1,
@@ -144,12 +149,18 @@ class Watch:
         elif facts.topic_uuid != owned.topic_uuid:
             text = f"Topic {topic} was deleted and created again; the position means nothing there."
             self._block(owned, "TOPIC_RECREATED", text)
+        elif self.road.queue.sequential and facts.partitions > 1:
+            text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
+            self._block(owned, "MORE_PARTITIONS", text)
         elif owned.next_offset > facts.high[owned.partition]:
             end = facts.high[owned.partition]
             text = f"The topic ends at {end}, the position is {owned.next_offset}: data is gone."
             self._block(owned, "TOPIC_TRUNCATED", text)
         elif owned.next_offset < facts.low[owned.partition]:
             self._expired(owned, facts.low[owned.partition])
+        elif owned.state_code.startswith(KAFKA_DOWN):
+            # Kafka answers again; an idle queue has no message whose success would say so.
+            self._state(owned, RUNNING)
 
     def _expired(self, owned: Owned, low: int) -> None:
         """Messages at the position are gone from Kafka: the saved head first, then the gap."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from django.conf import settings
 
 from integration.delivery.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
 from integration.kafka.client import Connection, connection, new_admin, new_consumer
@@ -25,8 +26,11 @@ log = logging.getLogger(__name__)
 
 
 def mirror_group(queue_name: str) -> str:
-    """The consumer group that shows a queue's position to lag tools."""
-    return f"sluice-{queue_name}"
+    """The consumer group that shows a queue's position to lag tools.
+
+    It names the deployment, because several may read from one cluster.
+    """
+    return f"{settings.SLUICE_DEPLOYMENT}-{queue_name}"
 
 
 def open_source(provider: Provider, *, topic: str, queue_name: str) -> "KafkaSource":

@@ -25,14 +25,19 @@ from integration.store.sessions import (
 TAKEOVER_TRIES: Final = 20
 TAKEOVER_PAUSE_SECONDS: Final = 0.05
 
+# A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
 TAKE: Final = """
 UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_ends = CASE
     WHEN NOT died.unclean THEN 0
     WHEN p.unclean_offset = p.next_offset THEN p.unclean_ends + 1 ELSE 1 END,
   unclean_offset = p.next_offset,
-  suspect_crashes = p.suspect_crashes
-    + CASE WHEN died.unclean AND p.suspect_offset IS NOT NULL THEN 1 ELSE 0 END
+  suspect_offset = CASE WHEN died.unclean THEN p.suspect_offset END,
+  suspect_crashes = CASE WHEN NOT died.unclean THEN 0
+    WHEN p.suspect_offset IS NULL OR EXISTS (SELECT 1 FROM integration_messageerror e
+      WHERE e.queue_id = p.queue_id AND e.state = 'PROCESSING' AND e.epoch = p.epoch
+      AND e.partition = p.partition) THEN p.suspect_crashes
+    ELSE p.suspect_crashes + 1 END
 FROM (
   SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AS unclean,
     q.partition = min(q.partition) OVER () AS is_lowest

@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 from django.db import DatabaseError, InterfaceError, connections, transaction
 
+from integration import registration
 from integration.delivery.owned import ClosedHead, Owned
 from integration.delivery.policy.states import CLOSED, Ended, ErrorState
 from integration.delivery.ports import LostError
@@ -17,6 +18,8 @@ from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
+from integration.delivery.values import TopicFacts
+from integration.models import Queue
 from integration.store import configuration, rows
 from integration.store.sessions import alias, backend_of, django_connection
 from integration.store.work import STATE, LedgerWork, state_parameters
@@ -205,6 +208,10 @@ class DatabaseLedger:
     def expire_head(self, owned: Owned) -> bool:
         with self._guarded():
             return self._count(EXPIRE, [owned.id, owned.epoch]) == 1
+
+    def add_partitions(self, facts: TopicFacts) -> None:
+        with self._guarded():
+            registration.add_new_partitions(Queue.objects.get(pk=self.queue.id), facts)
 
     def open_errors(self) -> int:
         with self._guarded():

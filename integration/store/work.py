@@ -247,7 +247,7 @@ class LedgerWork:
         if owned.isolate_until is not None:
             self._run(
                 "UPDATE integration_queuepartition SET suspect_offset = NULL, suspect_crashes = 0 "
-                "WHERE id = %s AND epoch = %s",
+                "WHERE id = %s AND epoch = %s AND suspect_offset < next_offset",
                 [owned.id, owned.epoch],
             )
         if settlement.state is None:
