@@ -52,6 +52,9 @@ PRODUCER: Final[Mapping[str, Any]] = {
     "queue.buffering.max.kbytes": 128 * 1_024,
 }
 TRANSACTIONAL: Final[Mapping[str, Any]] = {
+    # A topic's limit applies to the packets of the client: small ones keep below most limits,
+    # so that only a record that is too large itself is refused.
+    "batch.size": 100_000,
     # 10 transactions a second with the default of 100 ms, 250 with this.
     "retry.backoff.ms": 1,
     "transaction.timeout.ms": 60_000,

@@ -1,5 +1,6 @@
 """The real Publisher: one Kafka transaction a batch, with the batch's id as the watermark."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -33,6 +34,7 @@ RELAY_TOPIC: Final = "sluice-relay"
 OPEN_SECONDS: Final = 15.0
 # A record is given up after message.timeout.ms (20 s); by then every report has come.
 FLUSH_SECONDS: Final = 25.0
+FLUSH_SLICE_SECONDS: Final = 0.02
 COMMIT_SECONDS: Final = 30.0
 FULL_QUEUE_SECONDS: Final = 0.1
 UNSENDABLE: Final = "UNSENDABLE"
@@ -51,15 +53,29 @@ class _Reports:
         else:
             self.failures[index] = error
 
-    def verdict(self, count: int, left: int) -> Verdict | None:
+    def await_all(self, producer: Producer) -> int:
+        """Wait for the reports; return how many are missing.
+
+        flush() raises nothing: what is left and each report have to be looked at. After the
+        first failure the library sends nothing more of the transaction, and waiting is in vain.
+        """
+        deadline = time.monotonic() + FLUSH_SECONDS
+        left = producer.flush(FLUSH_SLICE_SECONDS)
+        while left and not self.failures and time.monotonic() < deadline:
+            left = producer.flush(FLUSH_SLICE_SECONDS)
+        return left
+
+    def verdict(self, rows: Sequence[OutgoingRow], left: int) -> Verdict | None:
         """What the reports say; None when every record is confirmed."""
         refused = [i for i, error in self.failures.items() if error.code() in FOR_THE_RECORD]
         if refused:
-            return _refused(min(refused), self.failures[min(refused)])
+            # The broker refuses the client's whole packet: the largest in it is the suspect.
+            culprit = max(refused, key=lambda i: (len(rows[i].value or b""), -i))
+            return _refused(culprit, self.failures[culprit])
         if self.failures:
             return Unavailable(sentence(next(iter(self.failures.values()))))
-        if left or self.delivered != count:
-            return Unavailable(f"{count - self.delivered} records were not confirmed in time")
+        if left or self.delivered != len(rows):
+            return Unavailable(f"{len(rows) - self.delivered} records were not confirmed in time")
         return None
 
 
@@ -76,12 +92,16 @@ class KafkaPublisher:
         self.close()
         # Both begin to connect meanwhile.
         self._reader = new_consumer(self._to, self._id, {"error_cb": _ignore})
-        self._producer = new_producer(self._to, self._id, {"error_cb": _ignore})
+        producer = new_producer(self._to, self._id, {"error_cb": _ignore})
         admin.ensure_topic(self._to, RELAY_TOPIC)
+        self._start(producer)
+
+    def _start(self, producer: Producer) -> None:
         try:
-            self._producer.init_transactions(OPEN_SECONDS)
+            producer.init_transactions(OPEN_SECONDS)
         except KafkaException as e:
             raise unreachable(self._to.name, e) from e
+        self._producer = producer
 
     def watermark(self) -> str | None:
         try:
@@ -128,15 +148,22 @@ class KafkaPublisher:
     ) -> Verdict | None:
         """Produce all rows and wait for every report; None when all are confirmed."""
         reports = _Reports()
-        for index, row in enumerate(rows):
-            refused = _produce(producer, row, partial(reports.take, index), index)
-            if refused is not None:
-                return refused
+        try:
+            for index, row in enumerate(rows):
+                refused = _produce(producer, row, partial(reports.take, index), index)
+                if refused is not None:
+                    return refused
+        except RAISED:
+            # Something failed while the transaction was being filled; the reports may tell what.
+            left = reports.await_all(producer)
+            verdict = reports.verdict(rows, left)
+            if isinstance(verdict, Refused):
+                return verdict
+            raise
         observer(RelayStep.PRODUCED)
-        # It raises nothing: what is left and each report have to be looked at.
-        left = producer.flush(FLUSH_SECONDS)
+        left = reports.await_all(producer)
         observer(RelayStep.FLUSHED)
-        return reports.verdict(len(rows), left)
+        return reports.verdict(rows, left)
 
     def _put_watermark(self, producer: Producer, number: int, text: str) -> None:
         place = TopicPartition(RELAY_TOPIC, 0, number, text)
@@ -150,7 +177,10 @@ class KafkaPublisher:
         except RAISED as e:
             self._check_fence(e)
             return Unavailable(_text(e))
-        producer.flush(0)
+        # After a refused record the library's numbering has a hole that spoils the next
+        # transaction; a new producer costs less than finding that out.
+        self._close_producer()
+        self._start(new_producer(self._to, self._id, {"error_cb": _ignore}))
         return verdict
 
     def _check_fence(self, exception: Exception) -> None:
@@ -171,13 +201,16 @@ class KafkaPublisher:
         return self._reader
 
     def close(self) -> None:
+        self._close_producer()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _close_producer(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
             # An open transaction is left to the next owner's fence; waiting would change nothing.
             producer.purge()
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
 
 
 def _produce(
