@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from crontasks import parameters, turns
 from crontasks.definitions import Definition, Registry, registry
 from crontasks.dispatch.due import Due
-from crontasks.dispatch.patience import LONGEST_PAUSE_SECONDS, Patience
+from crontasks.dispatch.patience import (
+    LONGEST_PAUSE_SECONDS,
+    MOST_STARTS,
+    WINDOW_SECONDS,
+    Patience,
+)
 from crontasks.errors import BadParametersError, CronTaskConflictError, UnknownCronTaskError
 from crontasks.outcome import EXCERPT_LINES, NOTHING, Context, Outcome, RunState
 from crontasks.parameters import option
@@ -166,11 +171,25 @@ def test_a_queue_with_two_causes_starts_once_and_others_do_not_wait_for_it():
     assert patience.select([*due, Due(3, "d")], 0.6) == [3]
 
 
+def test_a_run_that_dies_at_every_start_rests_while_others_go_on():
+    patience = Patience()
+    starts = [
+        now / 2
+        for now in range(80)
+        if 1 in patience.select([Due(1, f"abandoned 7 {now}"), Due(2, "other")], now / 2)
+    ]
+    assert starts[:5] == [0, 0.5, 1, 1.5, 2]
+    for now in starts:
+        assert sum(now <= later < now + WINDOW_SECONDS for later in starts) <= MOST_STARTS
+    assert patience.select([Due(3, "abandoned 9 1")], 40.0) == [3]
+
+
 def test_patience_forgets_causes_that_stayed_away():
     patience = Patience()
     for number in range(1_000):
         patience.select([Due(number, "once")], float(number))
     assert len(patience._served) < 50
+    assert len(patience._starts) < 50
 
 
 def test_the_more_queues_wait_the_sooner_a_run_gives_way():
