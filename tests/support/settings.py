@@ -12,3 +12,6 @@ os.environ.setdefault("SLUICE_INTEGRATIONS", "sample,tests.support.world")
 from config.settings import *  # noqa: E402, F403 - the environment has to be complete before
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Pages find their files where they lie; nothing has to be collected for a test.
+WHITENOISE_AUTOREFRESH = True
+WHITENOISE_USE_FINDERS = True

@@ -1,0 +1,260 @@
+"""How queues stand in words, their page, and what people do with them, over HTTP."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from devstack.server import Server
+from integration.delivery.policy.states import PartitionState
+from integration.kafka import admin
+from integration.models import Gap, PartitionLease, Provider, Queue, QueuePartition
+from integration.selectors import queues
+from integration.selectors.status import BY_CODE, Status, situation
+from tests.support.rows import a_blocked_queue, a_held, a_person, a_place, a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+CODES = {
+    "HEAD_HELD": "BLOCKED",
+    "HEAD_EXPIRED": "BLOCKED",
+    "GAP": "BLOCKED",
+    "TOPIC_RECREATED": "BLOCKED",
+    "TOPIC_TRUNCATED": "BLOCKED",
+    "TOPIC_GONE": "BLOCKED",
+    "TOO_MANY_OPEN_ERRORS": "BRAKED",
+    "SAME_FAILURE_IN_A_ROW": "BRAKED",
+    "SERVICE_DISABLED": "WAITING",
+    "SYSTEM_DISABLED": "WAITING",
+    "HANDLER_MISSING": "WAITING",
+    "RETRY_WAIT": "BACKOFF",
+    "KAFKA_UNAVAILABLE": "OUTAGE",
+    "DATABASE_DOWN": "OUTAGE",
+}
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(a_person("Operators", "otto"))
+    return client
+
+
+@pytest.mark.parametrize(("code", "state"), CODES.items())
+def test_every_state_code_is_told_with_what_to_do_now(
+    client: Client, code: str, state: str
+) -> None:
+    queue = a_queue_row()
+    resume_at = timezone.now() + timedelta(seconds=40)
+    a_place(queue, state=state, state_code=code, state_text="the cause", resume_at=resume_at)
+    row = queues.overview()[0]
+    assert row.situation.why[0].isupper()
+    assert row.situation.why.endswith(".")
+    assert "{" not in row.situation.why
+    assert row.situation.next_step.endswith(".")
+    for page in (client.get(reverse("overview")), client.get(reverse("queue", args=[queue.name]))):
+        assert row.status.label in page.text
+        assert row.situation.next_step in page.text
+
+
+def test_no_two_codes_share_a_sentence() -> None:
+    assert len({told.why for told in BY_CODE.values()}) == len(BY_CODE)
+    assert set(BY_CODE) <= set(CODES)
+
+
+def test_a_code_nobody_knows_is_told_with_the_engines_words() -> None:
+    told = situation(PartitionState.BLOCKED, "NEW_ONE", "odd thing", topic="t", limit=1)
+    assert "odd thing." in told.why
+
+
+class TestStatus:
+    def only(self) -> queues.QueueRow:
+        return queues.overview()[0]
+
+    def test_what_people_switched_explains_before_what_the_engine_found(self) -> None:
+        queue, _, error = a_blocked_queue(paused=True, pause_reason="stocktaking")
+        row = self.only()
+        assert row.status is Status.PAUSED
+        assert "stocktaking" in row.situation.why
+        assert "Besides, it is blocked" in row.situation.why
+        assert row.failure == error.pk
+        Queue.objects.filter(pk=queue.pk).update(enabled=False)
+        assert self.only().status is Status.OFF
+
+    def test_a_queue_nobody_reads_is_told_as_the_cause_not_as_lag(self) -> None:
+        queue = a_queue_row()
+        place = a_place(queue, seen_at=timezone.now() - timedelta(minutes=10))
+        assert self.only().status is Status.NO_READER
+        assert "5 messages wait, and no worker has looked" in self.only().situation.why
+        PartitionLease.objects.create(
+            partition=place,
+            owner="worker-1",
+            epoch=3,
+            lock_pid=1,
+            lock_backend_start=timezone.now(),
+            lease_until=timezone.now() + timedelta(seconds=10),
+            taken_at=timezone.now(),
+        )
+        assert self.only().status is Status.RUNNING
+        assert self.only().partitions[0].owner == "worker-1"
+
+    def test_a_lease_that_lapsed_is_no_owner(self) -> None:
+        place = a_place(a_queue_row(), seen_at=timezone.now() - timedelta(minutes=10))
+        PartitionLease.objects.create(
+            partition=place,
+            owner="worker-1",
+            epoch=3,
+            lock_pid=1,
+            lock_backend_start=timezone.now(),
+            lease_until=timezone.now() - timedelta(seconds=1),
+            taken_at=timezone.now(),
+        )
+        assert self.only().status is Status.NO_READER
+
+    def test_an_idle_queue_runs(self) -> None:
+        a_place(a_queue_row(), next_offset=15, seen_at=timezone.now() - timedelta(minutes=10))
+        assert self.only().status is Status.RUNNING
+
+    def test_a_queue_without_a_position_has_not_started(self) -> None:
+        a_queue_row()
+        assert self.only().status is Status.NOT_STARTED
+
+    def test_the_worst_partition_speaks_for_the_queue(self) -> None:
+        queue = a_queue_row("continuous")
+        a_place(queue)
+        a_place(queue, partition=1, state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS")
+        a_place(queue, partition=2, state="OUTAGE", state_code="KAFKA_UNAVAILABLE")
+        assert self.only().status is Status.BRAKED
+        assert self.only().lag == 15
+
+    def test_open_failures_are_counted_by_state(self) -> None:
+        queue = a_queue_row("continuous")
+        a_place(queue)
+        now = timezone.now()
+        for offset, state in enumerate(["HOLD", "HOLD", "RETRY", "READY", "DELETED", "RESOLVED"]):
+            a_held(queue, offset, state=state, not_before=now)
+        row = self.only()
+        assert (row.held, row.retrying, row.ready) == (2, 1, 1)
+
+
+def test_the_most_urgent_queue_comes_first(client: Client) -> None:
+    a_place(a_queue_row(name="a-runs"))
+    a_blocked_queue(name="z-blocked")
+    page = client.get(reverse("overview")).text
+    assert page.index("z-blocked") < page.index("a-runs")
+
+
+def test_an_empty_installation_is_told_where_to_begin(client: Client) -> None:
+    assert "No queue yet" in client.get(reverse("overview")).text
+
+
+def test_the_number_of_statements_does_not_grow_with_the_queues(
+    client: Client, django_assert_num_queries: object
+) -> None:
+    for _ in range(2):
+        for _ in range(4):
+            queue = a_queue_row("continuous")
+            for number in range(3):
+                a_place(queue, partition=number)
+        # The session, the person and their rights (4), the deployment, and three of the page.
+        with django_assert_num_queries(8):  # type: ignore[operator] # pytest-django's fixture
+            client.get(reverse("overview"))
+
+
+class TestVerbs:
+    def test_pause_resume_and_a_second_click(self, client: Client) -> None:
+        queue = a_queue_row()
+        a_place(queue)
+        pause = reverse("pause", args=[queue.name])
+        answer = client.post(pause, {"reason": "stocktaking"})
+        assert (answer.status_code, answer["Location"]) == (
+            303,
+            reverse("queue", args=[queue.name]),
+        )
+        page = client.get(reverse("queue", args=[queue.name])).text
+        assert "A person paused this queue: stocktaking" in page
+        again = client.post(pause)
+        assert again.status_code == 409
+        assert "already paused (by otto" in again.text
+        assert client.post(reverse("resume", args=[queue.name])).status_code == 303
+
+    def test_a_braked_queue_offers_resume(self, client: Client) -> None:
+        queue = a_queue_row("continuous")
+        a_place(queue, state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS")
+        address = reverse("resume", args=[queue.name])
+        assert address in client.get(reverse("queue", args=[queue.name])).text
+        client.post(address)
+        assert QueuePartition.objects.get().state == "RUNNING"
+
+    def test_a_gap_is_acknowledged_on_the_queues_page(self, client: Client) -> None:
+        queue = a_queue_row()
+        place = a_place(queue, state="BLOCKED", state_code="GAP")
+        gap = Gap.objects.create(
+            partition=place,
+            topic_uuid="u",
+            from_offset=1_200,
+            to_offset=1_500,
+            reason="EXPIRED",
+            found_at=timezone.now(),
+        )
+        address = reverse("acknowledge-gap", args=[queue.name, gap.pk])
+        page = client.get(reverse("queue", args=[queue.name])).text
+        assert address in page
+        assert "300" in page
+        assert client.post(address).status_code == 303
+        assert client.post(address).status_code == 409
+        assert "otto" in client.get(reverse("queue", args=[queue.name])).text
+
+    def test_an_unknown_queue_is_a_page_of_its_own(self, client: Client) -> None:
+        for name in ("queue", "flow"):
+            assert client.get(reverse(name, args=["nowhere"])).status_code == 404
+        assert client.post(reverse("pause", args=["nowhere"])).status_code == 404
+
+    @pytest.mark.parametrize("code", ["TOPIC_RECREATED", "TOPIC_TRUNCATED", "TOPIC_GONE"])
+    def test_a_changed_topic_offers_its_ways_out(self, client: Client, code: str) -> None:
+        queue = a_queue_row()
+        a_place(queue, state="BLOCKED", state_code=code)
+        page = client.get(reverse("queue", args=[queue.name])).text
+        for name in ("adopt-start", "adopt-end", "stay"):
+            assert reverse(name, args=[queue.name]) in page
+        assert client.post(reverse("stay", args=[queue.name])).status_code == 303
+        assert queue.changes.get().action == "stay blocked"
+
+    def test_a_head_leads_to_its_failure(self, client: Client) -> None:
+        queue, _, error = a_blocked_queue()
+        page = client.get(reverse("queue", args=[queue.name])).text
+        assert reverse("failure", args=[error.pk]) in page
+
+
+class TestWithKafka:
+    def test_adopting_asks_the_broker_what_the_topic_is_now(
+        self, client: Client, kafka: Server
+    ) -> None:
+        provider = Provider.objects.create(name="real", bootstrap_servers=kafka.bootstrap)
+        admin.create_topic(provider, "adopted-topic", partitions=1)
+        queue = a_queue_row(provider=provider, topic="adopted-topic")
+        a_place(queue, state="BLOCKED", state_code="TOPIC_RECREATED")
+        assert client.post(reverse("adopt-start", args=[queue.name])).status_code == 303
+        facts = admin.topic_facts(provider, "adopted-topic")
+        place = QueuePartition.objects.get()
+        assert facts is not None
+        assert (place.state, place.next_offset) == ("RUNNING", 0)
+        assert place.topic_uuid == facts.topic_uuid
+        assert Gap.objects.get().to_offset == 15
+
+    def test_a_topic_that_is_gone_cannot_be_adopted(self, client: Client, kafka: Server) -> None:
+        provider = Provider.objects.create(name="real", bootstrap_servers=kafka.bootstrap)
+        queue = a_queue_row(provider=provider, topic="never-made")
+        a_place(queue, state="BLOCKED", state_code="TOPIC_GONE")
+        answer = client.post(reverse("adopt-start", args=[queue.name]))
+        assert answer.status_code == 409
+        assert "does not exist" in answer.text
+
+    def test_the_flow_names_each_link(self, client: Client, kafka: Server) -> None:
+        provider = Provider.objects.create(name="real", bootstrap_servers=kafka.bootstrap)
+        queue = a_queue_row(provider=provider, topic="never-made")
+        page = client.get(reverse("flow", args=[queue.name])).text
+        for link in ("Provider", "Topic", "Worker", "Position"):
+            assert link in page
+        assert "broken" in page
