@@ -16,6 +16,7 @@ import time
 import pytest
 from django.db import connection
 
+from integration.delivery.relay.run import run_relay
 from integration.delivery.steps import Step
 from integration.delivery.wiring import run_queue
 from integration.models import MessageError, MessageTrack, OutboxRow, PartitionLease, Queue
@@ -170,9 +171,7 @@ def test_a_stopped_owner_is_replaced_after_its_lease_and_writes_nothing_afterwar
     assert b"LOST" in output or b"BACKOFF" in output, output
 
 
-def test_a_message_that_kills_the_process_is_held_after_three_crashes(
-    broker, child_environment
-):
+def test_a_message_that_kills_the_process_is_held_after_three_crashes(broker, child_environment):
     queue = a_queue(broker, stay_seconds=0.1, crash_limit=3)
     broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "kill"}, {"n": 2}])
     for _ in range(8):
@@ -184,3 +183,42 @@ def test_a_message_that_kills_the_process_is_held_after_three_crashes(
     row = MessageError.objects.get()
     assert (row.state, row.code, row.offset) == ("HOLD", "PROCESS_CRASH", 1)
     assert sorted(Effect.objects.values_list("n", flat=True)) == [0, 2]
+
+
+def test_twenty_thousand_messages_survive_a_kill_every_second(broker, child_environment, capsys):
+    """Kills at moments that nothing chose; then every record is where it belongs, once.
+
+    The relay sends what was published, and a read_committed reader of the output topic counts.
+    """
+    out = a_queue(broker, name="out", direction="outbound")
+    queue = a_queue(broker, max_retries=3, stay_seconds=0.1)
+    sent = mixed(20_000)
+    broker.send(queue.topic, sent)
+    kills = 0
+    while kills < 6:
+        victim = child(queue, child_environment, "none", 1, "KILL")
+        try:
+            victim.communicate(timeout=1.5 + 0.3 * kills)
+            break
+        except subprocess.TimeoutExpired:
+            victim.kill()
+            victim.communicate()
+            kills += 1
+    assert kills > 0, "the first child had finished before it could be killed"
+
+    finish(queue)
+    account(queue, sent)
+    relay_everything(out)
+    keys = [int(message.key()) for message in broker.read_all(out.topic)]
+    assert sorted(keys) == [m["n"] for m in sent if m["do"] == "publish"]
+
+
+def relay_everything(out: Queue) -> None:
+    deadline = time.monotonic() + 30
+
+    def done() -> bool:
+        pending = OutboxRow.objects.filter(state__in=["PENDING", "STAMPED"]).exists()
+        return not pending or time.monotonic() > deadline
+
+    run_relay(out.provider_id, 0, stop=done)
+    assert not OutboxRow.objects.exclude(state="PUBLISHED").exists()
