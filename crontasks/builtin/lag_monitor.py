@@ -51,6 +51,7 @@ def _look(queue: Queue, context: Context) -> bool:
         return False
     if facts is not None:
         write(queue.pk, facts)
+        write_oldest(queue, facts)
     return True
 
 
@@ -60,3 +61,17 @@ def write(queue_id: int, facts: TopicFacts) -> None:
         for partition, low in facts.low.items():
             high = facts.high[partition]
             cursor.execute(_WRITE, (low, high, queue_id, partition, facts.topic_uuid))
+
+
+def write_oldest(queue: Queue, facts: TopicFacts) -> None:
+    """Store since when the first message of each partition waits; nothing waiting, nothing told."""
+    from integration.kafka.waiting import first_waiting
+
+    waiting = {
+        row.partition: max(row.next_offset, facts.low[row.partition])
+        for row in queue.partitions.filter(topic_uuid=facts.topic_uuid)
+        if row.next_offset < facts.high.get(row.partition, 0)
+    }
+    oldest = first_waiting(queue.provider, queue.topic, waiting) if waiting else {}
+    for row in queue.partitions.all():
+        queue.partitions.filter(pk=row.pk).update(oldest_waiting_at=oldest.get(row.partition))

@@ -51,6 +51,9 @@ def test_the_lag_of_a_queue_that_nobody_reads_is_written_down(broker):
     assert LagMonitor().run(NoParameters(), context()).is_empty
     lags = QueuePartition.objects.filter(queue=queue).order_by("partition")
     assert [row.lag for row in lags] == [0, 7]
+    oldest = [row.oldest_waiting_at for row in lags]
+    assert oldest[0] is None
+    assert abs((timezone.now() - oldest[1]).total_seconds()) < 60
 
 
 def test_a_broker_that_does_not_answer_is_asked_once_and_fails_the_run(broker):
