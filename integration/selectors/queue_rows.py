@@ -166,7 +166,7 @@ def _messages(count: int) -> str:
 def _verdict(queue: Queue, rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
     """What people switched comes first: it explains why nothing moves."""
     switched = _switched(queue)
-    found = _found(rows)
+    found = _sends() if queue.direction == Queue.Direction.OUTBOUND else _found(rows)
     if switched is None:
         return found
     status, reason = switched
@@ -192,6 +192,11 @@ def _switched(queue: Queue) -> tuple[Status, Situation] | None:
             "Switch the system on again.",
         )
     return None
+
+
+def _sends() -> tuple[Status, Situation]:
+    """An outbound queue has no reader here: what is published to it leaves by the relay."""
+    return Status.RUNNING, Situation("What handlers publish to it is sent by the relay.", "")
 
 
 def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
