@@ -136,6 +136,7 @@ def released(*, late: bool, apply_as_newest: bool) -> Values:
     """Columns of a release besides its state: due now by the database's clock, from its row."""
     return {
         "spent": 0,
+        "crashes": 0,
         "not_before": database_now(),
         "carrier": "row",
         "late": late,

@@ -10,6 +10,7 @@ from integration.delivery.outcome import Failed
 from integration.delivery.owned import Owned
 from integration.delivery.policy.batching import Mode
 from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.ports import LostError
 from integration.delivery.report import Report
 from integration.delivery.road import Road
 from integration.delivery.settling import Tally
@@ -122,6 +123,8 @@ def _narrow(road: Road, part: Part, failed: FailedAt) -> list[Part]:
     units = part.units
     if failed.failure.kind is FailureClass.CONFLICT and part.conflicts < FREE_CONFLICTS:
         return [Part(units, part.mode, part.conflicts + 1)]
+    if part.mode is Mode.SAVEPOINTS:
+        return _halves(part, failed)
     if not road.queue.sequential or failed.place is None:
         return [Part(units, Mode.SAVEPOINTS)]
     place = failed.place
@@ -131,6 +134,20 @@ def _narrow(road: Road, part: Part, failed: FailedAt) -> list[Part]:
         Part(units[place + 1 :], Mode.OPTIMISTIC),
     ]
     return [piece for piece in cut if piece.units]
+
+
+def _halves(part: Part, failed: FailedAt) -> list[Part]:
+    """Every savepoint held, and yet the database refused the batch: look for the one it was.
+
+    Alone, a message fails with the refusal. When even that cannot be written the run ends.
+    """
+    units, middle = part.units, len(part.units) // 2
+    if middle:
+        return [Part(units[:middle], part.mode), Part(units[middle:], part.mode)]
+    if units[0].known is not None:
+        raise LostError(failed.failure.text)
+    units[0].known = Failed(failed.failure)
+    return [Part(units, part.mode)]
 
 
 def _must_stop(road: Road, owned: Owned, tally: Tally) -> bool:

@@ -47,7 +47,7 @@ class Intake:
         if not self.road.queue.sequential:
             return
         for owned in list(self.held):
-            while owned.may_have_head:
+            while owned.may_have_head and not owned.blocked_by_topic:
                 unit = self._head(owned)
                 if unit is None:
                     break
@@ -61,7 +61,9 @@ class Intake:
                 self._unblock(owned)
                 return None
             case ClosedHead():
-                self._pass(owned)
+                owned.may_have_head = owned.state is not PartitionState.BRAKED
+                if owned.may_have_head:
+                    self._pass(owned)
                 return None
             case OpenError() if head.state == ErrorState.READY or (
                 head.state == ErrorState.RETRY and head.due and owned.due

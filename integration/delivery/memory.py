@@ -172,7 +172,7 @@ class MemoryLedger:
     def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
         self._statement("state")
         place = self.database.place(owned)
-        if not self.database.is_owned(owned) or place.next_offset != owned.next_offset:
+        if not self.database.stands_at(owned):
             return False
         self.database.set_state(place, change)
         if next_offset is not None:

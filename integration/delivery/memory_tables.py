@@ -117,6 +117,10 @@ class MemoryDatabase:
         """The fence: whether this epoch is still the partition's. Everything written asks."""
         return self.place(owned).epoch == owned.epoch
 
+    def stands_at(self, owned: Owned) -> bool:
+        """The fence of everything that moves: the epoch, and the position it was read with."""
+        return self.is_owned(owned) and self.place(owned).next_offset == owned.next_offset
+
     def error_at(self, topic_uuid: str, partition: int, offset: int) -> ErrorRow | None:
         wanted = (topic_uuid, partition, offset)
         return next((row for row in self.errors.values() if row.place == wanted), None)

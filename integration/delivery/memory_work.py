@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 import psycopg
-from django.db import DatabaseError, IntegrityError, InternalError, OperationalError
+from django.db import DatabaseError, DataError, IntegrityError, InternalError, OperationalError
 from psycopg import errors as pg
 
 from integration.delivery.memory_tables import Batch, MemoryDatabase
@@ -15,6 +15,7 @@ from integration.delivery.settlement import Settlement
 from integration.delivery.values import content_hash
 
 LOST: Final = "The twin's session was broken."
+LONGEST_TOPIC: Final = 249
 
 
 class MemoryWork:
@@ -100,8 +101,10 @@ class MemoryWork:
 
     def settle(self, settlement: Settlement) -> bool:
         self.statement("settle")
-        place = self.database.place(self.owned)
-        if not self.database.is_owned(self.owned) or place.next_offset != self.owned.next_offset:
+        if any(len(row.topic) > LONGEST_TOPIC for row in settlement.outgoing):
+            self.aborted = True
+            raise DataError("value too long") from pg.StringDataRightTruncation("value too long")
+        if not self.database.stands_at(self.owned):
             return False
         self.batch.settlement = settlement
         return True

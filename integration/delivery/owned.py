@@ -1,11 +1,14 @@
 """A partition in this run's hands: its fence, its position and what the run remembers of it."""
 
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from integration.delivery.policy.batching import FailureRate
 from integration.delivery.policy.brake import BrakeState
 from integration.delivery.policy.states import Ended, PartitionState
+
+HEAD_CODES: Final = frozenset({"HEAD_HELD", "HEAD_EXPIRED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class Owned:
     isolate_until: int | None = None
     rate: FailureRate = field(default_factory=FailureRate)
     brake: BrakeState = field(default_factory=BrakeState)
+
+    @property
+    def blocked_by_topic(self) -> bool:
+        """Whether the position means nothing until a person has acted: not even its row runs."""
+        return self.state is PartitionState.BLOCKED and self.state_code not in HEAD_CODES
 
     @property
     def reads_kafka(self) -> bool:

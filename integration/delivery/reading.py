@@ -27,6 +27,10 @@ class Ticket(NamedTuple):
     retry_no: int
 
 
+LARGEST_RETRY: Final = 2**31 - 1
+NO_TICKET: Final = Ticket(UUID(int=0), 0)
+
+
 def header(headers: Headers | None, name: str) -> str | None:
     """The text of the first header of that name, or None. Never raises on strange bytes."""
     for known, value in headers or ():
@@ -47,9 +51,11 @@ def ticket_of(record: Record) -> Ticket | None:
     if error is None:
         return None
     try:
-        return Ticket(UUID(error), int(header(record.headers, TICKET_RETRY) or "0"))
+        retry_no = int(header(record.headers, TICKET_RETRY) or "0")
+        # A number that no column can hold would end every run that meets it.
+        return Ticket(UUID(error), retry_no) if 0 <= retry_no <= LARGEST_RETRY else NO_TICKET
     except ValueError:
-        return Ticket(UUID(int=0), 0)
+        return NO_TICKET
 
 
 def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:

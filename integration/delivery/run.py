@@ -82,5 +82,9 @@ def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report
         if delivered.fenced:
             owned.may_have_head = False
             held.remove(owned)
-        elif owned.isolate_until is not None and owned.next_offset > owned.isolate_until:
+            continue
+        if delivered.stopped:
+            # A released head that meets an outage is as due as before: not again in this run.
+            owned.may_have_head = False
+        if owned.isolate_until is not None and owned.next_offset > owned.isolate_until:
             owned.isolate_until = None

@@ -8,6 +8,7 @@ from integration.delivery.policy.states import PartitionState
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, StateChange
+from integration.delivery.unit import OpenError
 from integration.delivery.values import Fetched, TopicFacts, Trouble, TroubleKind
 from integration.errors import IntegrationError
 
@@ -164,12 +165,7 @@ class Watch:
 
     def _expired(self, owned: Owned, low: int) -> None:
         """Messages at the position are gone from Kafka: the saved head first, then the gap."""
-        if self.road.queue.sequential and self.road.ledger.expire_head(owned):
-            if self.road.queue.on_head_expired != "advance":
-                return
-            self._state(owned, RUNNING, owned.next_offset + 1)
-            owned.may_have_head = True
-        if owned.next_offset >= low:
+        if self.road.queue.sequential and not self._past_heads(owned, low):
             return
         accepted = self.road.ledger.gap_acknowledged(owned)
         if accepted is not None:
@@ -184,6 +180,26 @@ class Watch:
             self._block(owned, "GAP", text)
             return
         self._state(owned, RUNNING, low)
+
+    def _past_heads(self, owned: Owned, low: int) -> bool:
+        """Pass saved heads that Kafka no longer has; false when one of them has to be waited for.
+
+        A closed one is through already. An open one stays open and can be released later.
+        """
+        while owned.next_offset < low:
+            head = self.road.ledger.head(owned)
+            if head is None:
+                return True
+            if isinstance(head, OpenError):
+                self.road.ledger.expire_head(owned)
+                if self.road.queue.on_head_expired != "advance":
+                    return False
+            before = owned.next_offset
+            self._state(owned, RUNNING, before + 1)
+            if owned.next_offset == before:
+                return False
+            owned.may_have_head = True
+        return True
 
     def mirror(self) -> bool:
         """Copy positions to the group that lag tools read, at most once a second."""

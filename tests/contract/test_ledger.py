@@ -1,7 +1,7 @@
 """The contract of Ledger and Work, over the twins and over a real PostgreSQL: transactions."""
 
 import pytest
-from django.db import IntegrityError
+from django.db import DatabaseError, IntegrityError
 
 from integration.delivery.owned import Owned
 from integration.delivery.policy.states import ErrorState, PartitionState
@@ -179,7 +179,7 @@ def test_a_swallowed_error_is_seen_and_undone(tables):
     with ledger.work(owned) as work:
         work.savepoint()
         assert not work.is_broken()
-        with pytest.raises(IntegrityError):
+        with pytest.raises(DatabaseError):
             tables.refuse(ledger)
         assert work.is_broken()
         work.undo()

@@ -84,7 +84,28 @@ def test_a_suspect_offset_counts_its_crashes_until_something_is_settled(tables):
     assert (tables.place().suspect_offset, tables.place().suspect_crashes) == (11, 0)
     owned.isolate_until = 20
     settle(ledger, owned, a_settlement(11, 10))
+    assert tables.place().suspect_offset == 11
+    settle(ledger, owned, a_settlement(12, 11))
     assert (tables.place().suspect_offset, tables.place().suspect_crashes) == (None, 0)
+
+
+def test_the_suspect_offset_is_not_blamed_for_a_row_that_was_in_work(tables):
+    ledger, desk = tables.ledger(), tables.desk()
+    owned = desk.take()[0]
+    row = a_due_row(tables, ledger, owned)
+    assert ledger.mark(owned, a_unit(11))
+    assert ledger.mark(owned, a_unit(10, row=row))
+    tables.die(desk)
+    owned = tables.desk().take()[0]
+    assert (owned.suspect_offset, owned.suspect_crashes) == (11, 0)
+    assert tables.row(row.id).crashes == 1
+
+
+def test_a_clean_end_forgets_the_suspect(tables):
+    desk = tables.desk()
+    assert tables.ledger().mark(desk.take()[0], a_unit(10))
+    desk.close(clean=True)
+    assert tables.desk().take()[0].suspect_offset is None
 
 
 def test_a_marked_row_is_reverted_by_the_next_owner_with_one_crash_and_one_attempt(tables):

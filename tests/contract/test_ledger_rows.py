@@ -138,7 +138,7 @@ def test_rows_of_a_partition_that_is_gone_belong_to_the_lowest(tables):
 def test_a_ticket_finds_its_row_only_with_the_retry_number_that_is_due(tables, owned):
     ledger = tables.ledger()
     error = fail(ledger, owned, 10, carrier="topic")
-    wrong = [Ticket(error, 0), Ticket(error, 2), Ticket(uuid4(), 1)]
+    wrong = [Ticket(error, 0), Ticket(error, 2), Ticket(error, 2**31 - 1), Ticket(uuid4(), 1)]
     assert dict(ledger.ticketed(wrong)) == {}
     found = ledger.ticketed([*wrong, Ticket(error, 1)])
     assert [row.offset for row in found.values()] == [10]

@@ -1,6 +1,7 @@
 """The main road on the twins: one topic, one queue, handlers that obey the message."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from integration.delivery.road import Road
 from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.steps import Step
-from integration.delivery.values import Fetched
+from integration.delivery.values import Fetched, Outgoing
 from integration.handlers import (
     Applied,
     BatchItemError,
@@ -31,6 +32,7 @@ from integration.handlers import (
     permanent,
 )
 from integration.handlers.message import Message
+from integration.handlers.publishing import current
 from integration.handlers.registry import Registration
 
 ENDLESS = 4_000
@@ -70,6 +72,13 @@ class Script:
             self.act(step)
 
 
+def publish_overlong() -> None:
+    """What the database refuses only when the batch is settled."""
+    outbound = current.get()
+    assert outbound is not None
+    outbound.append(Outgoing(topic="t" * 300, value=b""))
+
+
 class TwinWorld:
     """Everything a run needs, and what people, partners and the relay do around it."""
 
@@ -83,6 +92,7 @@ class TwinWorld:
         self.topic = MemoryTopic(partitions=partitions)
         self.down = False
         self.clock = 0.0
+        self.forgiven: Counter[UUID] = Counter()
         self.ledgers: list[MemoryLedger] = []
         known: dict[str, Any] = {
             "id": 1,
@@ -146,6 +156,8 @@ class TwinWorld:
                 self.ledger.effect("orphan", orphan=True)
             case "deadlock":
                 self.ledger.refuse(pg.DeadlockDetected("made up"))
+            case "overlong":
+                publish_overlong()
             case "swallow":
                 self.swallow()
             case "kill":
@@ -253,6 +265,7 @@ class TwinWorld:
                 {
                     "state": ErrorState.READY,
                     "spent": 0,
+                    "crashes": 0,
                     "carrier": "row",
                     "not_before": now,
                     "late": row.record.offset < self.place(row.record.partition).next_offset,
@@ -270,6 +283,8 @@ class TwinWorld:
         if row.state not in expected:
             return False
         done = self.database.change(row.id, row.version, **values)
+        if done and verb == "release":
+            self.forgiven[row.id] += row.crashes
         if done and verb != "edit":
             self.database.cancel_tickets(row.id)
         return done

@@ -1,0 +1,145 @@
+"""From a record to a unit: tickets, tombstones, ids, services, rows."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from integration.delivery.outcome import Failed
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.reading import Reader, Ticket, ticket_headers, ticket_of
+from integration.delivery.snapshot import QueueSnapshot, Service
+from integration.delivery.unit import Unit
+from tests.support.deliveries import a_record, a_row, a_taker
+
+pytestmark = pytest.mark.fast
+
+ERROR = uuid4()
+TAKER = a_taker()
+
+
+def a_reader(**fields: Any) -> Reader:
+    known: dict[str, Any] = {
+        "id": 1,
+        "name": "q",
+        "provider_id": 1,
+        "provider_name": "main",
+        "topic": "t",
+        "sequential": False,
+        "default_interface": "X",
+        "services": {
+            "X": Service("X", TAKER),
+            "OFF": Service("OFF", None, Failure(FailureClass.DISABLED, "SERVICE_DISABLED", "Off.")),
+            "DEL": Service("DEL", TAKER, None, True),
+        },
+    }
+    return Reader(QueueSnapshot(**(known | fields)))
+
+
+def code_of(unit: Unit) -> str:
+    assert isinstance(unit.known, Failed)
+    return unit.known.failure.code
+
+
+def test_a_ticket_names_its_row_and_its_retry():
+    record = a_record(value=b"", headers=ticket_headers(ERROR, 3, "q"))
+    assert ticket_of(record) == Ticket(ERROR, 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        (b"{}", ticket_headers(ERROR, 3, "q")),
+        (None, ticket_headers(ERROR, 3, "q")),
+        (b"", []),
+        (b"", None),
+        (b"", [("sluice-retry", b"3")]),
+        (b"", [("sluice-ticket", None)]),
+    ],
+)
+def test_everything_else_is_an_ordinary_message(value, headers):
+    record = a_record(value=value)
+    record.headers = headers
+    assert ticket_of(record) is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("sluice-ticket", b"\xff\xfe")],
+        [("sluice-ticket", b"not-a-uuid")],
+        [("sluice-ticket", str(ERROR).encode()), ("sluice-retry", b"three")],
+        [("sluice-ticket", str(ERROR).encode()), ("sluice-retry", b"9" * 5_000)],
+        [("sluice-ticket", str(ERROR).encode()), ("sluice-retry", b"2147483648")],
+        [("sluice-ticket", str(ERROR).encode()), ("sluice-retry", b"-1")],
+    ],
+)
+def test_a_damaged_ticket_points_at_no_row(headers):
+    assert ticket_of(a_record(value=b"", headers=headers)) == Ticket(UUID(int=0), 0)
+
+
+def test_a_ticket_without_a_retry_number_names_none():
+    headers = [("sluice-ticket", str(ERROR).encode())]
+    assert ticket_of(a_record(value=b"", headers=headers)) == Ticket(ERROR, 0)
+
+
+def test_a_record_becomes_a_message_for_the_default_service():
+    record = a_record(7, b'{"n": 1}', key=b"k", partition=2)
+    unit = a_reader(system="partner").unit(record)
+    message = unit.message
+    assert message is not None
+    assert (unit.taker, unit.known, unit.interface) == (TAKER, None, "X")
+    assert unit.message_id == message.message_id == "main~t~2~7"
+    assert (unit.at, unit.moves, unit.row) == (7, True, None)
+    assert (message.body, message.key, message.system) == ({"n": 1}, b"k", "partner")
+    assert message.position == ("t", 2, 7)
+    assert (message.attempt, message.late) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "headers", "code"),
+    [
+        ({"default_interface": None}, [], "NO_SERVICE"),
+        ({}, [("sluice-interface", b"NOBODY")], "UNKNOWN_SERVICE"),
+        ({}, [("sluice-interface", b"OFF")], "SERVICE_DISABLED"),
+        ({"system": "s", "system_enabled": False}, [], "SYSTEM_DISABLED"),
+    ],
+)
+def test_who_cannot_take_it_is_known_before_any_handler_runs(fields, headers, code):
+    unit = a_reader(**fields).unit(a_record(headers=headers))
+    assert code_of(unit) == code
+    assert (unit.taker, unit.message) == (None, None)
+
+
+@pytest.mark.parametrize("value", [b"{", b"\xff", b"", b"   ", b"<a>"])
+def test_what_cannot_be_read_is_a_permanent_failure_with_its_position(value):
+    unit = a_reader().unit(a_record(9, value))
+    assert isinstance(unit.known, Failed)
+    assert unit.known.failure.kind is FailureClass.PERMANENT
+    assert unit.known.failure.text
+    assert unit.message_id == "main~t~0~9"
+
+
+def test_a_tombstone_is_held_unless_its_service_deletes():
+    reader = a_reader()
+    assert code_of(reader.unit(a_record(value=None))) == "TOMBSTONE"
+    unit = reader.unit(a_record(value=None, headers=[("sluice-interface", b"DEL")]))
+    assert unit.message is not None
+    assert (unit.known, unit.taker, unit.message.body) == (None, TAKER, None)
+    assert code_of(a_reader(default_interface=None).unit(a_record(value=None))) == "NO_SERVICE"
+
+
+def test_a_row_is_read_like_its_record_with_its_own_story():
+    row = a_row(attempts=4, late=True, record=a_record(5, b'{"edited": true}'))
+    unit = a_reader().row_unit(row)
+    assert unit.message is not None
+    assert (unit.row, unit.moves, unit.at) == (row, False, 5)
+    assert (unit.message.attempt, unit.message.late) == (5, True)
+    assert unit.message.body == {"edited": True}
+
+
+def test_an_unreadable_row_stays_a_failure_of_its_row():
+    row = a_row(record=a_record(5, b"{"))
+    unit = a_reader().row_unit(row)
+    assert isinstance(unit.known, Failed)
+    assert unit.row is row

@@ -1,0 +1,243 @@
+"""One run on the twins, step by step: what is tried how often, and where it stops."""
+
+import pytest
+
+from integration.delivery.memory import MemoryDesk
+from integration.delivery.policy.brake import BrakePolicy
+from integration.delivery.policy.retry import RetryPolicy
+from integration.delivery.policy.states import ErrorState, PartitionState
+from integration.delivery.report import RunEnding
+from integration.delivery.steps import Step
+from tests.support.twin_world import Died, Script, TwinWorld
+
+pytestmark = pytest.mark.fast
+
+ONCE = RetryPolicy(max_retries=0)
+KINDS = pytest.mark.parametrize("sequential", [True, False])
+
+
+@KINDS
+def test_messages_are_applied_in_batches_and_the_position_follows(sequential):
+    world = TwinWorld(sequential=sequential, batch_size=4)
+    for _ in range(10):
+        world.send()
+    script = Script()
+    report = world.run(script)
+    assert report.ending is RunEnding.DRAINED
+    assert world.effects() == list(range(10))
+    assert world.place().next_offset == 10
+    assert script.steps.count(Step.COMMITTED) == 3
+
+
+def test_an_optimistic_failure_and_its_solo_replay_are_one_attempt():
+    world = TwinWorld(sequential=True, retry=ONCE)
+    for do in ("ok", "ok", "permanent", "ok"):
+        world.send(do)
+    script = Script()
+    assert world.run(script).ending is RunEnding.BLOCKED
+    assert (world.effects(), world.row(2).attempts) == ([0, 1], 1)
+    assert script.steps.count(Step.UNDONE) == 1
+    assert script.steps.count(Step.COMMITTED) == 2
+
+
+def test_a_deadlock_repeats_the_whole_batch_five_times_before_it_spends():
+    world = TwinWorld(retry=ONCE)
+    for do in ("ok", "deadlock", "ok"):
+        world.send(do)
+    script = Script()
+    world.run(script)
+    # Five free repetitions, and the sixth failure narrows the batch down.
+    assert script.steps.count(Step.UNDONE) == 6
+    assert world.effects() == [0, 2]
+    assert (world.row(1).code, world.row(1).attempts) == ("DEADLOCK", 1)
+
+
+def test_a_continuous_queue_takes_savepoints_while_failures_are_frequent():
+    world = TwinWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
+    for do in ("permanent", "ok", "permanent", "ok", "permanent", "ok"):
+        world.send(do)
+    script = Script()
+    world.run(script)
+    # Only the first batch was tried optimistically.
+    assert script.steps.count(Step.UNDONE) == 1
+    assert world.effects() == [1, 3, 5]
+
+
+def test_an_isolated_handler_has_a_transaction_of_its_own():
+    world = TwinWorld(batch_size=10)
+    for interface in ("", "", "ALONE", "ALONE", ""):
+        world.send(interface=interface)
+    script = Script()
+    world.run(script)
+    assert script.steps.count(Step.COMMITTED) == 4
+    assert world.effects() == [0, 1, 2, 3, 4]
+
+
+@KINDS
+def test_what_the_database_refuses_at_settlement_lands_on_its_own_message(sequential):
+    world = TwinWorld(sequential=sequential, retry=ONCE)
+    for do in ("ok", "overlong", "ok"):
+        world.send(do)
+    for _ in range(3):
+        world.run()
+        for row in list(world.database.errors.values()):
+            world.person("delete", row.id)
+    assert world.effects() == [0, 2]
+    assert world.place().next_offset == 3
+
+
+def test_a_released_head_in_an_outage_is_tried_once_a_run():
+    world = TwinWorld(sequential=True, retry=ONCE)
+    world.send("permanent")
+    world.run()
+    row = world.row(0)
+    world.database.change(row.id, row.version, edited=b'{"do": "outage"}')
+    world.person("release", row.id)
+    world.down = True
+    script = Script()
+    assert world.run(script).ending is RunEnding.OUTAGE
+    assert script.steps.count(Step.BEGUN) == 2
+    assert (world.row(0).state, world.row(0).attempts) == (ErrorState.READY, 1)
+    world.down = False
+    world.database.clock.advance(100)
+    world.run()
+    assert (world.effects(), world.row(0).state) == ([0], ErrorState.RESOLVED)
+
+
+def test_a_killer_is_isolated_held_and_its_neighbours_commit():
+    world = TwinWorld(crash_limit=2, batch_size=10)
+    for do in ("ok", "kill", "ok"):
+        world.send(do)
+    deaths = 0
+    for _ in range(10):
+        try:
+            world.run()
+        except Died:
+            deaths += 1
+    # Two with the whole batch, two alone under its marker.
+    assert deaths == 4
+    assert world.effects() == [0, 2]
+    row = world.row(1)
+    assert (row.state, row.code, row.attempts, row.crashes) == ("HOLD", "PROCESS_CRASH", 2, 2)
+
+
+def test_a_released_killer_gets_a_fresh_budget_of_deaths():
+    world = TwinWorld(crash_limit=2)
+    world.send("kill")
+    for _ in range(5):
+        with_death(world)
+    world.person("edit", world.row(0).id)
+    world.person("release", world.row(0).id)
+    # Another process dies meanwhile; the released message is not blamed for it.
+    for _ in range(2):
+        with pytest.raises(Died):
+            world.run(Script(1, die))
+    world.run()
+    assert (world.effects(), world.row(0).state) == ([0], ErrorState.RESOLVED)
+
+
+def die(step: Step) -> None:
+    raise Died
+
+
+def with_death(world: TwinWorld) -> None:
+    try:
+        world.run()
+    except Died:
+        return
+
+
+def test_the_row_of_a_recreated_topic_does_not_open_the_new_one():
+    """A released head must not take the block off a topic that is another one now."""
+    world = TwinWorld(sequential=True, retry=ONCE)
+    world.send("permanent")
+    world.run()
+    old = world.topic.uuid
+    [row] = world.database.errors.values()
+    world.person("edit", row.id)
+    world.person("release", row.id)
+    world.topic.recreate()
+    for _ in range(3):
+        world.send()
+    for _ in range(3):
+        assert world.run().ending is RunEnding.BLOCKED
+    assert (world.place().state_code, world.place().topic_uuid) == ("TOPIC_RECREATED", old)
+    assert world.effects() == []
+
+
+def test_what_expires_after_an_acknowledgement_is_another_gap():
+    world = TwinWorld()
+    for _ in range(10):
+        world.send()
+    world.topic.expire(4)
+    assert world.run().ending is RunEnding.BLOCKED
+    world.topic.expire(7)
+    world.acknowledge()
+    assert world.run().ending is RunEnding.BLOCKED
+    assert [(gap.start, gap.end) for gap in world.database.gaps] == [(0, 4), (4, 7)]
+    world.acknowledge()
+    assert world.run().ending is RunEnding.DRAINED
+    assert world.effects() == [7, 8, 9]
+
+
+def test_a_head_that_a_person_deleted_is_no_gap_when_it_expires():
+    world = TwinWorld(sequential=True, retry=ONCE)
+    world.send("permanent")
+    world.send()
+    world.run()
+    world.person("delete", world.row(0).id)
+    world.topic.expire(1)
+    assert world.run().ending is RunEnding.DRAINED
+    assert (world.database.gaps, world.effects()) == ([], [1])
+
+
+@pytest.mark.parametrize("on_head_expired", ["advance", "stay_blocked"])
+def test_an_expired_head_is_passed_or_waited_for_and_stays_open(on_head_expired):
+    world = TwinWorld(sequential=True, retry=ONCE, on_head_expired=on_head_expired)
+    world.send("permanent")
+    world.send()
+    world.run()
+    world.topic.expire(1)
+    world.run()
+    advanced = on_head_expired == "advance"
+    assert world.effects() == ([1] if advanced else [])
+    assert (world.row(0).state, world.row(0).expired) == (ErrorState.HOLD, True)
+    world.person("edit", world.row(0).id)
+    world.person("release", world.row(0).id)
+    world.run()
+    assert sorted(world.effects()) == [0, 1]
+
+
+def test_a_deleted_head_does_not_take_the_brake_off():
+    world = TwinWorld(sequential=True, retry=ONCE)
+    world.send("permanent")
+    world.run()
+    world.place().state, world.place().state_code = PartitionState.BRAKED, "TOO_MANY_OPEN_ERRORS"
+    world.person("delete", world.row(0).id)
+    assert world.run().ending is RunEnding.BRAKED
+    world.resume()
+    assert world.run().ending is RunEnding.DRAINED
+
+
+def test_an_owner_without_its_lock_settles_nothing_more():
+    world = TwinWorld()
+    world.send()
+    desk = MemoryDesk(world.database)
+    report = world.run(Script(3, lambda _: setattr(desk, "lost", True)), desk)
+    assert report.ending is RunEnding.LOST or world.effects() == []
+    assert world.place().released is False
+    world.run()
+    assert world.effects() == [0]
+
+
+@pytest.mark.parametrize(("at", "applied"), [("commit", []), ("answer", [0])])
+def test_a_lost_session_at_the_commit_is_looked_up(at, applied):
+    world = TwinWorld()
+    world.send()
+    world.database.interrupt = lambda name: name == at
+    report = world.run()
+    assert (report.ending is RunEnding.LOST) == (at == "commit")
+    assert world.effects() == applied
+    world.database.interrupt = lambda _: False
+    world.run()
+    assert world.effects() == [0]
