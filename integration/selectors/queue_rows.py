@@ -142,14 +142,17 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
 
 def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situation]:
     lag = partition.lag
-    if not is_owned and lag != 0 and getattr(partition, "is_unseen", False):
+    if not is_owned and lag != 0 and getattr(partition, "is_unread", False):
         return Status.NO_READER, _unread(lag or 0)
-    return Status.RUNNING, _up_to_date(lag or 0)
+    if lag is None:
+        why = "The lag monitor has not looked yet, so it is not known what waits."
+        return Status.RUNNING, Situation(why, "")
+    return Status.RUNNING, _up_to_date(lag)
 
 
 def _unread(lag: int) -> Situation:
     waiting = _messages(lag) if lag else "Messages may wait"
-    why = f"{waiting}, and no worker has looked for minutes."
+    why = f"{waiting}, and no worker has taken one for minutes."
     return Situation(why, "Check the flow: it names the broken link.")
 
 
@@ -206,9 +209,10 @@ def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
             "No worker has opened this queue yet.", "Check the flow: it names the missing link."
         )
     status = worst([row.status for row in rows])
+    decisive = next(row for row in rows if row.status is status)
     lag = sum(row.lag or 0 for row in rows if row.status is status)
-    if status is Status.RUNNING:
+    if status is Status.RUNNING and lag:
         return status, _up_to_date(lag)
     if status is Status.NO_READER:
         return status, _unread(lag)
-    return status, next(row for row in rows if row.status is status).situation
+    return status, decisive.situation

@@ -7,6 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
+from django.db.models.functions import Greatest
 
 from integration.clock import database_now
 from integration.delivery.policy.states import OPEN
@@ -14,8 +15,8 @@ from integration.models import Gap, MessageError, Queue, QueueChange, QueueParti
 from integration.selectors.queue_rows import QueueRow, queue_row
 from integration.selectors.status import Status
 
-# A worker that is attached reports every few seconds; a schedule starts one every minute.
-UNSEEN_AFTER: Final = timedelta(minutes=3)
+# The dispatcher starts a worker within seconds, and the shipped schedule every ten.
+UNREAD_AFTER: Final = timedelta(minutes=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +119,18 @@ def _rows(queues: list[Queue]) -> list[QueueRow]:
 def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
     """Judged by the database's clock, like everything that is written with it."""
     owned = Q(lease__released_at__isnull=True, lease__lease_until__gt=database_now())
-    unseen = Q(seen_at__isnull=True) | Q(seen_at__lt=database_now() - UNSEEN_AFTER)
+    # GREATEST passes over what is not known; who never worked at all is not working now.
+    worked = Greatest("progressed_at", "state_since", "lease__taken_at", "lease__released_at")
     return (
         QueuePartition.objects.filter(queue__in=queues)
         .select_related("lease")
         .annotate(
             is_owned=ExpressionWrapper(owned, output_field=BooleanField()),
-            is_unseen=ExpressionWrapper(unseen, output_field=BooleanField()),
+            worked_at=worked,
+            is_unread=ExpressionWrapper(
+                Q(worked_at__isnull=True) | Q(worked_at__lt=database_now() - UNREAD_AFTER),
+                output_field=BooleanField(),
+            ),
         )
         .order_by("queue", "partition")
     )

@@ -84,9 +84,9 @@ class TestStatus:
 
     def test_a_queue_nobody_reads_is_told_as_the_cause_not_as_lag(self) -> None:
         queue = a_queue_row()
-        place = a_place(queue, seen_at=timezone.now() - timedelta(minutes=10))
+        place = a_place(queue, state_since=timezone.now() - timedelta(minutes=10))
         assert self.only().status is Status.NO_READER
-        assert "5 messages wait, and no worker has looked" in self.only().situation.why
+        assert "5 messages wait, and no worker has taken one" in self.only().situation.why
         PartitionLease.objects.create(
             partition=place,
             owner="worker-1",
@@ -99,21 +99,31 @@ class TestStatus:
         assert self.only().status is Status.RUNNING
         assert self.only().partitions[0].owner == "worker-1"
 
+    def test_a_queue_whose_worker_went_on_a_moment_ago_runs(self) -> None:
+        long_ago = timezone.now() - timedelta(minutes=10)
+        a_place(a_queue_row(), state_since=long_ago, progressed_at=timezone.now())
+        assert self.only().status is Status.RUNNING
+
+    def test_what_the_lag_monitor_has_not_seen_is_not_called_nothing(self) -> None:
+        a_place(a_queue_row(), high_watermark=None)
+        assert "not known" in self.only().situation.why
+        assert self.only().lag is None
+
     def test_a_lease_that_lapsed_is_no_owner(self) -> None:
-        place = a_place(a_queue_row(), seen_at=timezone.now() - timedelta(minutes=10))
+        place = a_place(a_queue_row(), state_since=timezone.now() - timedelta(minutes=10))
         PartitionLease.objects.create(
             partition=place,
             owner="worker-1",
             epoch=3,
             lock_pid=1,
             lock_backend_start=timezone.now(),
-            lease_until=timezone.now() - timedelta(seconds=1),
-            taken_at=timezone.now(),
+            lease_until=timezone.now() - timedelta(minutes=9),
+            taken_at=timezone.now() - timedelta(minutes=10),
         )
         assert self.only().status is Status.NO_READER
 
     def test_an_idle_queue_runs(self) -> None:
-        a_place(a_queue_row(), next_offset=15, seen_at=timezone.now() - timedelta(minutes=10))
+        a_place(a_queue_row(), next_offset=15, state_since=timezone.now() - timedelta(minutes=10))
         assert self.only().status is Status.RUNNING
 
     def test_a_queue_without_a_position_has_not_started(self) -> None:

@@ -1,0 +1,92 @@
+"""A browser that notices what a person would: script errors, blocked content, foreign requests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connections
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from tests.support.rows import PASSWORD, a_person
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture
+def browser(chromium_program: Path, live_server: LiveServer) -> Iterator[Browser]:
+    """One a test, begun after its database and ended before.
+
+    While Playwright is at work an event loop runs in this thread, and Django then suspects
+    every statement of it.
+    """
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium_program, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the browser complained about; empty at the end of a good test."""
+    return []
+
+
+@pytest.fixture
+def open_page(
+    browser: Browser,
+    live_server: LiveServer,
+    complaints: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[OpenPage]:
+    """Log somebody in: `open_page("Editors", javascript=False, width=390, colours="dark")`."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    contexts: list[BrowserContext] = []
+
+    def open_page(
+        role: str, *, javascript: bool = True, width: int = 1280, colours: str = "light"
+    ) -> Page:
+        context = browser.new_context(
+            base_url=live_server.url,
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if colours == "dark" else "light",
+            java_script_enabled=javascript,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        watch(page, live_server.url, complaints)
+        log_in(page, a_person(role).get_username())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    # While the loop runs, this thread has connections of its own that nobody else would close.
+    connections.close_all()
+
+
+def watch(page: Page, home: str, complaints: list[str]) -> None:
+    page.on(
+        "console",
+        lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None,
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: (
+            None
+            if asked.url.startswith((home, "data:"))
+            else complaints.append(f"foreign request: {asked.url}")
+        ),
+    )
+
+
+def log_in(page: Page, name: str) -> None:
+    page.goto("/login/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log out").wait_for()
