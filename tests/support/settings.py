@@ -9,7 +9,7 @@ os.environ.setdefault("SLUICE_ENCRYPTION_KEYS", "c2x1aWNlLXRlc3RzLW9ubHktMzItYnl
 os.environ.setdefault("SLUICE_ENVIRONMENT", "test")
 os.environ.setdefault("SLUICE_INTEGRATIONS", "sample,tests.support.world")
 
-from config.settings import *  # noqa: E402, F403 - the environment has to be complete before
+from config.settings import *  # noqa: F403 - the environment has to be complete before
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Pages find their files where they lie; nothing has to be collected for a test.
