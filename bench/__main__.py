@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import time
 import traceback
 from typing import NoReturn
 
@@ -25,13 +26,14 @@ def main() -> int:
 
 
 def _is_reached(name: str, ground: Ground) -> bool:
+    began = time.monotonic()
     try:
         figure = BENCHMARKS[name](ground)
     except Exception:  # noqa: BLE001 - the next benchmark has nothing to do with this one
         print(f"{name} could not be carried out:", file=sys.stderr)
         traceback.print_exc()
         return False
-    print(figure.line(), flush=True)
+    print(figure.line(took_seconds=round(time.monotonic() - began)), flush=True)
     return figure.is_ok
 
 

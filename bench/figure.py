@@ -47,8 +47,8 @@ class Figure:
         reached = self.target is None or self.target.is_met_by(self)
         return reached and all(self.claims.values())
 
-    def line(self) -> str:
-        """The figure as one line of JSON."""
+    def line(self, **more: object) -> str:
+        """The figure as one line of JSON; `more` is told beside it."""
         shown: dict[str, object] = {
             "name": self.name,
             "value": _short(self.value),
@@ -59,7 +59,8 @@ class Figure:
         if self.target is not None:
             shown["target"] = str(self.target)
         missed = [claim for claim, holds in self.claims.items() if not holds]
-        return json.dumps({**shown, "ok": self.is_ok, "n": self.n, "missed": missed, **self.facts})
+        shown |= {"ok": self.is_ok, "n": self.n, "missed": missed}
+        return json.dumps({**shown, **self.facts, **more})
 
 
 def _short(value: float) -> float:

@@ -16,6 +16,7 @@ from bench.latency import Sender
 from bench.rig import BenchmarkError, Rig
 
 TICK: Final = "crontasks.tasks.tick"
+RUN: Final = "crontasks.tasks.run_queue"
 MANY: Final = 20
 _FREE: Final = """
 SELECT count(*) FROM integration_partitionlease l JOIN integration_queuepartition p
@@ -45,12 +46,14 @@ def tick_to_first_record(ground: Ground) -> Figure:
             "SELECT id FROM crontasks_croninstance WHERE queue_id = %s", [ids[topic]]
         )
         app = Celery(broker=rig.broker_url)
-        sample = []
+        sample, of_run = [], []
         for seq in range(count):
             traffic.produce(rig.bootstrap, topic, [workload.ping(seq)])
             asked_at = time.time()
             app.send_task(TICK, [instance, _moment()])
-            sample.append(_committed_at(rig, seq) - _received_at(receipts, asked_at))
+            committed_at = _committed_at(rig, seq)
+            sample.append(committed_at - _received_at(receipts, TICK, asked_at))
+            of_run.append(committed_at - _received_at(receipts, RUN, asked_at))
             rig.until(lambda: not rig.value(_FREE, [ids[topic]]), "the run has ended")
     return Figure(
         name="tick_to_first_record",
@@ -59,7 +62,10 @@ def tick_to_first_record(ground: Ground) -> Figure:
         n=count,
         against="the Celery worker's receipt of the tick",
         target=below("value", 150),
-        facts={"longest_ms": round(max(sample) * 1_000, 1)},
+        facts={
+            "from_run_queue_ms": round(median(of_run) * 1_000, 1),
+            "longest_ms": round(max(sample) * 1_000, 1),
+        },
     )
 
 
@@ -77,12 +83,12 @@ def _has_run_before(rig: Rig, queue_id: int) -> bool:
     return bool(taken) and not rig.value(_FREE, [queue_id])
 
 
-def _received_at(receipts: Path, after: float) -> float:
+def _received_at(receipts: Path, wanted: str, after: float) -> float:
     for line in receipts.read_text().splitlines():
         at, task = line.split()[:2]
-        if task == TICK and float(at) >= after:
+        if task == wanted and float(at) >= after:
             return float(at)
-    raise BenchmarkError("the worker did not note the tick's receipt")
+    raise BenchmarkError(f"the worker did not note the receipt of {wanted}")
 
 
 def _committed_at(rig: Rig, seq: int) -> float:
