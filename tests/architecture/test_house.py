@@ -1,0 +1,157 @@
+"""The house keeps its shape: sizes, rooms, doors."""
+
+import ast
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.sources import (
+    ROOT,
+    SHIPPED,
+    functions,
+    imported,
+    modules,
+    statements,
+    text,
+    tracked,
+)
+
+pytestmark = pytest.mark.fast
+
+THIS = "tests/architecture/test_house.py"
+MAIN_ROAD = "integration/delivery/run.py"
+READS_ENVIRONMENT = re.compile(
+    r"config/(env|celery|asgi|wsgi)\.py|manage\.py|(tests|devstack|bench)/.*"
+)
+OPENS_KAFKA = re.compile(r"(integration/kafka|tests|bench|devstack)/.*")
+WORDS_OF_THE_WORKPLACE = re.compile(
+    r"(?<![\w.])/(?:work|root|home)/\w|\bissue[s]? (?:no\. ?)?#?\d+\b|\B#\d{1,3}\b(?![\w;,)\"'])",
+    re.IGNORECASE,
+)
+BANNED_NAMES = {"utils", "helpers", "common", "misc", "manager", "service", "base", "data", "info"}
+
+
+def test_the_import_contracts_hold():
+    command = "from importlinter.cli import lint_imports_command as c; c()"
+    done = subprocess.run(
+        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_module_is_longer_than_400_lines():
+    long = {name: source.count("\n") for name, source in modules(*SHIPPED)}
+    assert not {name: lines for name, lines in long.items() if lines > 400}
+
+
+def test_no_function_has_more_than_30_statements():
+    large = [
+        f"{name}: {function.name} has {statements(function)}"
+        for name, source in modules(*SHIPPED, "tests")
+        for function in functions(source)
+        if statements(function) > 30
+    ]
+    assert not large
+
+
+def test_the_main_road_is_short():
+    source = text(MAIN_ROAD)
+    assert source.count("\n") <= 120
+    for function in functions(source):
+        assert function.end_lineno is not None
+        lines = function.end_lineno - function.lineno + 1
+        assert lines <= 25, f"{function.name} has {lines} lines"
+
+
+def test_every_module_begins_with_what_it_is():
+    silent = [
+        name
+        for name, source in modules(*SHIPPED)
+        if source.strip() and not ast.get_docstring(ast.parse(source))
+    ]
+    assert not silent
+
+
+def test_no_module_is_named_after_nothing():
+    names = {name: name.rsplit("/", 1)[-1].removesuffix(".py") for name, _ in modules(*SHIPPED)}
+    assert not [path for path, name in names.items() if name in BANNED_NAMES]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        name.removesuffix(".py").replace("/", ".")
+        for name, _ in modules("integration/delivery/policy")
+        if not name.endswith("__init__.py")
+    ],
+)
+def test_policy_is_pure(module):
+    """In a fresh interpreter, importing it brings neither Django nor Kafka nor Celery."""
+    check = (
+        f"import sys, {module}; "
+        "print([m for m in ('django', 'confluent_kafka', 'celery', 'psycopg') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_environment_is_read_in_one_place():
+    readers = [
+        name
+        for name, source in modules(*SHIPPED, "manage.py", "tests")
+        if "environ" in _attributes_of_os(source)
+    ]
+    assert "config/env.py" in readers
+    assert not [name for name in readers if not READS_ENVIRONMENT.fullmatch(name)]
+
+
+def _attributes_of_os(source: str) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "os":
+                found.add("environ" if node.attr in {"environ", "getenv", "putenv"} else node.attr)
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            found |= {"environ" for alias in node.names if alias.name in {"environ", "getenv"}}
+    return found
+
+
+def test_one_room_opens_the_door_to_kafka():
+    users = [name for name, s in modules(*SHIPPED, "tests") if "confluent_kafka" in imported(s)]
+    assert any(name.startswith("integration/kafka/") for name in users)
+    assert not [name for name in users if not OPENS_KAFKA.fullmatch(name)]
+
+
+def test_pages_neither_query_nor_save():
+    """Views build a form or a filter, call a selector or an action, and render."""
+    views = list(modules("console/views"))
+    assert views
+    direct = re.compile(r"\.objects\b|\.save\(")
+    assert not [name for name, source in views if direct.search(source)]
+
+
+def test_templates_do_not_query():
+    pages = [name for name in tracked() if name.startswith("templates/")]
+    assert pages
+    assert not [name for name in pages if ".objects" in text(name)]
+
+
+def test_the_project_speaks_of_itself_alone():
+    mentions = []
+    for name in tracked():
+        if name.startswith(("requirements", "frontend/package-lock")) or name == THIS:
+            continue
+        try:
+            lines = text(name).splitlines()
+        except UnicodeDecodeError:
+            continue
+        mentions += [
+            f"{name}:{number}: {line.strip()[:120]}"
+            for number, line in enumerate(lines, 1)
+            if WORDS_OF_THE_WORKPLACE.search(line)
+        ]
+    assert not mentions

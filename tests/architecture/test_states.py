@@ -1,0 +1,67 @@
+"""One list of states: the enum, the database's constraint, the drawing for people."""
+
+import re
+from enum import StrEnum
+
+import pytest
+from django.db import models
+
+from integration.delivery.policy.states import (
+    TRANSITIONS,
+    ErrorState,
+    OutboxState,
+    PartitionState,
+)
+from integration.models import MessageError, OutboxRow, QueuePartition
+from tests.architecture.sources import text
+
+pytestmark = pytest.mark.fast
+
+ARROW = re.compile(r"^\s*(\w+)\s*-->\s*(\w+)", re.MULTILINE)
+
+
+def drawn(title: str) -> set[tuple[str, str]]:
+    """The moves of the state diagram below this heading of ARCHITECTURE.md."""
+    page = text("ARCHITECTURE.md")
+    section = re.search(rf"^#+ {title}\n(.*?)(?=^#+ |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"ARCHITECTURE.md has no heading {title!r}"
+    block = re.search(r"```mermaid\nstateDiagram.*?\n(.*?)```", section[1], re.DOTALL)
+    assert block is not None, f"no state diagram under {title!r}"
+    return set(ARROW.findall(block[1]))
+
+
+def permitted(model: type[models.Model], name: str) -> set[str]:
+    """The values that the CHECK constraint of this name lets in."""
+    [constraint] = [c for c in model._meta.constraints if c.name == name]
+    assert isinstance(constraint, models.CheckConstraint)
+    condition = constraint.condition
+    assert isinstance(condition, models.Q)
+    [(lookup, values)] = condition.children
+    assert lookup == "state__in"
+    return set(values)
+
+
+@pytest.mark.parametrize(
+    ("states", "model", "constraint"),
+    [
+        (ErrorState, MessageError, "error_state_known"),
+        (PartitionState, QueuePartition, "partition_state_known"),
+        (OutboxState, OutboxRow, "outbox_state_known"),
+    ],
+)
+def test_the_database_knows_the_same_states(
+    states: type[StrEnum], model: type[models.Model], constraint: str
+) -> None:
+    assert permitted(model, constraint) == {state.value for state in states}
+    choices = model._meta.get_field("state").choices
+    assert {value for value, _ in choices or []} == {state.value for state in states}
+
+
+def test_a_failed_message_moves_as_it_is_drawn():
+    moves = {(old.value, new.value) for old, news in TRANSITIONS.items() for new in news}
+    assert drawn("A failed message") == moves
+
+
+def test_the_drawing_of_a_partition_names_every_state():
+    names = {name for move in drawn("A partition") for name in move}
+    assert names == {state.value for state in PartitionState}

@@ -1,0 +1,354 @@
+"""The real main road over the twins with every fault at any step, and what must always hold."""
+
+from collections import Counter
+from typing import Any
+from uuid import UUID
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from integration.delivery.memory import MemoryDatabase, MemoryDesk
+from integration.delivery.policy.brake import BrakePolicy
+from integration.delivery.policy.retry import RetryPolicy
+from integration.delivery.policy.states import Ended, ErrorState, may_move
+from integration.delivery.reading import ticket_headers
+from integration.delivery.report import RunEnding
+from integration.delivery.steps import Step
+from tests.support.twin_world import Died, Script, TwinWorld, Written
+
+DEEDS = [
+    *["ok"] * 6,
+    "permanent",
+    "verdict",
+    "transient",
+    "until",
+    "missing",
+    "outage",
+    "orphan",
+    "deadlock",
+    "swallow",
+    "overlong",
+    "superseded",
+    "kill",
+]
+INTERFACES = ["", "ONE", "ALONE", "BATCH", "MUTE"]
+GOOD = {Ended.APPLIED, Ended.SUPERSEDED, Ended.DUPLICATE, Ended.PASSED}
+VERBS = ["release", "hold", "delete", "restore", "edit"]
+
+
+class Road(RuleBasedStateMachine):
+    """Partners send, runs come and go and die, people decide; nothing is lost or doubled."""
+
+    tables: type[MemoryDatabase] = MemoryDatabase
+
+    @initialize(
+        sequential=st.booleans(),
+        partitions=st.integers(1, 2),
+        carrier=st.sampled_from(["row", "topic"]),
+        retries=st.integers(0, 3),
+        batch_size=st.integers(1, 6),
+        on_gap=st.sampled_from(["block", "advance"]),
+        on_head_expired=st.sampled_from(["advance", "stay_blocked"]),
+        dedupe=st.booleans(),
+        brake_after=st.sampled_from([0, 3]),
+        mirrors=st.booleans(),
+    )
+    def begin(self, *, sequential: bool, partitions: int, mirrors: bool, **fields: Any) -> None:
+        retries, brake_after = fields.pop("retries"), fields.pop("brake_after")
+        self.world = TwinWorld(
+            partitions=1 if sequential else partitions,
+            tables=self.tables,
+            sequential=sequential,
+            crash_limit=2,
+            retry=RetryPolicy(max_retries=retries),
+            brake=BrakePolicy(brake_after=brake_after, max_open_errors=12),
+            error_topic="errors" if mirrors else None,
+            **fields,
+        )
+        self.bodies: dict[tuple[int, int], tuple[int, str]] = {}
+        self.tickets: set[tuple[int, int]] = set()
+        self.late: set[int] = set()
+        self.clean = True
+        self.ids = 0
+
+    # partners
+
+    @rule(
+        deeds=st.lists(st.sampled_from(DEEDS), min_size=1, max_size=5),
+        interface=st.sampled_from(INTERFACES),
+        partition=st.integers(0, 1),
+    )
+    def send(self, deeds: list[str], interface: str, partition: int) -> None:
+        for do in deeds:
+            self._sent(do, partition, interface=interface, until=2)
+
+    def _sent(self, do: str, partition: int, **body: Any) -> None:
+        partition %= len(self.world.database.places)
+        self.ids += body.get("id") is None
+        message_id = body.pop("id", None) or f"id-{self.ids}"
+        offset = self.world.send(do, partition=partition, id=message_id, **body)
+        self.bodies[partition, offset] = (message_id, do)
+
+    @rule(do=st.sampled_from(["ok", "transient"]), partition=st.integers(0, 1))
+    def repeat(self, do: str, partition: int) -> None:
+        """A partner sends what it has sent before, or other content under the same id."""
+        for _ in range(2):
+            self._sent(do, partition, id=f"repeated-{partition % len(self.world.topic.partitions)}")
+
+    @rule(value=st.sampled_from([None, b"{", b"\xff", b"", b'{"do": "ok"}']))
+    def send_odd(self, value: bytes | None) -> None:
+        """Tombstone, junk, and a ticket's headers on a record with a body."""
+        headers = ticket_headers(UUID(int=7), 1, "q") if value else []
+        offset = self.world.topic.append(value, headers=headers)
+        self.bodies[0, offset] = (f"odd-{offset}", "odd")
+
+    @rule(retry_no=st.integers(0, 3), data=st.data())
+    def forge(self, retry_no: int, data: st.DataObject) -> None:
+        """A stranger's ticket: for no row, or for a row of ours with any number."""
+        known = [UUID(int=7), *self.world.database.errors]
+        error = data.draw(st.sampled_from(known))
+        offset = self.world.topic.append(b"", headers=ticket_headers(error, retry_no, "q"))
+        self.tickets.add((0, offset))
+
+    @rule(twice=st.booleans())
+    def relay(self, *, twice: bool) -> None:
+        before = {p: log.end for p, log in self.world.topic.partitions.items()}
+        self.world.relay(twice=twice)
+        for partition, log in self.world.topic.partitions.items():
+            self.tickets |= {(partition, o) for o in range(before[partition], log.end)}
+
+    @rule(share=st.floats(0, 1), partition=st.integers(0, 1))
+    def expire(self, share: float, partition: int) -> None:
+        log = self.world.topic.partitions.get(partition)
+        if log is not None:
+            low = log.low + int(share * (log.end - log.low))
+            self.world.topic.expire(low, partition)
+
+    # the outside
+
+    @rule(seconds=st.sampled_from([1.0, 31.0, 100.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.database.clock.advance(seconds)
+
+    @rule(down=st.booleans())
+    def outage(self, *, down: bool) -> None:
+        self.world.down = down
+
+    @rule(code=st.sampled_from([None, None, "SERVICE_DISABLED", "HANDLER_MISSING"]))
+    def switch(self, code: str | None) -> None:
+        self.world.switch(code)
+
+    # people
+
+    @precondition(lambda self: self.world.database.errors)
+    @rule(verb=st.sampled_from(VERBS), which=st.integers(0, 1000))
+    def person(self, verb: str, which: int) -> None:
+        errors = list(self.world.database.errors)
+        if errors:
+            self.world.person(verb, errors[which % len(errors)])
+
+    @rule()
+    def acknowledge(self) -> None:
+        self.world.acknowledge()
+
+    @rule()
+    def resume(self) -> None:
+        self.world.resume()
+
+    # runs
+
+    @rule()
+    def run(self) -> None:
+        self._run(Script())
+
+    @rule(at=st.integers(1, 40))
+    def die(self, at: int) -> None:
+        def die(step: Step) -> None:
+            raise Died
+
+        self._run(Script(at, die))
+
+    @rule(at=st.integers(1, 40))
+    def lose_the_lock(self, at: int) -> None:
+        desk = MemoryDesk(self.world.database)
+        self._run(Script(at, lambda _: setattr(desk, "lost", True)), desk)
+
+    @rule(at=st.integers(1, 60))
+    def lose_the_session(self, at: int) -> None:
+        seen = 0
+
+        def breaks(name: str) -> bool:
+            nonlocal seen
+            seen += 1
+            return seen == at
+
+        self.world.database.interrupt = breaks
+        try:
+            self._run(Script())
+        finally:
+            self.world.database.interrupt = lambda _: False
+
+    @rule(at=st.integers(1, 40))
+    def be_taken_over(self, at: int) -> None:
+        """The owner is stopped in the middle; another works through everything; it goes on."""
+        self._run(Script(at, lambda _: self._take_over()))
+
+    def _take_over(self) -> None:
+        other = MemoryDesk(self.world.database)
+        other.steal()
+        self._run(Script(), other)
+
+    @rule(at=st.integers(1, 40), verb=st.sampled_from(VERBS), which=st.integers(0, 1000))
+    def be_watched(self, at: int, verb: str, which: int) -> None:
+        self._run(Script(at, lambda _: self.person(verb, which)))
+
+    def _run(self, script: Script, desk: MemoryDesk | None = None) -> None:
+        self.clean = False
+        try:
+            report = self.world.run(script, desk)
+        except Died:
+            return
+        self.clean = report.ending is not RunEnding.LOST
+
+    # what must hold
+
+    @invariant()
+    def everything_is_accounted_for(self) -> None:
+        for (partition, offset), (_, do) in self.bodies.items():
+            endings = self._endings(partition, offset)
+            if offset < self.world.place(partition).next_offset:
+                assert len(endings) == 1, f"{partition}/{offset} ({do}) ended as {endings}"
+            else:
+                assert endings in ([], ["row"]), f"{partition}/{offset} ({do}): {endings}"
+
+    def _endings(self, partition: int, offset: int) -> list[str]:
+        database = self.world.database
+        at = [t for t in database.tracks if (t.partition, t.offset) == (partition, offset)]
+        endings = [str(track.ended) for track in at if track.ended in GOOD]
+        row = database.error_at(self.world.topic.uuid, partition, offset)
+        if row is not None and row.state is not ErrorState.RESOLVED:
+            endings.append("row")
+        if row is not None and row.state is ErrorState.RESOLVED:
+            assert endings, f"{partition}/{offset} is resolved without an ending"
+        gaps = [g for g in database.gaps if g.partition == partition and g.start <= offset < g.end]
+        if gaps and offset < self.world.place(partition).next_offset:
+            endings.append("gap")
+        return endings
+
+    @invariant()
+    def effects_are_those_of_the_applied(self) -> None:
+        database = self.world.database
+        effects = Counter((e.partition, e.offset) for e in self._effects())
+        applied = Counter((t.partition, t.offset) for t in database.tracks if t.ended == "APPLIED")
+        assert effects == applied
+        assert all(count == 1 for count in effects.values()), effects
+
+    def _effects(self) -> list[Written]:
+        found = self.world.database.effects
+        assert all(isinstance(effect, Written) for effect in found), "an orphan was committed"
+        return list(found)
+
+    @invariant()
+    def nothing_beyond_the_position_has_an_effect(self) -> None:
+        for effect in self._effects():
+            assert effect.offset < self.world.place(effect.partition).next_offset
+
+    @invariant()
+    def ages_follow_the_log(self) -> None:
+        """Whenever it was applied, a message is as old as its place in the log."""
+        for partition in self.world.database.places:
+            effects = [e for e in self._effects() if e.partition == partition]
+            by_age = sorted(effects, key=lambda e: e.arrival)
+            assert [e.offset for e in by_age] == sorted(e.offset for e in effects)
+
+    @invariant()
+    def a_sequential_queue_applies_in_order(self) -> None:
+        if not self.world.database.queue.sequential:
+            return
+        for row in self.world.database.errors.values():
+            passed = row.record.offset < self.world.place().next_offset
+            if row.expired or (passed and row.state is not ErrorState.RESOLVED):
+                self.late.add(row.record.offset)
+        in_order = [offset for offset in self.world.effects() if offset not in self.late]
+        assert in_order == sorted(in_order)
+
+    @invariant()
+    def markers_stand_only_after_a_crash(self) -> None:
+        if self.clean:
+            states = [row.state for row in self.world.database.errors.values()]
+            assert ErrorState.PROCESSING not in states
+            assert all(place.owner is None for place in self.world.database.places.values())
+
+    @invariant()
+    def attempts_are_exact(self) -> None:
+        for row in self.world.database.errors.values():
+            numbers = [t.number for t in self.world.database.tries if t.error == row.id]
+            settled = [
+                t
+                for t in self.world.database.tries
+                if t.error == row.id and t.code not in {"PROCESS_CRASH", "SERVICE_DISABLED"}
+            ]
+            crashes = row.crashes + self.world.forgiven[row.id]
+            assert row.attempts == len(settled) + crashes, row
+            assert numbers == sorted(numbers)
+
+    @invariant()
+    def states_move_as_drawn(self) -> None:
+        assert all(may_move(*move) for move in self.world.database.moves)
+
+    @invariant()
+    def a_repetition_is_applied_once(self) -> None:
+        if not self.world.database.queue.dedupe:
+            return
+        rows = {row.place[1:] for row in self.world.database.errors.values()}
+        fresh = [(e.partition, e.offset) for e in self._effects()]
+        ids = Counter(self.bodies[place][0] for place in fresh if place not in rows)
+        assert all(count == 1 for count in ids.values()), ids
+
+    def teardown(self) -> None:
+        """In the end, with everything up and people who repair, every message ends."""
+        if not hasattr(self, "world"):
+            return
+        self.world.down = False
+        self.world.switch(None)
+        for _ in range(20 + 10 * len(self.bodies)):
+            if self._is_over():
+                break
+            self._repair()
+            self._run(Script())
+            self.world.relay()
+            self.world.database.clock.advance(4_000)
+        assert self._is_over(), self._what_is_left()
+        self.check_invariants_at_the_end()
+
+    def _repair(self) -> None:
+        self.world.acknowledge()
+        self.world.resume()
+        for row in list(self.world.database.errors.values()):
+            if row.state is ErrorState.HOLD:
+                self.world.person("edit", row.id)
+                self.world.person("release", row.id)
+
+    def _is_over(self) -> bool:
+        places = self.world.database.places.values()
+        ends = {p: log.end for p, log in self.world.topic.partitions.items()}
+        read = all(place.next_offset == ends[place.partition] for place in places)
+        return read and not self.world.database.open_rows()
+
+    def _what_is_left(self) -> str:
+        places = [repr(place) for place in self.world.database.places.values()]
+        return "\n".join([*places, *map(repr, self.world.database.open_rows())])
+
+    def check_invariants_at_the_end(self) -> None:
+        self.everything_is_accounted_for()
+        self.effects_are_those_of_the_applied()
+        self.ages_follow_the_log()
+        self.a_sequential_queue_applies_in_order()
+        self.attempts_are_exact()
+        self.states_move_as_drawn()
