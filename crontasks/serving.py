@@ -37,8 +37,14 @@ def _entrance(setting: str, default: str) -> Callable[..., Any]:
     return entrance
 
 
-def serve_queue(queue_id: int) -> None:
-    """Run the queue until it ends, write down what it did, and ask again if it goes on."""
+def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
+    """Run the queue until it ends, write down what it did, and ask again if it goes on.
+
+    A start whose request was served or repeated meanwhile does nothing; one without a request
+    runs in any case.
+    """
+    if requested_at is not None and not starts.stands(queue_id, requested_at):
+        return
     started_at = timezone.now()
     report: history.Report
     try:
@@ -50,7 +56,7 @@ def serve_queue(queue_id: int) -> None:
         report = Broken(f"{type(e).__name__}: {e}")
     history.note_consumer(queue_id, report, started_at)
     if report.ending in _GOES_ON or (report.ending == "DRAINED" and _ticked(queue_id, started_at)):
-        starts.ask(queue_id)
+        starts.ask(queue_id, was_mine=True)
 
 
 def _ticked(queue_id: int, since: datetime) -> bool:

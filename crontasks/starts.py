@@ -1,12 +1,16 @@
 """Asking for a run of a queue: one standing request per queue, by compare-and-set.
 
-A request is `start_requested_at` of the queue's row. The run clears it once it owns a partition;
-a run that finds every lock held leaves it standing. It is asked again after ten seconds, so a
-lost Celery task costs ten seconds and nothing else.
+A request is `start_requested_at` of the queue's row, and the Celery task carries that very time:
+one whose time is no longer the queue's is left over and ends at once. Without that, every repeated
+request would add a Celery task that lives on from yield to yield, and a ring of queues would slow
+down more and more. The run clears the request once it owns a partition; a run that finds every
+lock held leaves it standing. It is asked again after ten seconds, so a lost Celery task costs ten
+seconds and nothing else.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 from kombu.exceptions import OperationalError
@@ -53,43 +57,55 @@ IS_WANTED: Final = "(q.enabled AND NOT q.paused AND q.direction = 'inbound')"
 _ASK: Final = f"""
     WITH {LOCKED}, asked AS (
         UPDATE integration_queue q SET start_requested_at = clock_timestamp()
-        WHERE q.id = %s AND {IS_WANTED} AND {MAY_ASK} AND {HAS_WORK_TO_TAKE}
+        WHERE q.id = %s AND {IS_WANTED} AND {MAY_ASK} AND (%s OR {HAS_WORK_TO_TAKE})
         RETURNING q.id, q.start_requested_at
     ), noted AS (
         UPDATE crontasks_croninstance i SET asked_at = asked.start_requested_at
         FROM asked WHERE i.queue_id = asked.id
     )
-    SELECT id FROM asked"""  # noqa: S608 - constants of this module
+    SELECT start_requested_at FROM asked"""  # noqa: S608 - constants of this module
+_STANDS: Final = "SELECT 1 FROM integration_queue WHERE id = %s AND start_requested_at = %s"
 _TAKE_BACK: Final = "UPDATE integration_queue SET start_requested_at = NULL WHERE id = ANY(%s)"
 
 
-def request(cursor: Cursor, queue_id: int) -> bool:
-    """Whether a request now stands because of this call.
+def request(cursor: Cursor, queue_id: int, *, was_mine: bool = False) -> datetime | None:
+    """The request that now stands because of this call; None if none does.
 
-    None does when the queue may not run, all its partitions are owned, or somebody asked within
-    the last ten seconds.
+    That is so when the queue may not run, all its partitions are owned, or somebody asked within
+    the last ten seconds. A run that has just ended asks with `was_mine`: its own locks may
+    still be seen for a moment.
     """
-    cursor.execute(_ASK, (queue_id,))
-    return cursor.fetchone() is not None
+    cursor.execute(_ASK, (queue_id, was_mine))
+    row = cursor.fetchone()
+    return None if row is None else row[0]
 
 
-def ask(queue_id: int) -> bool:
+def ask(queue_id: int, *, was_mine: bool = False) -> bool:
     """Ask for a run of the queue and send it to the workers; False if none is wanted or free.
 
     The console calls it after whatever lets a queue go on. Cheap, and harmless when repeated.
     """
     with django_cursor() as cursor:
-        return request(cursor, queue_id) and send(cursor, [queue_id])
+        requested_at = request(cursor, queue_id, was_mine=was_mine)
+        return requested_at is not None and send(cursor, {queue_id: requested_at})
 
 
-def send(cursor: Cursor, queue_ids: Iterable[int]) -> bool:
+def stands(queue_id: int, requested_at: datetime) -> bool:
+    """Whether this request is still the queue's: not served, not repeated since."""
+    with django_cursor() as cursor:
+        cursor.execute(_STANDS, (queue_id, requested_at))
+        return cursor.fetchone() is not None
+
+
+def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     """Send requested runs to the workers; a broker that is down takes the requests back."""
     from crontasks.tasks import run_queue
 
-    unsent = list(queue_ids)
+    unsent = list(requests)
     try:
         while unsent:
-            run_queue.apply_async((unsent[0],), expires=EXPIRES_SECONDS, retry=False)
+            asked = (unsent[0], requests[unsent[0]].isoformat())
+            run_queue.apply_async(asked, expires=EXPIRES_SECONDS, retry=False)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

@@ -14,9 +14,10 @@ def tick(instance_id: int, scheduled_at: str) -> None:
 
 
 @shared_task(name="crontasks.tasks.run_queue")
-def run_queue(queue_id: int) -> None:
-    """One run of one queue."""
-    serving.serve_queue(queue_id)
+def run_queue(queue_id: int, requested_at: str | None = None) -> None:
+    """One run of one queue, unless the request it was sent for no longer stands."""
+    at = None if requested_at is None else datetime.fromisoformat(requested_at)
+    serving.serve_queue(queue_id, at)
 
 
 @shared_task(name="crontasks.tasks.run_relay")

@@ -64,9 +64,10 @@ class Dispatcher(threading.Thread):
             if not leads or copies.foreign_environment(cursor) is not None:
                 return []
             ripe = self.patience.select(due.find(cursor), time.monotonic())
-            asked = [queue_id for queue_id in ripe if starts.request(cursor, queue_id)]
-            starts.send(cursor, asked)
-            return asked
+            asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
+            requests = {queue_id: at for queue_id, at in asked.items() if at is not None}
+            starts.send(cursor, requests)
+            return list(requests)
 
     def stop(self) -> None:
         """Ask the thread to end; it gives its lead back within half a second."""

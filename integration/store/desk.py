@@ -212,6 +212,9 @@ class PartitionDesk:
         try:
             if clean and not self._lost:
                 session.execute(RELEASE, [self.owner])
+                # The server notices a closed session a moment later; who is asked to take over
+                # in that moment would find the locks held.
+                session.execute("SELECT pg_advisory_unlock_all()")
         except psycopg.Error:
             # The session is gone and its locks with it; the next owner counts an unclean end.
             self._lost = True

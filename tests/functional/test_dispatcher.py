@@ -1,6 +1,6 @@
 """What the dispatcher finds due, and what a request is, on a real database."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -80,7 +80,7 @@ def causes() -> list[str]:
         return sorted({found.cause.split()[0] for found in due.find(cursor)})
 
 
-def request(queue: Queue) -> bool:
+def request(queue: Queue) -> datetime | None:
     with django_cursor() as cursor:
         return starts.request(cursor, queue.pk)
 
@@ -197,6 +197,18 @@ def test_a_request_stands_once_and_is_asked_again_after_ten_seconds():
     assert request(queue)
 
 
+def test_a_start_is_good_for_its_own_request_only():
+    queue = a_queue()
+    first = request(queue)
+    assert starts.stands(queue.pk, datetime.fromisoformat(first.isoformat()))
+    Queue.objects.update(start_requested_at=F("start_requested_at") - 11 * SECOND)
+    second = request(queue)
+    assert not starts.stands(queue.pk, first), "it was asked again"
+    assert starts.stands(queue.pk, second)
+    Queue.objects.update(start_requested_at=None)
+    assert not starts.stands(queue.pk, second), "a run has served it"
+
+
 def test_a_persons_request_goes_out_at_the_next_look_not_after_ten_seconds():
     queue = a_queue()
     assert ask_for_start(queue.pk)
@@ -212,6 +224,8 @@ def test_nothing_is_asked_while_every_partition_is_held(other_session):
     a_lease(row)
     assert not request(queue)
     assert Queue.objects.get().start_requested_at is None
+    with django_cursor() as cursor:
+        assert starts.request(cursor, queue.pk, was_mine=True), "its run has just ended"
 
 
 def waits(queue_id: int) -> bool:
