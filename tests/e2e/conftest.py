@@ -63,6 +63,9 @@ def open_page(
 
     yield open_page
     for context in contexts:
+        # A request still at work would keep the database open after the test.
+        for page in context.pages:
+            page.wait_for_load_state("networkidle")
         context.close()
     # While the loop runs, this thread has connections of its own that nobody else would close.
     connections.close_all()

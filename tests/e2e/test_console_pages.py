@@ -4,15 +4,18 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from devstack.servers import Servers
 from integration.models import MessageError
 from tests.e2e.conftest import OpenPage
+from tests.support.builders import a_provider
 from tests.support.rows import a_blocked_queue, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def pages() -> list[str]:
-    queue, _, error = a_blocked_queue()
+def pages(servers: Servers) -> list[str]:
+    provider = a_provider(servers.kafka_bootstrap)
+    queue, _, error = a_blocked_queue(provider=provider)
     return [
         reverse("overview"),
         reverse("queue", args=[queue.name]),
@@ -26,13 +29,13 @@ def pages() -> list[str]:
 @pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_page_complains_or_is_wider_than_the_screen(
-    open_page: OpenPage, complaints: list[str], colours: str, width: int
+    open_page: OpenPage, servers: Servers, complaints: list[str], colours: str, width: int
 ) -> None:
-    addresses = pages()
+    addresses = pages(servers)
     page = open_page("Editors", colours=colours, width=width)
     for address in addresses:
         page.goto(address)
-        page.wait_for_function("window.htmx !== undefined")
+        page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.dataset.bsTheme") == colours
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
         assert page.locator("h1, .row-cards").first.is_visible()
