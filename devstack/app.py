@@ -43,7 +43,15 @@ PARTS = (
         "web",
         "Console",
         (
-            *("-m", "gunicorn", "config.wsgi", "--preload", "--workers", "2"),
+            *(
+                "-m",
+                "gunicorn",
+                "config.wsgi",
+                "--preload",
+                "--workers",
+                "2",
+                "--no-control-socket",
+            ),
             *("--bind", "127.0.0.1:{web_port}"),
         ),
     ),
