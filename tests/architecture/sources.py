@@ -27,12 +27,17 @@ def modules(*rooms: str) -> Iterator[tuple[str, str]]:
             yield name, text(name)
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 def functions(source: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -51,7 +56,7 @@ def _may_have_one(node: ast.AST) -> bool:
 def imported(source: str) -> set[str]:
     """The first name of every module that is imported anywhere in the source."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -10,7 +10,7 @@ import pytest
 from integration.delivery.values import TroubleKind
 from integration.envelope import FlawCode
 from integration.errors import IntegrationError
-from tests.architecture.sources import modules, text
+from tests.architecture.sources import modules, parsed, text
 
 pytestmark = pytest.mark.fast
 
@@ -34,7 +34,7 @@ def declared() -> Counter[str]:
     """The codes that classes have: errors, also the one that comes before anything is imported."""
     found: Counter[str] = Counter()
     for _, source in modules(*ROOMS):
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parsed(source)):
             if isinstance(node, ast.ClassDef):
                 found.update(_code_of(node))
     return found
@@ -46,7 +46,7 @@ def _code_of(node: ast.ClassDef) -> Iterator[str]:
         named = line.target if isinstance(line, ast.AnnAssign) else named
         if isinstance(named, ast.Name) and named.id == "code":
             value = getattr(line, "value", None)
-            if isinstance(value, ast.Constant):
+            if isinstance(value, ast.Constant) and value.value:
                 yield str(value.value)
 
 
@@ -56,7 +56,7 @@ def written() -> set[str]:
     found |= {f"KAFKA_{kind.value}" for kind in (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED)}
     for name, source in modules(*ROOMS):
         if not name.startswith("sample/"):
-            found |= set(_codes(ast.parse(source)))
+            found |= set(_codes(parsed(source)))
     return found
 
 

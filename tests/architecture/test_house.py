@@ -13,6 +13,7 @@ from tests.architecture.sources import (
     functions,
     imported,
     modules,
+    parsed,
     statements,
     text,
     tracked,
@@ -69,7 +70,7 @@ def test_every_module_begins_with_what_it_is():
     silent = [
         name
         for name, source in modules(*SHIPPED)
-        if source.strip() and not ast.get_docstring(ast.parse(source))
+        if source.strip() and not ast.get_docstring(parsed(source))
     ]
     assert not silent
 
@@ -111,7 +112,7 @@ def test_the_environment_is_read_in_one_place():
 
 def _attributes_of_os(source: str) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "os":
                 found.add("environ" if node.attr in {"environ", "getenv", "putenv"} else node.attr)
