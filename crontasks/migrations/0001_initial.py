@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('django_celery_beat', '0019_alter_periodictasks_options'),
-        ('integration', '0005_outbox_provider_index'),
+        ('integration', '0001_initial'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
