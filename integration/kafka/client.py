@@ -158,12 +158,16 @@ def new_admin(to: Connection) -> AdminClient:
 
 
 class QuietLog:
-    """Takes the library's log lines. It never raises: that would lose fetched messages."""
+    """Takes the library's log lines. It never raises: that would lose fetched messages.
+
+    Every failure also comes as the answer of a call or as an event, and is told there once;
+    the library repeats its own lines several times a second while a broker is away.
+    """
 
     _log = logging.getLogger("integration.kafka.client")
 
     def log(self, level: int, text: str, *parts: object) -> None:
         try:
-            self._log.log(level, text, *parts)
+            self._log.log(min(level, logging.DEBUG), text, *parts)
         except Exception:  # noqa: BLE001 - called inside poll(), where raising loses messages
             return

@@ -18,6 +18,7 @@ from confluent_kafka import (
 from integration.delivery.relay.ports import OutgoingRow, Refused, Sent, Unavailable, Verdict
 from integration.delivery.relay.steps import RelayObserver, RelayStep
 from integration.kafka import admin
+from integration.kafka.bounded import bounded
 from integration.kafka.client import Connection, new_consumer, new_producer
 from integration.kafka.errors import BrokerUnreachableError, FencedError
 from integration.kafka.troubles import (
@@ -35,9 +36,13 @@ OPEN_SECONDS: Final = 15.0
 # A record is given up after message.timeout.ms (20 s); by then every report has come.
 FLUSH_SECONDS: Final = 25.0
 FLUSH_SLICE_SECONDS: Final = 0.02
+WATERMARK_SECONDS: Final = 5.0
 COMMIT_SECONDS: Final = 30.0
 FULL_QUEUE_SECONDS: Final = 0.1
 UNSENDABLE: Final = "UNSENDABLE"
+_DISCONNECTED: Final = KafkaError(
+    KafkaError.NETWORK_EXCEPTION, "the connection broke during the transaction"
+)
 
 
 class _Reports:
@@ -87,14 +92,24 @@ class KafkaPublisher:
         self._id = transactional_id
         self._producer: Producer | None = None
         self._reader: Consumer | None = None
+        # A connection broke since the producer was made: see bounded().
+        self._is_shaken = False
 
     def open(self) -> None:
         self.close()
         # Both begin to connect meanwhile.
         self._reader = new_consumer(self._to, self._id, {"error_cb": _ignore})
-        producer = new_producer(self._to, self._id, {"error_cb": _ignore})
+        producer = self._new_producer()
         admin.ensure_topic(self._to, RELAY_TOPIC)
         self._start(producer)
+
+    def _new_producer(self) -> Producer:
+        self._is_shaken = False
+        return new_producer(self._to, self._id, {"error_cb": self._shake})
+
+    def _shake(self, _error: KafkaError) -> None:
+        """Runs inside the library's calls; must not raise."""
+        self._is_shaken = True
 
     def _start(self, producer: Producer) -> None:
         try:
@@ -102,6 +117,8 @@ class KafkaPublisher:
         except KafkaException as e:
             raise unreachable(self._to.name, e) from e
         self._producer = producer
+        # Brokers that did not answer on the way here are not the ones it is connected to now.
+        self._is_shaken = False
 
     def watermark(self) -> str | None:
         try:
@@ -166,9 +183,15 @@ class KafkaPublisher:
         return reports.verdict(rows, left)
 
     def _put_watermark(self, producer: Producer, number: int, text: str) -> None:
+        """Put it into the open transaction. Raises KafkaException, _DISCONNECTED among them."""
+        if self._is_shaken:
+            raise KafkaException(_DISCONNECTED)
         place = TopicPartition(RELAY_TOPIC, 0, number, text)
         group = self._opened_reader.consumer_group_metadata()
-        producer.send_offsets_to_transaction([place], group, COMMIT_SECONDS)
+        bounded(
+            lambda: producer.send_offsets_to_transaction([place], group, WATERMARK_SECONDS),
+            WATERMARK_SECONDS + 1,
+        )
 
     def _abort(self, producer: Producer, verdict: Verdict) -> Verdict:
         """Nothing of the batch stays; unless that is sure, the verdict is not."""
@@ -180,7 +203,7 @@ class KafkaPublisher:
         # After a refused record the library's numbering has a hole that spoils the next
         # transaction; a new producer costs less than finding that out.
         self._close_producer()
-        self._start(new_producer(self._to, self._id, {"error_cb": _ignore}))
+        self._start(self._new_producer())
         return verdict
 
     def _check_fence(self, exception: Exception) -> None:

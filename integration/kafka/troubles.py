@@ -43,6 +43,8 @@ REFUSED: Final = frozenset(
 # A partition on its way from one broker to another, or to its first.
 MOVING: Final = frozenset(
     {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.REPLICA_NOT_AVAILABLE,

@@ -158,3 +158,29 @@ def test_importing_the_door_makes_no_client() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "1"
+
+
+def test_a_call_that_never_comes_back_is_given_up() -> None:
+    import threading
+
+    from confluent_kafka import KafkaException
+
+    from integration.kafka.bounded import bounded
+
+    never = threading.Event()
+    with pytest.raises(KafkaException, match="no answer in time"):
+        bounded(never.wait, 0.05)
+    never.set()
+
+
+def test_what_a_bounded_call_raises_is_raised_here() -> None:
+    from integration.kafka.bounded import bounded
+
+    def fail() -> None:
+        raise LookupError("as it was")
+
+    with pytest.raises(LookupError, match="as it was"):
+        bounded(fail, 5)
+    done: list[int] = []
+    bounded(lambda: done.append(1), 5)
+    assert done == [1]
