@@ -18,7 +18,7 @@ from integration.delivery.memory_rows import ErrorRow, GapRow
 from integration.delivery.memory_tables import TOPIC_UUID, MemoryClock, MemoryDatabase
 from integration.delivery.memory_work import LOST, MemoryWork
 from integration.delivery.owned import ClosedHead, Owned
-from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState
+from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
@@ -178,6 +178,16 @@ class MemoryLedger:
         if next_offset is not None:
             place.next_offset = next_offset
         return True
+
+    def look(self, owned: Owned) -> None:
+        self._statement("look")
+        place = self.database.place(owned)
+        if self.database.is_owned(owned):
+            owned.state, owned.state_code, owned.may_have_head = place.state, place.state_code, True
+            resumes = place.resume_at
+            owned.due = place.state is PartitionState.RUNNING or (
+                resumes is not None and resumes <= self.database.clock.seconds
+            )
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         self._statement("gap")

@@ -128,6 +128,9 @@ class Ledger(Protocol):
     def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
         """Write a state (and a position) outside a batch; False when fenced."""
 
+    def look(self, owned: Owned) -> None:
+        """Read a partition's state again: a person or the clock may have cleared it."""
+
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         """Record that [next_offset, to_offset) is passed untried. Nothing is skipped silently.
 

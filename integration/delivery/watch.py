@@ -78,6 +78,9 @@ class Watch:
         if now - self._configured_at >= CONFIGURATION_EVERY_SECONDS:
             self._configured_at = now
             self.road.adopt(self.road.ledger.snapshot())
+            for owned in self.held:
+                if not owned.reads_kafka:
+                    self.road.ledger.look(owned)
             if self.road.queue.paused or not self.road.queue.enabled:
                 return report.ended(RunEnding.STOPPED, "The queue is paused or switched off.")
         return None

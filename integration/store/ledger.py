@@ -12,7 +12,7 @@ from django.db import DatabaseError, InterfaceError, connections, transaction
 
 from integration import registration
 from integration.delivery.owned import ClosedHead, Owned
-from integration.delivery.policy.states import CLOSED, Ended, ErrorState
+from integration.delivery.policy.states import CLOSED, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
@@ -56,6 +56,12 @@ INSERT INTO integration_gap
 SELECT %(gap)s, id, topic_uuid, %(from)s, %(to)s, %(reason)s, clock_timestamp(), '' FROM here
 WHERE NOT EXISTS (SELECT 1 FROM grown)
 """
+LOOK: Final = (
+    "SELECT state, state_code, CASE state WHEN 'RUNNING' THEN true "
+    "WHEN 'WAITING' THEN state_since < clock_timestamp() - interval '5 seconds' "
+    "ELSE coalesce(resume_at <= clock_timestamp(), false) END "
+    "FROM integration_queuepartition WHERE id = %s AND epoch = %s"
+)
 ACKNOWLEDGED: Final = (
     "SELECT max(to_offset) FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
     "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL"
@@ -193,6 +199,14 @@ class DatabaseLedger:
         parameters |= {"next": next_offset, "old": owned.next_offset}
         with self._guarded():
             return self._count(STATE, parameters) == 1
+
+    def look(self, owned: Owned) -> None:
+        with self._guarded():
+            found = self._all(LOOK, [owned.id, owned.epoch])
+        if found:
+            state, owned.state_code, owned.due = found[0]
+            owned.state = PartitionState(state)
+            owned.may_have_head = True
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         gap = {"gap": uuid.uuid4(), "from": owned.next_offset, "to": to_offset, "reason": reason}

@@ -1,5 +1,7 @@
 """The contract of Ledger and Work, over the twins and over a real PostgreSQL: transactions."""
 
+from dataclasses import replace
+
 import pytest
 from django.db import DatabaseError, IntegrityError
 
@@ -262,3 +264,18 @@ def test_open_errors_are_counted_no_further_than_the_limit(tables):
     assert settle(ledger, owned, Settlement(13, new_errors=new))
     tables.alter(new[0].id, state=ErrorState.DELETED)
     assert ledger.open_errors() == 2
+
+
+def test_a_state_that_a_person_cleared_is_seen_when_it_is_looked_at_again(tables):
+    ledger, owned = tables.ledger(), owned_by(tables)
+    braked = StateChange(state=PartitionState.BRAKED, code="TOO_MANY_OPEN_ERRORS")
+    assert ledger.state(owned, braked)
+    ledger.look(owned)
+    assert (owned.state, owned.state_code) == (PartitionState.BRAKED, "TOO_MANY_OPEN_ERRORS")
+    assert not owned.reads_kafka
+    assert ledger.state(owned, RUNNING)
+    ledger.look(owned)
+    assert owned.reads_kafka
+    fenced = replace(owned, epoch=owned.epoch - 1, state=PartitionState.BRAKED)
+    ledger.look(fenced)
+    assert fenced.state is PartitionState.BRAKED
