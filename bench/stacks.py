@@ -1,7 +1,7 @@
 """Reads the samples of BENCH_PROFILE: `python -m bench.stacks FOLDER MESSAGES` lists the costs.
 
 Two lists, in microseconds per message: time spent in a line itself (with the C code it calls),
-and time spent in a function with everything it calls. Samples are one millisecond each.
+and time spent in a function with everything it calls.
 """
 
 import argparse
@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-MICROSECONDS: Final = 1_000.0
 SHOWN: Final = 45
 
 
@@ -21,11 +20,11 @@ def main() -> None:
     parser.add_argument("--below", default="attempt.py", help="only stacks that pass through this")
     asked = parser.parse_args()
     own, whole = read(asked.folder, asked.below)
-    print(f"total {sum(own.values()) * MICROSECONDS / asked.messages:.1f} us per message")
+    print(f"total {sum(own.values()) / asked.messages:.1f} us per message")
     for title, counted in (("in the line itself", own), ("with everything below", whole)):
         print(f"\n{title}")
-        for place, samples in counted.most_common(SHOWN):
-            print(f"{samples * MICROSECONDS / asked.messages:8.2f}  {place}")
+        for place, microseconds in counted.most_common(SHOWN):
+            print(f"{microseconds / asked.messages:8.2f}  {place}")
 
 
 def read(folder: Path, below: str) -> tuple[Counter[str], Counter[str]]:
@@ -34,12 +33,12 @@ def read(folder: Path, below: str) -> tuple[Counter[str], Counter[str]]:
     whole: Counter[str] = Counter()
     for file in folder.glob("stacks-*.txt"):
         for line in file.read_text().splitlines():
-            stack, _, samples = line.rpartition(" ")
+            stack, _, microseconds = line.rpartition(" ")
             if below in stack:
                 places = stack.split(";")
-                own[places[-1]] += int(samples)
+                own[places[-1]] += int(microseconds)
                 inside = places[next(n for n, place in enumerate(places) if below in place) :]
-                whole.update(dict.fromkeys(map(_function, inside), int(samples)))
+                whole.update(dict.fromkeys(map(_function, inside), int(microseconds)))
     return own, whole
 
 

@@ -10,6 +10,7 @@ about where it goes.
 import collections
 import os
 import signal
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -22,6 +23,7 @@ _WALL: Final = (signal.ITIMER_REAL, signal.SIGALRM)
 _CPU: Final = (signal.ITIMER_PROF, signal.SIGPROF)
 EVERY_SECONDS: Final = 0.001
 DEEPEST: Final = 60
+_began: dict[str, float] = {}
 _stacks: collections.Counter[tuple[str, ...]] = collections.Counter()
 
 
@@ -34,6 +36,7 @@ def connect() -> None:
 def begin(task: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
     if task.name == "crontasks.tasks.run_queue":
         _stacks.clear()
+        _began["at"] = _now()
         timer, number = _clock()
         signal.signal(number, _sample)
         signal.siginterrupt(number, False)
@@ -43,10 +46,17 @@ def begin(task: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
 def end(task: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
     if task.name == "crontasks.tasks.run_queue":
         signal.setitimer(_clock()[0], 0)
+        # The kernel's tick may be longer than what was asked for: what a sample stands for is
+        # the time that passed, shared out among the samples.
+        each = (_now() - _began["at"]) * 1e6 / max(_stacks.total(), 1)
         file = Path(os.environ[VARIABLE]) / f"stacks-{os.getpid()}.txt"
         with file.open("a") as out:
             for stack, count in _stacks.items():
-                out.write(f"{';'.join(stack)} {count}\n")
+                out.write(f"{';'.join(stack)} {count * each:.0f}\n")
+
+
+def _now() -> float:
+    return time.process_time() if _clock() is _CPU else time.monotonic()
 
 
 def _clock() -> tuple[int, signal.Signals]:
