@@ -152,11 +152,12 @@ def _find_duplicates(work: Work, units: Sequence[Unit]) -> None:
     seen = dict(work.seen([unit.message_id for unit in fresh]))
     for unit in fresh:
         own = content_hash(unit.record.value)
-        known = seen.setdefault(unit.message_id, own)
-        if known != own:
-            unit.known = Failed(_reused(unit.message_id))
-        elif known is not own:
+        known = seen.get(unit.message_id, frozenset())
+        seen[unit.message_id] = known | {own}
+        if own in known:
             unit.known = DUPLICATE
+        elif known:
+            unit.known = Failed(_reused(unit.message_id))
 
 
 def _reused(message_id: str) -> Failure:

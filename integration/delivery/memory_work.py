@@ -84,12 +84,12 @@ class MemoryWork:
     def is_lost(self) -> bool:
         return self.lost
 
-    def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
+    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         self.statement("seen")
-        rows = self.database.open_rows()
-        known = {row.message_id: content_hash(row.record.value) for row in rows}
-        known |= self.database.seen
-        return {id_: known[id_] for id_ in ids if id_ in known}
+        known = [(r.message_id, content_hash(r.record.value)) for r in self.database.open_rows()]
+        known += self.database.seen.items()
+        found = {id_: frozenset(value for of, value in known if of == id_) for id_ in ids}
+        return {id_: hashes for id_, hashes in found.items() if hashes}
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         self.statement("claim")

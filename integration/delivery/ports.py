@@ -89,8 +89,11 @@ class Work(Protocol):
     def is_lost(self) -> bool:
         """Whether the connection is gone. Costs no round trip."""
 
-    def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
-        """Content hashes of those message ids that were applied, or whose failure is open."""
+    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
+        """Content hashes of those message ids that were applied, or whose failure is open.
+
+        An id has several when other content that came under it is held.
+        """
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         """Lock error rows (id, version); those that a person moved meanwhile are left out."""

@@ -66,6 +66,11 @@ OPEN_IDS: Final = (
     "WHERE queue_id = %s AND message_id = ANY(%s) "
     "AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
 )
+# A mirror whose row is gone by now passes without a link.
+LINK_MIRRORS: Final = (
+    "UPDATE integration_messageerror e SET mirror_offset = v.at "
+    "FROM unnest(%s::uuid[], %s::bigint[]) v (id, at) WHERE e.id = v.id"
+)
 REMEMBER_IDS: Final = (
     "INSERT INTO integration_seenmessage "
     '(queue_id, message_id, content_hash, partition, "offset", seen_at) '
@@ -137,10 +142,14 @@ class LedgerWork:
     def is_lost(self) -> bool:
         return self.raw is not self.connection.connection or bool(self.raw.closed)
 
-    def seen(self, ids: Sequence[str]) -> Mapping[str, bytes]:
+    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         wanted = [self.queue.id, list(ids)]
-        seen = {i: content_hash(value) for i, value in self._run(OPEN_IDS, wanted).fetchall()}
-        return seen | {i: bytes(value) for i, value in self._run(SEEN_IDS, wanted).fetchall()}
+        seen: dict[str, frozenset[bytes]] = {}
+        for id_, value in self._run(OPEN_IDS, wanted).fetchall():
+            seen[id_] = seen.get(id_, frozenset()) | {content_hash(value)}
+        for id_, value in self._run(SEEN_IDS, wanted).fetchall():
+            seen[id_] = seen.get(id_, frozenset()) | {bytes(value)}
+        return seen
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         found = self._run(
@@ -157,6 +166,9 @@ class LedgerWork:
             self._errors(settlement)
         if settlement.seen:
             self._seen(settlement)
+        if settlement.mirrors:
+            failures, offsets = zip(*settlement.mirrors, strict=True)
+            self._run(LINK_MIRRORS, [list(failures), list(offsets)])
         outbox.insert(settlement.outgoing)
         self.settled = self._advance(settlement)
         return self.settled

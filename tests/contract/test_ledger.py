@@ -72,7 +72,7 @@ def test_a_settlement_is_there_as_a_whole_after_the_commit(tables):
     assert tables.tries(error) == [(1, "RETRY")]
     assert tables.outbox() == [("TICKET", "PENDING")]
     with ledger.work(owned) as work:
-        assert dict(work.seen(["id-10"])) == {"id-10": b"hash"}
+        assert dict(work.seen(["id-10"])) == {"id-10": {b"hash"}}
 
 
 @pytest.mark.parametrize("how", ["abandon", "exception", "not settled"])
@@ -229,7 +229,7 @@ def test_ids_are_remembered_once_with_their_first_content(tables):
     assert settle(ledger, owned, a_settlement(11, 10, seen=[("a", b"one", 10)]))
     assert settle(ledger, owned, a_settlement(12, 11, seen=[("a", b"two", 11)]))
     with ledger.work(owned) as work:
-        assert dict(work.seen(["a", "b"])) == {"a": b"one"}
+        assert dict(work.seen(["a", "b"])) == {"a": {b"one"}}
 
 
 def test_the_id_of_an_open_failure_is_seen_too(tables):
