@@ -58,6 +58,14 @@ def ticket_of(record: Record) -> Ticket | None:
         return NO_TICKET
 
 
+def mirrored_failure(record: Record) -> UUID | None:
+    """Which failure a record of an error queue is the copy of, as its header says."""
+    try:
+        return UUID(header(record.headers, MIRROR) or "")
+    except ValueError:
+        return None
+
+
 def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:
     return [
         (TICKET, str(error).encode()),

@@ -8,7 +8,8 @@ from integration.delivery.endings import Ending, end_failed, end_good
 from integration.delivery.outcome import APPLIED, Failed, Outcome
 from integration.delivery.owned import Owned
 from integration.delivery.policy.failure import cause_of
-from integration.delivery.policy.states import PartitionState
+from integration.delivery.policy.states import Ended, PartitionState
+from integration.delivery.reading import mirrored_failure
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, Settlement, StateChange
 from integration.delivery.unit import Unit
@@ -68,6 +69,8 @@ def _add(result: Tally, unit: Unit, ending: Ending) -> None:
     if ending.ended is not None:
         offset = unit.record.offset
         settlement.tracks.append((offset, unit.message_id, unit.interface, ending.ended.value))
+    if ending.ended is Ended.PASSED and (failure := mirrored_failure(unit.record)) is not None:
+        settlement.mirrors.append((failure, unit.record.offset))
     if unit.moves:
         stays = ending.stop is not None
         settlement.next_offset = unit.at + (0 if stays else 1)

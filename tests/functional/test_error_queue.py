@@ -1,0 +1,69 @@
+"""An error queue: our own copies are linked to their failures, strangers' are kept for a person."""
+
+import uuid
+
+import pytest
+
+from integration.codec import decode_headers
+from integration.delivery.wiring import run_queue
+from integration.models import MessageError, OutboxRow, Queue
+from tests.support.builders import a_queue
+from tests.support.kafka_world import Kafka
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture
+def error_queue(broker) -> Queue:
+    return a_queue(broker, "sequential", is_error_queue=True)
+
+
+def test_a_held_message_is_mirrored_and_its_copy_linked_to_its_row(broker, error_queue):
+    queue = a_queue(broker, max_retries=0, error_queue=error_queue)
+    broker.send(queue.topic, [{"n": 1, "do": "permanent"}])
+    run_queue(queue.pk)
+    mirror = OutboxRow.objects.get(kind="MIRROR")
+    assert (mirror.topic, MessageError.objects.get().mirrored_at is None) == (
+        error_queue.topic,
+        False,
+    )
+
+    broker.send(error_queue.topic, [{"n": 0}])  # a stranger's, so that offsets differ
+    copy = list(decode_headers(mirror.headers))
+    broker.send(error_queue.topic, [bytes(mirror.value)], headers=copy)
+    lost = [(name, value) for name, value in copy if name != "sluice-error"]
+    nobody = [*lost, ("sluice-error", str(uuid.uuid4()).encode())]
+    broker.send(error_queue.topic, [b"{}"], headers=nobody)
+    run_queue(error_queue.pk)
+
+    assert MessageError.objects.get(queue=queue).mirror_offset == 1
+    strangers = MessageError.objects.filter(queue=error_queue)
+    assert [(row.offset, row.code, row.state) for row in strangers] == [
+        (0, "FOREIGN_FAILURE", "HOLD")
+    ]
+    assert error_queue.partitions.get().next_offset == 3
+
+
+def test_a_strangers_failure_can_be_released_and_is_then_processed(broker, error_queue):
+    broker.send(error_queue.topic, [{"n": 7}, {"n": 8}])
+    run_queue(error_queue.pk)
+    MessageError.objects.filter(offset=1).update(state="READY")
+    run_queue(error_queue.pk)
+    assert list(Effect.objects.values_list("n", flat=True)) == [8]
+
+
+def test_strict_order_blocks_at_the_first_failure_until_it_is_closed(broker):
+    strict = a_queue(broker, "sequential", is_error_queue=True, strict_order=True)
+    broker.send(strict.topic, [{"n": 1}, {"n": 2}])
+    assert run_queue(strict.pk).ending == "BLOCKED"
+    assert MessageError.objects.filter(queue=strict).count() == 1
+    MessageError.objects.update(state="DELETED", ended="DELETED")
+    run_queue(strict.pk)
+    assert sorted(MessageError.objects.values_list("offset", flat=True)) == [0, 1]
+    assert strict.partitions.get().next_offset == 1
