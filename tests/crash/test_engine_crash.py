@@ -95,13 +95,18 @@ def crowded(broker) -> Queue:
     return a_queue(broker, max_retries=3, batch_size=200, stay_seconds=0.1)
 
 
-@pytest.mark.parametrize("nth", [1, 4])
-@pytest.mark.parametrize("step", STEPS)
+# Steps that a run passes once, or so rarely that a fourth time need not come.
+ONCE = {Step.TAKEN, Step.ATTACHED, Step.UNDONE, Step.MIRRORED, Step.RELEASED}
+MOMENTS = [(step, nth) for step in STEPS for nth in (1, 4) if nth == 1 or step not in ONCE]
+
+
+@pytest.mark.parametrize(("step", "nth"), MOMENTS)
 def test_a_kill_at_any_step_loses_and_doubles_nothing(
     crowded, broker, child_environment, step, nth
 ):
-    if nth > 1 and step in {Step.TAKEN, Step.ATTACHED, Step.RELEASED, Step.UNDONE, Step.MIRRORED}:
-        nth = 1
+    if step is Step.MIRRORED:
+        # The position is mirrored once a second: the run has to last that long.
+        Queue.objects.filter(pk=crowded.pk).update(stay_seconds=2)
     sent = mixed(MESSAGES)
     broker.send(crowded.topic, sent)
 
