@@ -5,6 +5,8 @@ import functools
 import logging
 from collections import deque
 from collections.abc import Mapping
+from operator import methodcaller
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from django.conf import settings
@@ -24,6 +26,13 @@ from integration.kafka.troubles import (
 from integration.models.provider import Provider
 
 log = logging.getLogger(__name__)
+
+# A header's name that is not UTF-8 makes the library withhold all of them. The message comes
+# all the same, with this in their place: a stranger's record must not stop the queue.
+UNREADABLE: Final = [("sluice-headers-unreadable", b"1")]
+# Called this way the interpreter always notices that the library failed; a plain method call
+# that has become hot skips that check, and the error comes up in some later statement.
+headers_of: Final = methodcaller("headers")
 
 
 def mirror_group(queue_name: str) -> str:
@@ -116,13 +125,17 @@ class KafkaSource:
             # Never None on a message without an error.
             partition: int = message.partition()  # type: ignore[assignment]
             kind, timestamp_ms = message.timestamp()
+            try:
+                headers = headers_of(message)
+            except (SystemError, UnicodeDecodeError):
+                headers = UNREADABLE
             record = Record(
                 partition,
                 message.offset(),  # type: ignore[arg-type]
                 timestamp_ms if kind else None,
                 message.key(),
                 message.value(),
-                message.headers(),  # type: ignore[arg-type] # always (str, bytes or None) pairs
+                headers,
             )
             of_partition = records.get(partition)
             if of_partition is None:

@@ -10,6 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from devstack.server import Server
 from integration.delivery.ports import Source
 from integration.delivery.values import Fetched, Record, TroubleKind
+from integration.kafka.source import UNREADABLE
+from tests.contract.raw_produce import produce
 from tests.contract.source_worlds import KafkaWorld, MemoryWorld, World
 
 
@@ -278,4 +280,23 @@ def test_what_the_client_throws_away_is_read_again(kafka: Server) -> None:
     assert losing.failures == 0
     assert offsets(found.records[0]) == list(range(100))
     assert [trouble.kind for trouble in found.troubles] == [TroubleKind.OTHER] * 3
+    source.close()
+
+
+@pytest.mark.servers
+def test_headers_that_cannot_be_read_stop_neither_their_message_nor_its_neighbours(
+    kafka: Server,
+) -> None:
+    world = KafkaWorld(kafka.bootstrap)
+    strange = [(b"\xff\xfe", b"v"), (b"fine", b"w")]
+    port = int(kafka.bootstrap.rpartition(":")[2])
+    # Many ordinary ones first: code that has become hot must notice it too.
+    world.write(*[b"%d" % n for n in range(100)])
+    produce(port, world.name, [(b"k", b"strange", strange), (b"k", b"after", [])])
+    source = world.source()
+    source.attach({0: 0})
+    found = read_all(source, 0)
+    assert values(found.records[0])[100:] == [b"strange", b"after"]
+    assert not found.troubles
+    assert list(found.records[0][100].headers or ()) == UNREADABLE
     source.close()
