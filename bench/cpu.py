@@ -5,8 +5,10 @@ where they differ, something else was running.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from statistics import median
+from typing import Final, NamedTuple
 
 from bench.rig import Rig
 from devstack import proc
@@ -30,6 +32,13 @@ def seconds_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
+class Used(NamedTuple):
+    """Seconds of processor time: of Python, and of the database for it."""
+
+    process: float
+    session: float
+
+
 class Meter:
     """Processor time of a worker's processes and of all sessions of its database, from now on."""
 
@@ -38,10 +47,29 @@ class Meter:
         self.worker = worker
         self._before = self._now()
 
-    def seconds(self) -> float:
-        return sum(used - self._before.get(pid, 0.0) for pid, used in self._now().items())
+    def used(self) -> Used:
+        family, sessions = self._now()
+        return Used(_since(self._before[0], family), _since(self._before[1], sessions))
 
-    def _now(self) -> dict[int, float]:
+    def _now(self) -> tuple[dict[int, float], dict[int, float]]:
         family = proc.tree(self.worker.pid) if self.worker.pid else []
         sessions = [pid for (pid,) in self.rig.rows(_SESSIONS)]
-        return {pid: seconds_of(pid) for pid in (*family, *sessions)}
+        return {pid: seconds_of(pid) for pid in family}, {pid: seconds_of(pid) for pid in sessions}
+
+
+def _since(before: dict[int, float], now: dict[int, float]) -> float:
+    return sum(used - before.get(pid, 0.0) for pid, used in now.items())
+
+
+def told(ours: Sequence[Used], theirs: Sequence[Used], messages: int) -> dict[str, object]:
+    """Medians in microseconds per message, and what the ratio would be by processor time."""
+    mine, other = _median(ours), _median(theirs)
+    return {
+        "cpu_us": [round(part / messages * 1e6, 1) for part in mine],
+        "against_cpu_us": [round(part / messages * 1e6, 1) for part in other],
+        "ratio_by_cpu": round(sum(other) / sum(mine), 3),
+    }
+
+
+def _median(runs: Sequence[Used]) -> Used:
+    return Used(median(run.process for run in runs), median(run.session for run in runs))

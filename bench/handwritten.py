@@ -192,8 +192,8 @@ def main() -> None:
     began = time.process_time()
     with psycopg.connect(os.environ["SLUICE_DATABASE_URL"]) as session:
         Loop(session, asked.topic).run(asked.until_offset, settle, size)
-        used = time.process_time() - began + seconds_of(session.info.backend_pid)
-        session.execute(statements.NOTE_CPU, (used,))
+        used = time.process_time() - began, seconds_of(session.info.backend_pid)
+        session.execute(statements.NOTE_CPU, used)
 
 
 if __name__ == "__main__":

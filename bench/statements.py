@@ -50,7 +50,7 @@ INSERT INTO bench_control VALUES (true);
 CREATE TABLE bench_position (topic text PRIMARY KEY, next_offset bigint NOT NULL);
 CREATE TABLE bench_track (LIKE integration_messagetrack INCLUDING ALL);
 -- Processor time of a hand-written loop and of its session, written as its last deed.
-CREATE TABLE bench_cpu (seconds float8 NOT NULL);
+CREATE TABLE bench_cpu (process float8 NOT NULL, session float8 NOT NULL);
 CREATE TABLE bench_aside (
   "offset" bigint PRIMARY KEY, payload bytea NOT NULL, text text NOT NULL,
   failed_at timestamptz NOT NULL DEFAULT clock_timestamp()
@@ -60,7 +60,7 @@ DROP_TABLES: Final = (
     "DROP TABLE bench_asset, bench_effect, bench_control, bench_position, bench_track, "
     "bench_cpu, bench_aside"
 )
-NOTE_CPU: Final = "INSERT INTO bench_cpu VALUES (%s)"
+NOTE_CPU: Final = "INSERT INTO bench_cpu VALUES (%s, %s)"
 COPY_TRACKS: Final = (
     'COPY bench_track (queue_id, partition, "offset", arrival_batch, message_id, interface, ended) '
     "FROM STDIN"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bench import cpu, facts, workload
 from bench.figure import Figure, Target
 from bench.ground import Ground
-from bench.pairs import Paired, run_pairs
+from bench.pairs import run_pairs
 from bench.queue import BenchQueue, run_handwritten
 from bench.rig import Rig
 
@@ -29,12 +29,13 @@ class Comparison:
         with ground.rig(self.name) as rig:
             queue = filled(rig, self.name, self.interface, count)
             worker = rig.start_worker()
-            used = Paired([], [])
+            ours_used: list[cpu.Used] = []
+            theirs_used: list[cpu.Used] = []
 
             def ours() -> float:
                 meter = cpu.Meter(rig, worker)
                 queue.run()
-                used.ours.append(meter.seconds())
+                ours_used.append(meter.used())
                 found = facts.rate(rig, facts.OURS)
                 facts.every_one_once(rig, facts.OURS, count)
                 queue.switch_off()
@@ -42,7 +43,7 @@ class Comparison:
 
             def theirs() -> float:
                 run_handwritten(queue, self.loop, worker)
-                used.theirs.append(rig.value("SELECT seconds FROM bench_cpu"))
+                theirs_used.append(cpu.Used(*rig.rows("SELECT process, session FROM bench_cpu")[0]))
                 found = facts.rate(rig, facts.THEIRS)
                 facts.every_one_once(rig, facts.THEIRS, count)
                 return found
@@ -56,17 +57,8 @@ class Comparison:
             ratio=paired.ratio,
             against=self.against,
             target=self.target,
-            facts={**paired.facts, **_processor(used, count)},
+            facts={**paired.facts, **cpu.told(ours_used, theirs_used, count)},
         )
-
-
-def _processor(used: Paired, count: int) -> dict[str, object]:
-    """Processor time per message of both sides, and what the ratio would be by it."""
-    return {
-        "cpu_us": round(used.value / count * 1e6, 1),
-        "against_cpu_us": round(used.other / count * 1e6, 1),
-        "ratio_by_cpu": round(used.other / used.value, 3),
-    }
 
 
 def filled(rig: Rig, name: str, interface: str, count: int) -> BenchQueue:
