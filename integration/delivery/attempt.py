@@ -134,7 +134,9 @@ def _remember(owned: Owned, settled: Settled) -> None:
         owned.may_have_head = True
     owned.rate.add(failed=settled.tally.failed, handled=settled.count)
     for new in settlement.new_errors:
-        owned.brake.saw_failure(new.failure.fingerprint)
+        # What a person switched off fails for a known reason; only its number has a limit.
+        if new.failure.kind is not FailureClass.DISABLED:
+            owned.brake.saw_failure(new.failure.fingerprint)
     if settled.count > settled.tally.failed:
         _success_between(owned, settled)
 

@@ -63,7 +63,7 @@ DEEDS = {
     "orphan": lambda _: Child.objects.create(parent_id=-1),
     "publish": lambda m: publish("out", {"n": m.body["n"]}, key=str(m.body["n"])),
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
-    "sleep": lambda m: time.sleep(m.body["seconds"]),
+    "sleep": lambda m: time.sleep(float(m.body["seconds"])),
 }
 FAILURES = {
     "permanent": lambda: PermanentError("Refused for good.", code="REFUSED"),
