@@ -85,7 +85,7 @@ def test_the_library_takes_all_that_is_decided() -> None:
     client.new_consumer(to, "g", {}).close()
     # The queue of a producer may hold events already: what matters is that it was made.
     client.new_producer(to, "t", {}).poll(0)
-    assert len(client.new_producer(to, None, {})) == 0
+    client.new_producer(to, None, {}).poll(0)
 
 
 @pytest.mark.parametrize(
