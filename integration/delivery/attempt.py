@@ -143,8 +143,7 @@ def _remember(owned: Owned, settled: Settled) -> None:
 
 def _success_between(owned: Owned, settled: Settled) -> None:
     """Only an applied message interrupts a series; tickets and passed records say nothing."""
-    applied = sum(1 for track in settled.tally.settlement.tracks if track[3] == Ended.APPLIED)
-    if applied:
+    if any(track[3] == Ended.APPLIED for track in settled.tally.settlement.tracks):
         owned.brake.saw_success()
 
 

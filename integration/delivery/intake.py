@@ -155,6 +155,19 @@ class Intake:
             if owned is not None and owned.reads_kafka:
                 yield Batch(owned, self.units(records))
 
+    def pass_markers(self, fetched: Fetched) -> None:
+        """At the end of a partition, step over what is no record: markers of transactions.
+
+        Left before them, the position would show a lag for ever, and a gap once they expire.
+        """
+        for owned in self.held:
+            end = fetched.ends.get(owned.partition)
+            if end is None or owned.state is not PartitionState.RUNNING:
+                continue
+            is_read = owned.next_offset == self._at.get(owned.partition)
+            if is_read and end > owned.next_offset and self.road.ledger.state(owned, RUNNING, end):
+                owned.next_offset = self._at[owned.partition] = end
+
     def units(self, records: Sequence[Record]) -> list[Unit]:
         if self.road.queue.is_error_queue:
             return [self._mirror_unit(record) for record in records]

@@ -31,8 +31,7 @@ class Report:
     text: str = ""
 
     def add(self, tally: Tally) -> None:
-        for track in tally.settlement.tracks:
-            self.counts[track[3]] += 1
+        self.counts.update([track[3] for track in tally.settlement.tracks])
 
     def ended(self, ending: RunEnding, text: str = "") -> "Report":
         self.ending, self.text = ending, text

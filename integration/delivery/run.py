@@ -69,6 +69,7 @@ def records(road: Road, intake: Intake, watch: Watch, report: Report) -> None:
         road.observer.step(Step.FETCHED)
         work(road, intake.from_kafka(fetched), intake.held, report)
         watch.busy()
+    intake.pass_markers(fetched)
     if watch.mirror():
         road.observer.step(Step.MIRRORED)
     watch.turned()

@@ -78,9 +78,11 @@ def _add(result: Tally, unit: Unit, ending: Ending) -> None:
 
 def _log_range(settlement: Settlement, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> None:
     """Offsets that drew their number with this batch; rows keep the number they have."""
-    fresh = [unit.record.offset for unit in units[: len(outcomes)] if unit.row is None]
-    if fresh:
-        settlement.logged = (fresh[0], fresh[-1])
+    ended = units[: len(outcomes)]
+    first = next((unit for unit in ended if unit.row is None), None)
+    if first is not None:
+        last = next(unit for unit in reversed(ended) if unit.row is None)
+        settlement.logged = (first.record.offset, last.record.offset)
 
 
 def _clears(owned: Owned, units: Sequence[Unit]) -> bool:

@@ -109,6 +109,8 @@ class Trial:
             return FailedAt(*result)
         if self.work.is_broken():
             return FailedAt(None, SWALLOWED)
+        if result.count(APPLIED) == len(result):
+            return result
         for place, outcome in enumerate(result[:-1]):
             # What follows a stop in the same call has run already: it must not be kept.
             if stops(piece[place], outcome, self.queue) and isinstance(outcome, Failed):

@@ -74,6 +74,28 @@ class Document:
         return source.text() if isinstance(source, Enclosed) else source
 
 
+class Bare(Document):
+    """A JSON object with neither envelope nor headers: all there is to it is its body.
+
+    Most messages are this. What they cannot say stands on the class, so that making one costs a
+    third of a Document.
+    """
+
+    __slots__ = ()
+
+    interface = None
+    sender = None
+    user = None
+    destination = None
+    message_id = None
+    mimetype = JSON
+    wrapped = False
+
+    def __init__(self, body: object, source: bytes) -> None:
+        self.body = body
+        self._source = source
+
+
 class FoundingId(NamedTuple):
     """The founding form of MEAMessageID: where the message stood, not who it is."""
 

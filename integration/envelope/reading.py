@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from integration.envelope.compression import looks_like_base64, unpack
-from integration.envelope.document import DEFAULT, JSON, XML, Document, Enclosed, Limits
+from integration.envelope.document import DEFAULT, JSON, XML, Bare, Document, Enclosed, Limits
 from integration.envelope.fields import Headers, addressed, addressed_by_headers
 from integration.envelope.flaw import Flaw, FlawCode, empty_body, flaw, too_large
 from integration.envelope.json_flaw import not_utf8
@@ -28,7 +28,7 @@ def read(value: bytes, headers: Headers | None = None, limits: Limits = DEFAULT)
         if "payload" in body and ("INTERFACE" in body or "interfacetype" in body):
             return _opened(value, body, headers, limits)
         if not headers:
-            return Document(None, None, None, None, None, JSON, False, body, value)
+            return Bare(body, value)
     elif isinstance(body, Flaw):
         return body
     fields = addressed_by_headers(headers or ())

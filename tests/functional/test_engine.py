@@ -262,3 +262,17 @@ def test_several_partitions_are_worked_in_one_run(broker):
     drain(queue)
     assert len(effects()) == 15
     assert [position(queue, p).next_offset for p in range(3)] == [5, 5, 5]
+
+
+def test_markers_of_transactions_leave_no_lag(broker):
+    queue = a_queue(broker)
+    broker.send_in_transaction(queue.topic, [{"n": 1}, {"n": 2}])
+    drain(queue)
+    assert effects() == [1, 2]
+    end = broker.end(queue.topic)
+    assert end == 3, "two records and the marker behind them"
+    assert position(queue).next_offset == end
+    broker.send_in_transaction(queue.topic, [{"n": 3}])
+    drain(queue)
+    assert effects() == [1, 2, 3]
+    assert position(queue).next_offset == 5
