@@ -72,7 +72,6 @@ def records(road: Road, intake: Intake, watch: Watch, report: Report) -> None:
     intake.pass_markers(fetched)
     if watch.mirror():
         road.observer.step(Step.MIRRORED)
-    watch.turned()
 
 
 def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report) -> None:

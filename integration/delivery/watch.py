@@ -15,7 +15,10 @@ from integration.errors import IntegrationError
 LOOK_EVERY_SECONDS: Final = 0.2
 CONFIGURATION_EVERY_SECONDS: Final = 0.5
 IDENTITY_EVERY_SECONDS: Final = 5.0
-STALL_SECONDS: Final = 1.0
+# A client that meets another topic under the old name fails once and then waits this long before
+# it reads there (fetch.error.backoff.ms): what came sooner after a look is of the topic looked at.
+SURE_SECONDS: Final = 0.5
+FIRST_TURN_SECONDS: Final = 1.0
 MIRROR_EVERY_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.
 SILENCE_SECONDS: Final = 30.0
@@ -39,7 +42,6 @@ class Watch:
         self.road = road
         self.held = held
         self.busy_at = now
-        self._turned_at = now
         self._began_at = now
         self._looked_at = float("-inf")
         self._configured_at = now
@@ -68,7 +70,7 @@ class Watch:
 
         So it is first asked once it is drained, or after its first batch, or after a second.
         """
-        return drained or self.busy_at > self._began_at or now - self._began_at > STALL_SECONDS
+        return drained or self.busy_at > self._began_at or now - self._began_at > FIRST_TURN_SECONDS
 
     def _asked(self, report: Report, now: float) -> Report | None:
         reason = self.road.stop()
@@ -91,13 +93,14 @@ class Watch:
     def identify(self, fetched: Fetched | None = None) -> None:
         """Compare topic, partitions and watermarks before anything fetched since is settled.
 
-        At the start, every 5 s, after any stall over 1 s and after a client error.
+        At the start, every 5 s, after a client error, and whenever something was read that the
+        last look does not vouch for: so after any stall, wherever in the turn it was.
         """
         now = self.road.monotonic()
-        stalled = now - self._turned_at > STALL_SECONDS
-        self._turned_at = now
+        has_read = fetched is not None and bool(fetched.records or fetched.drained)
         troubles = [] if fetched is None else fetched.troubles
-        if not (stalled or troubles or now - self._identified_at >= IDENTITY_EVERY_SECONDS):
+        seconds = SURE_SECONDS if has_read else IDENTITY_EVERY_SECONDS
+        if not troubles and now - self._identified_at < seconds:
             return
         self._identified_at = now
         try:
@@ -113,10 +116,6 @@ class Watch:
         for trouble in troubles:
             if trouble.kind is TroubleKind.REFUSED:
                 self._outage(trouble)
-
-    def turned(self) -> None:
-        """A turn is over; what follows within a second is no stall."""
-        self._turned_at = self.road.monotonic()
 
     def _outage(self, trouble: Trouble) -> None:
         for owned in self.held:

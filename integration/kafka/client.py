@@ -39,7 +39,8 @@ CONSUMER: Final[Mapping[str, Any]] = {
     "queued.max.messages.kbytes": 16 * 1_024,
     "queued.min.messages": 20_000,
     "fetch.queue.backoff.ms": 5,
-    "fetch.error.backoff.ms": 100,
+    # No shorter than watch.SURE_SECONDS: nothing of a recreated topic may come before this.
+    "fetch.error.backoff.ms": 500,
 }
 PRODUCER: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,

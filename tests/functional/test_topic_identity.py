@@ -1,0 +1,336 @@
+"""Topics that are not what they were: recreated, truncated, gone, or emptied from below."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from integration.actions.blocks import Place, acknowledge_gap, adopt
+from integration.delivery.steps import Step
+from integration.delivery.watch import SURE_SECONDS
+from integration.kafka import admin
+from integration.kafka.client import CONSUMER
+from integration.models import Gap, MessageError, Queue, QueuePartition
+from tests.support.builders import a_queue, topic_uuid
+from tests.support.flows import drain, effects, ended, standing
+from tests.support.kafka_world import Kafka
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+OLD, NEW = 40, 1_000
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+def recreate(broker: Kafka, queue: Queue, count: int) -> None:
+    """Delete the topic, make another of its name, and put `count` new records into it."""
+    before = topic_uuid(broker, queue.topic)
+    broker.delete(queue.topic)
+    for attempt in range(50):
+        try:
+            broker.topic(name=queue.topic)
+            break
+        except Exception:  # noqa: BLE001 - the broker still deletes; the last try is not caught
+            if attempt == 49:
+                raise
+            time.sleep(0.1)
+    assert topic_uuid(broker, queue.topic) != before
+    broker.send(queue.topic, [{"n": NEW + n} for n in range(count)])
+
+
+def child(queue: Queue, environment: dict[str, str], step: str, nth: int) -> subprocess.Popen:
+    command = [sys.executable, "-m", "tests.support.crash_child", str(queue.pk), step, str(nth)]
+    return subprocess.Popen(
+        [*command, "STOP"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def wait_until(condition, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.02)
+
+
+def new_effects() -> int:
+    return Effect.objects.filter(n__gte=NEW).count()
+
+
+def test_the_client_waits_long_enough_for_a_look_to_vouch_for_what_it_reads():
+    assert int(CONSUMER["fetch.error.backoff.ms"]) >= SURE_SECONDS * 1_000
+
+
+@pytest.mark.parametrize("step", [Step.FETCHED, Step.BEGUN, Step.SETTLED, Step.COMMITTED])
+def test_a_consumer_stopped_in_a_batch_applies_nothing_of_a_topic_made_anew(
+    broker, child_environment, step
+):
+    """Whatever it had fetched before is of the old topic; the next fetch would be of the new."""
+    queue = a_queue(broker, batch_size=10, stay_seconds=20)
+    broker.send(queue.topic, [{"n": n} for n in range(OLD)])
+    stopped = child(queue, child_environment, step, 2)
+    try:
+        os.waitpid(stopped.pid, os.WUNTRACED)
+        recreate(broker, queue, 200)
+        time.sleep(1.2)  # a stall is what lasts longer than a second
+        os.kill(stopped.pid, signal.SIGCONT)
+        said, _ = stopped.communicate(timeout=30)
+    finally:
+        stopped.kill()
+
+    assert b"BLOCKED" in said, said
+    reached, state, code = standing(queue)
+    assert (state, code) == ("BLOCKED", "TOPIC_RECREATED")
+    assert new_effects() == 0
+    assert effects() == list(range(reached))
+    assert set(ended(queue)) == set(range(reached))
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_consumer_stopped_while_it_waits_applies_nothing_of_a_topic_made_anew(
+    broker, child_environment, kind
+):
+    queue = a_queue(broker, kind, stay_seconds=20)
+    broker.send(queue.topic, [{"n": n} for n in range(OLD)])
+    waiting = child(queue, child_environment, "none", 1)
+    try:
+        wait_until(lambda: standing(queue)[0] == OLD)
+        os.kill(waiting.pid, signal.SIGSTOP)
+        recreate(broker, queue, 200)
+        time.sleep(1.2)
+        os.kill(waiting.pid, signal.SIGCONT)
+        said, _ = waiting.communicate(timeout=30)
+    finally:
+        waiting.kill()
+
+    assert b"BLOCKED" in said, said
+    assert standing(queue) == (OLD, "BLOCKED", "TOPIC_RECREATED")
+    assert effects() == list(range(OLD))
+
+
+def test_a_topic_made_anew_under_a_waiting_consumer_blocks_it(broker, child_environment):
+    """Not stopped at all: the client tells of it, or the look every five seconds does."""
+    queue = a_queue(broker, stay_seconds=30)
+    broker.send(queue.topic, [{"n": n} for n in range(OLD)])
+    waiting = child(queue, child_environment, "none", 1)
+    try:
+        wait_until(lambda: standing(queue)[0] == OLD)
+        recreate(broker, queue, 200)
+        said, _ = waiting.communicate(timeout=30)
+    finally:
+        waiting.kill()
+    assert b"BLOCKED" in said, said
+    assert standing(queue)[0] == OLD
+    assert standing(queue)[2] in {"TOPIC_RECREATED", "TOPIC_GONE", "TOPIC_TRUNCATED"}
+    assert new_effects() == 0
+    # It is told by its right name as soon as somebody looks again.
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (OLD, "BLOCKED", "TOPIC_RECREATED")
+
+
+def test_between_two_runs_a_topic_made_anew_is_noticed_and_can_be_adopted(broker):
+    queue = a_queue(broker, max_retries=0)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "bug"}])
+    drain(queue)
+    recreate(broker, queue, 5)
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (2, "BLOCKED", "TOPIC_RECREATED")
+
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+    drain(queue)
+
+    assert effects() == [0, *range(NEW, NEW + 5)]
+    assert standing(queue) == (5, "RUNNING", "")
+    row = MessageError.objects.get()  # of the topic that is gone, and still releasable
+    assert (row.state, row.offset) == ("HOLD", 1)
+
+
+def test_a_topic_that_is_gone_blocks_and_the_same_topic_is_not_expected_back(broker):
+    queue = a_queue(broker)
+    broker.send(queue.topic, [{"n": 0}])
+    drain(queue)
+    broker.delete(queue.topic)
+    wait_until(lambda: admin.topic_facts(queue.provider, queue.topic) is None)
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (1, "BLOCKED", "TOPIC_GONE")
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_topic_that_ends_below_the_position_blocks(broker, kind):
+    """As after a broker's disk came back from a backup: same topic, fewer records."""
+    queue = a_queue(broker, kind)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1}])
+    drain(queue)
+    QueuePartition.objects.filter(queue=queue).update(next_offset=50)
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (50, "BLOCKED", "TOPIC_TRUNCATED")
+    broker.send(queue.topic, [{"n": 2}])
+    assert drain(queue).ending == "BLOCKED"
+    assert effects() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_expired_messages_block_until_a_person_takes_note(broker, kind):
+    queue = a_queue(broker, kind)
+    broker.send(queue.topic, [{"n": n} for n in range(3)])
+    drain(queue)
+    broker.send(queue.topic, [{"n": n} for n in range(3, 12)])
+    broker.delete_records(queue.topic, 7)
+
+    assert [drain(queue).ending for _ in range(2)] == ["BLOCKED", "BLOCKED"]
+
+    assert standing(queue) == (3, "BLOCKED", "GAP")
+    gap = Gap.objects.get()
+    assert (gap.from_offset, gap.to_offset, gap.reason) == (3, 7, "EXPIRED")
+    assert effects() == [0, 1, 2]
+    acknowledge_gap(gap.pk, actor="anna")
+    assert drain(queue).ending == "DRAINED"
+    assert effects() == [0, 1, 2, *range(7, 12)]
+    assert standing(queue) == (12, "RUNNING", "")
+    assert Gap.objects.count() == 1
+
+
+def test_a_gap_that_grows_after_the_acknowledgement_is_another_question(broker):
+    queue = a_queue(broker)
+    broker.send(queue.topic, [{"n": n} for n in range(12)])
+    broker.delete_records(queue.topic, 4)
+    drain(queue)
+    acknowledge_gap(Gap.objects.get().pk, actor="anna")
+    broker.delete_records(queue.topic, 8)
+
+    assert drain(queue).ending == "BLOCKED"
+
+    assert standing(queue) == (4, "BLOCKED", "GAP")
+    assert list(Gap.objects.order_by("from_offset").values_list("from_offset", "to_offset")) == [
+        (0, 4),
+        (4, 8),
+    ]
+    acknowledge_gap(Gap.objects.get(from_offset=4).pk, actor="anna")
+    drain(queue)
+    assert effects() == [8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_expired_messages_are_recorded_and_passed_where_that_is_chosen(broker, kind):
+    queue = a_queue(broker, kind, on_gap="advance")
+    broker.send(queue.topic, [{"n": n} for n in range(9)])
+    broker.delete_records(queue.topic, 5)
+    assert drain(queue).ending == "DRAINED"
+    assert effects() == [5, 6, 7, 8]
+    gap = Gap.objects.get()
+    assert (gap.from_offset, gap.to_offset, gap.acknowledged_at) == (0, 5, None)
+    assert standing(queue) == (9, "RUNNING", "")
+
+
+def test_messages_that_expire_under_an_attached_consumer_are_noticed(broker, child_environment):
+    """Stopped before its next fetch while the records it would read expire."""
+    queue = a_queue(broker, batch_size=5, stay_seconds=20)
+    broker.send(queue.topic, [{"n": n} for n in range(5)])
+    waiting = child(queue, child_environment, "none", 1)
+    try:
+        wait_until(lambda: standing(queue)[0] == 5)
+        os.kill(waiting.pid, signal.SIGSTOP)
+        broker.send(queue.topic, [{"n": n} for n in range(5, 20)])
+        broker.delete_records(queue.topic, 12)
+        time.sleep(1.2)
+        os.kill(waiting.pid, signal.SIGCONT)
+        said, _ = waiting.communicate(timeout=30)
+    finally:
+        waiting.kill()
+    assert b"BLOCKED" in said, said
+    gap = Gap.objects.get()
+    reached = standing(queue)[0]
+    assert (gap.from_offset, gap.to_offset) == (reached, 12)
+    assert standing(queue)[1:] == ("BLOCKED", "GAP")
+    assert effects() == list(range(reached))
+
+
+def test_an_expired_head_is_passed_and_can_still_be_released(broker):
+    queue = a_queue(broker, "sequential", max_retries=0)
+    broker.send(queue.topic, [{"n": 0, "do": "permanent"}, {"n": 1}, {"n": 2}])
+    drain(queue)
+    broker.delete_records(queue.topic, 1)
+
+    assert drain(queue).ending == "DRAINED"
+
+    assert effects() == [1, 2]
+    assert standing(queue) == (3, "RUNNING", "")
+    row = MessageError.objects.get()
+    assert row.state == "HOLD"
+    assert row.expired_at is not None
+    assert not Gap.objects.exists()
+    MessageError.objects.update(state="READY", edited_payload=b'{"n": 100}', late=True)
+    drain(queue)
+    assert effects() == [1, 2, 100]
+    assert MessageError.objects.get().state == "RESOLVED"
+
+
+def test_an_expired_head_keeps_the_queue_blocked_where_that_is_chosen(broker):
+    queue = a_queue(broker, "sequential", max_retries=0, on_head_expired="stay_blocked")
+    broker.send(queue.topic, [{"n": 0, "do": "permanent"}, {"n": 1}])
+    drain(queue)
+    broker.delete_records(queue.topic, 1)
+
+    assert [drain(queue).ending for _ in range(2)] == ["BLOCKED", "BLOCKED"]
+
+    assert standing(queue)[:2] == (0, "BLOCKED")
+    assert effects() == []
+    row = MessageError.objects.get()
+    assert row.expired_at is not None
+    MessageError.objects.update(state="READY", edited_payload=b'{"n": 100}')
+    assert drain(queue).ending == "DRAINED"
+    assert effects() == [1, 100]
+    assert standing(queue) == (2, "RUNNING", "")
+
+
+def test_an_expired_head_and_the_untried_messages_behind_it_are_two_questions(broker):
+    """Only past the saved head: what nobody ever tried is a gap."""
+    queue = a_queue(broker, "sequential", max_retries=0)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}, {"n": 2}, {"n": 3}, {"n": 4}])
+    drain(queue)
+    broker.delete_records(queue.topic, 4)
+
+    assert drain(queue).ending == "BLOCKED"
+
+    assert standing(queue) == (2, "BLOCKED", "GAP")
+    gap = Gap.objects.get()
+    assert (gap.from_offset, gap.to_offset) == (2, 4)
+    assert MessageError.objects.get().expired_at is not None
+    acknowledge_gap(gap.pk, actor="anna")
+    drain(queue)
+    assert effects() == [0, 4]
+    assert standing(queue) == (5, "RUNNING", "")
+
+
+def test_a_released_row_runs_while_a_gap_is_not_acknowledged(broker):
+    queue = a_queue(broker, max_retries=0)
+    broker.send(queue.topic, [{"n": 0, "do": "bug"}, {"n": 1}])
+    drain(queue)
+    broker.send(queue.topic, [{"n": n} for n in range(2, 6)])
+    broker.delete_records(queue.topic, 4)
+    drain(queue)
+    MessageError.objects.update(state="READY", edited_payload=b'{"n": 100}')
+    drain(queue)
+    assert effects() == [1, 100]
+    assert standing(queue) == (2, "BLOCKED", "GAP")
+
+
+def test_a_sequential_topic_that_got_more_partitions_blocks(broker):
+    from confluent_kafka.admin import NewPartitions
+
+    queue = a_queue(broker, "sequential")
+    broker.send(queue.topic, [{"n": 0}])
+    drain(queue)
+    broker.admin.create_partitions([NewPartitions(queue.topic, 2)])[queue.topic].result(10)
+    wait_until(lambda: admin.describe(queue.provider, queue.topic).partitions == 2)
+    broker.send(queue.topic, [{"n": 1}], partition=0)
+    assert drain(queue).ending == "BLOCKED"
+    assert standing(queue) == (1, "BLOCKED", "MORE_PARTITIONS")
+    assert effects() == [0]
