@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from confluent_kafka import KafkaException
 
 from integration.actions.blocks import Place, acknowledge_gap, adopt
 from integration.delivery.steps import Step
@@ -33,16 +34,17 @@ def recreate(broker: Kafka, queue: Queue, count: int) -> None:
     """Delete the topic, make another of its name, and put `count` new records into it."""
     before = topic_uuid(broker, queue.topic)
     broker.delete(queue.topic)
-    for attempt in range(50):
-        try:
-            broker.topic(name=queue.topic)
-            break
-        except Exception:  # noqa: BLE001 - the broker still deletes; the last try is not caught
-            if attempt == 49:
-                raise
-            time.sleep(0.1)
+    wait_until(lambda: is_created(broker, queue.topic))
     assert topic_uuid(broker, queue.topic) != before
     broker.send(queue.topic, [{"n": NEW + n} for n in range(count)])
+
+
+def is_created(broker: Kafka, topic: str) -> bool:
+    try:
+        broker.topic(name=topic)
+    except KafkaException:
+        return False  # the broker is still deleting the old one
+    return True
 
 
 def child(queue: Queue, environment: dict[str, str], step: str, nth: int) -> subprocess.Popen:

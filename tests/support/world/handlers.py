@@ -54,14 +54,38 @@ def time_out() -> None:
         cursor.execute("SET LOCAL statement_timeout = 20; SELECT pg_sleep(1)")
 
 
+def lock_in_turn(names: list[str]) -> None:
+    """Lock rows one after the other; who waits in a circle is told after a tenth of a second."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL deadlock_timeout = 100")
+    for name in names:
+        Unique.objects.select_for_update().get(name=name)
+
+
+def wait_in_statement(seconds: float) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(%s)", [seconds])
+
+
+def hang(seconds: float) -> None:
+    """Hang in the one process that was told to; anywhere else the message is an ordinary one."""
+    if os.environ.get("TESTS_HANG"):
+        time.sleep(seconds)
+
+
 DEEDS = {
+    "lock": lambda m: lock_in_turn(m.body["names"]),
+    "statement": lambda m: wait_in_statement(float(m.body["seconds"])),
+    "hang": lambda m: hang(float(m.body["seconds"])),
     "ok": lambda _: None,
     "swallow": lambda _: swallow(),
     "until": until,
     "deadlock": lambda _: deadlock(),
     "timeout": lambda _: time_out(),
     "orphan": lambda _: Child.objects.create(parent_id=-1),
-    "publish": lambda m: publish("out", {"n": m.body["n"]}, key=str(m.body["n"])),
+    "publish": lambda m: publish(
+        "out", {"n": m.body["n"], "text": m.body.get("text", "")}, key=str(m.body["n"])
+    ),
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "sleep": lambda m: time.sleep(float(m.body["seconds"])),
 }
