@@ -6,6 +6,7 @@ from typing import Final
 from bench.rig import Rig
 from devstack.supervise import Process
 
+LEFT_WITHIN_SECONDS: Final = 30.0
 _EMPTIED: Final = (
     "bench_asset, bench_effect, bench_track, bench_position, bench_aside, bench_cpu, "
     "integration_messagetrack, integration_batchlog, integration_errorattempt, "
@@ -60,7 +61,9 @@ class BenchQueue:
             [self.id],
         )
         self.rig.until(
-            lambda: not self.rig.rows(_STILL_OWNED, [self.id]), f"queue {self.topic} is left"
+            lambda: not self.rig.rows(_STILL_OWNED, [self.id]),
+            f"queue {self.topic} is left",
+            LEFT_WITHIN_SECONDS,
         )
 
     def position(self) -> int:

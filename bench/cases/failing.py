@@ -93,6 +93,8 @@ def failing_1pct(ground: Ground) -> Figure:
         )
         queue = BenchQueue(rig, ids[topic], topic, count)
         _expect(rig, count, failing)
+        # The schedule keeps the relay going, which brings the tickets of due retries.
+        rig.start("beat")
         rig.start("relay")
         worker = rig.start_worker()
 
