@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 
 # Tabler draws its check marks and arrows as data: images.
 POLICY: Final = (
@@ -28,3 +29,16 @@ class ContentSecurityPolicy:
         # Pages may show payloads: no cache keeps them. Static files set their own header.
         response.headers.setdefault("Cache-Control", "no-store")
         return response
+
+
+class NoNulBytes:
+    """Middleware that refuses a NUL character in any parameter: no text column can hold one."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        for parameters in (request.GET, request.POST):
+            if any("\x00" in value for values in parameters.lists() for value in values[1]):
+                return render(request, "400.html", status=400)
+        return self.get_response(request)

@@ -1,5 +1,6 @@
 """What lives in a worker's main process: the dispatcher and the watch, from ready to shutdown."""
 
+import os
 from typing import Any
 
 from celery import signals
@@ -27,7 +28,8 @@ def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
     """The pool is forked: now threads and sessions may exist in the main process."""
     heart = Heart(
         kind="worker",
-        node=str(sender.hostname),
+        # Two workers started without -n have one name; the pid keeps their heartbeats apart.
+        node=f"{sender.hostname}:{os.getpid()}",
         slots=int(sender.pool.num_processes),
         queues=",".join(sorted(sender.app.amqp.queues.consume_from)),
     )
