@@ -31,6 +31,9 @@ CONSUMER: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
+    # No group is ever joined. This is how long a position for lag tools waits for a coordinator
+    # that is gone, and the closing of the consumer with it: 45 s by default.
+    "session.timeout.ms": 2_000,
     "check.crcs": True,
     "allow.auto.create.topics": False,
     "fetch.wait.max.ms": 50,

@@ -1,0 +1,294 @@
+"""Kafka or PostgreSQL go away in the middle of a batch, or a commit is never answered.
+
+What is tested: whatever dies, and whenever, the run ends with an ending that says so, the next
+run goes on, and afterwards every offset has ended once and the effects equal the input. How: the
+servers are killed by SIGKILL at a step of the road, sessions are terminated while a deferred
+trigger keeps their COMMIT waiting, and a proxy cuts the wire around one COMMIT.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from django.db import connection
+
+from devstack.kafka import Kafka as KafkaServer
+from devstack.servers import in_folder
+from integration.delivery.steps import Step
+from integration.delivery.wiring import run_queue
+from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue, QueuePartition
+from tests.support.builders import a_queue
+from tests.support.flows import drain, effects, ended, standing
+from tests.support.kafka_world import Kafka
+from tests.support.lossy_proxy import Break, LossyProxy
+
+pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+MESSAGES, BATCH = 60, 10
+BACK_SECONDS = 40.0
+
+
+class AtStep:
+    """An observer that does something when a step is reached for the nth time."""
+
+    def __init__(self, step: Step, nth: int, act) -> None:
+        self.step_name, self.left, self.act = step, nth, act
+
+    def step(self, step: Step) -> None:
+        if step is self.step_name:
+            self.left -= 1
+            if self.left == 0:
+                self.act()
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture(scope="module")
+def mortal_kafka(tmp_path_factory) -> Iterator[KafkaServer]:
+    """A Kafka of this module's own, to be killed."""
+    private = in_folder(tmp_path_factory.mktemp("outages") / "set", durable=False)
+    try:
+        private.kafka.start()
+        yield private.kafka
+    finally:
+        private.destroy()
+
+
+def a_full_queue(broker: Kafka, **fields: object) -> Queue:
+    queue = a_queue(broker, **{"batch_size": BATCH, "stay_seconds": 0.1} | fields)
+    broker.send(queue.topic, [{"n": n} for n in range(MESSAGES)])
+    return queue
+
+
+def finish(queue: Queue) -> None:
+    """Run until everything is read, as the dispatcher would."""
+    deadline = time.monotonic() + BACK_SECONDS
+    while standing(queue)[0] < MESSAGES:
+        assert time.monotonic() < deadline, standing(queue)
+        drain(queue)
+
+
+def account(queue: Queue) -> None:
+    assert effects() == list(range(MESSAGES))
+    assert ended(queue) == dict.fromkeys(range(MESSAGES), "APPLIED")
+    assert standing(queue) == (MESSAGES, "RUNNING", "")
+    assert not MessageError.objects.exists()
+    assert not ErrorAttempt.objects.exists()
+
+
+def test_a_broker_that_dies_in_a_batch_costs_nothing(mortal_kafka):
+    """What the client has fetched already is applied; then the run notices and ends by itself."""
+    broker = Kafka(mortal_kafka.bootstrap)
+    queue = a_full_queue(broker, stay_seconds=20)
+    dies = AtStep(Step.BEGUN, 2, mortal_kafka.kill)
+    try:
+        began = time.monotonic()
+        report = run_queue(queue.pk, observer=dies)
+        # A worker's slot must not be lost to a broker that is gone (45 s in the client's closing).
+        assert time.monotonic() - began < 25
+        assert dies.left <= 0
+        reached, state, code = standing(queue)
+        assert reached > 0
+        assert effects() == list(range(reached))
+        assert report.ending == "OUTAGE", report
+        assert (state, code) == ("OUTAGE", "KAFKA_UNAVAILABLE")
+        assert not MessageError.objects.exists()
+        # Nobody asks before it is time, and asking costs nothing either.
+        assert drain(queue).ending == "OUTAGE"
+    finally:
+        mortal_kafka.start()
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=0.1)
+    until_running(queue)
+    account(queue)
+
+
+def until_running(queue: Queue) -> None:
+    deadline = time.monotonic() + BACK_SECONDS
+    while standing(queue) != (MESSAGES, "RUNNING", ""):
+        assert time.monotonic() < deadline, standing(queue)
+        QueuePartition.objects.filter(queue=queue, state="OUTAGE").update(resume_at=None)
+        drain(queue)
+
+
+@pytest.mark.parametrize("step", [Step.FETCHED, Step.BEGUN, Step.SETTLED, Step.COMMITTED])
+def test_a_database_that_dies_in_a_batch_ends_the_run_and_nothing_else(servers, broker, step):
+    queue = a_full_queue(broker)
+    last_seen: list[int] = []
+
+    def kill() -> None:
+        last_seen.append(committed_position(servers))
+        servers.postgres.kill()
+
+    dies = AtStep(step, 2, kill)
+    try:
+        report = run_queue(queue.pk, observer=dies)
+        assert report.ending == "LOST", report
+        again = run_queue_without_database(queue.pk)
+        assert again == "LOST"
+    finally:
+        servers.postgres.start()
+        connection.close()
+    reached = standing(queue)[0]
+    assert [reached] == last_seen
+    assert effects() == list(range(reached))
+    assert reached < MESSAGES
+    finish(queue)
+    account(queue)
+
+
+def committed_position(servers) -> int:
+    """Where the only queue stands, seen from a session that is in no batch."""
+    name = connection.settings_dict["NAME"]
+    with psycopg.connect(servers.database_url, dbname=name) as session:
+        row = session.execute("SELECT next_offset FROM integration_queuepartition").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def run_queue_without_database(queue_id: int) -> str:
+    """A start while nothing answers: Celery would see the exception of the very first query."""
+    from django.db import Error
+
+    try:
+        return run_queue(queue_id).ending
+    except Error:
+        return "LOST"
+
+
+# Sleeps inside COMMIT, after everything was written, when the twentieth message ends. The engine
+# makes constraints immediate before it settles; the second trigger takes that back for this one.
+SLOW_COMMIT = f"""
+CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM pg_sleep(60); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER doze AFTER UPDATE ON integration_queuepartition
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+  WHEN (OLD.next_offset < {2 * BATCH} AND NEW.next_offset >= {2 * BATCH}) EXECUTE FUNCTION doze();
+CREATE FUNCTION later() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN SET CONSTRAINTS doze DEFERRED; RETURN NULL; END $$;
+CREATE TRIGGER later BEFORE INSERT ON integration_messagetrack
+  FOR EACH STATEMENT EXECUTE FUNCTION later();
+"""
+WAKE = """
+DROP TRIGGER doze ON integration_queuepartition; DROP FUNCTION doze();
+DROP TRIGGER later ON integration_messagetrack; DROP FUNCTION later();
+"""
+IN_COMMIT = (
+    "SELECT pid FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active' "
+    "AND wait_event = 'PgSleep' AND datname = current_database()"
+)
+
+
+def child(queue: Queue, environment: dict[str, str]) -> subprocess.Popen:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.crash_child",
+        str(queue.pk),
+        "none",
+        "1",
+        "KILL",
+    ]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def wait_for(sql: str) -> int:
+    """The first column of the first row, once there is one."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            row = cursor.fetchone()
+        if row is not None:
+            return int(row[0])
+        time.sleep(0.02)
+    raise AssertionError(f"never: {sql}")
+
+
+@pytest.mark.parametrize("end", ["terminate", "kill", "crash"])
+def test_a_commit_in_flight_is_all_or_nothing(servers, broker, child_environment, end):
+    queue = a_full_queue(broker)
+    with connection.cursor() as cursor:
+        cursor.execute(SLOW_COMMIT)
+    worker = child(queue, child_environment)
+    try:
+        pid = wait_for(IN_COMMIT)
+        before = standing(queue)[0]
+        if end == "terminate":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+        elif end == "kill":
+            worker.kill()
+        else:
+            servers.postgres.kill()
+        said, _ = worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+        if end == "crash":
+            servers.postgres.start()
+            connection.close()
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '10s'")
+            cursor.execute(WAKE)  # only when the commit's session is gone
+    assert (b"LOST" in said) == (end != "kill"), said
+    assert standing(queue)[0] == before < 2 * BATCH
+    assert effects() == list(range(before))
+    finish(queue)
+    account(queue)
+
+
+@pytest.mark.parametrize("nth", [1, 3, 6])
+def test_a_commit_whose_answer_is_lost_is_looked_up(servers, broker, child_environment, nth):
+    """The run finds its batch in the partition's row and goes on as if nothing had been."""
+    queue = a_full_queue(broker)
+    with LossyProxy(child_environment["SLUICE_DATABASE_URL"], Break.AFTER, nth) as wire:
+        worker = child(queue, child_environment | {"SLUICE_DATABASE_URL": wire.url})
+        said, _ = worker.communicate(timeout=60)
+        assert wire.broken.is_set()
+    assert b"DRAINED" in said, said
+    account(queue)
+
+
+def test_a_commit_that_never_arrived_is_not_taken_for_done(servers, broker, child_environment):
+    queue = a_full_queue(broker)
+    with LossyProxy(child_environment["SLUICE_DATABASE_URL"], Break.BEFORE, 2) as wire:
+        worker = child(queue, child_environment | {"SLUICE_DATABASE_URL": wire.url})
+        said, _ = worker.communicate(timeout=60)
+        assert wire.broken.is_set()
+    assert b"LOST" in said, said
+    reached = standing(queue)[0]
+    assert effects() == list(range(reached))
+    assert 0 < reached < MESSAGES
+    finish(queue)
+    account(queue)
+
+
+def test_a_handler_that_hangs_loses_its_lease_and_writes_nothing_more(broker, child_environment):
+    """Its own process does not end it: another worker takes over when the lease is over."""
+    queue = a_queue(broker, handler_timeout_seconds=1, batch_size=5)
+    values = [{"n": n, "do": "hang" if n == 7 else "ok", "seconds": 6} for n in range(MESSAGES)]
+    broker.send(queue.topic, values)
+    hangs = {"TESTS_HANG": "1", "SLUICE_LEASE_SECONDS": "1"}
+    hung = child(queue, child_environment | hangs)
+    try:
+        wait_for(
+            "SELECT 1 FROM integration_partitionlease "
+            "WHERE released_at IS NULL AND lease_until < clock_timestamp()"
+        )
+        assert standing(queue)[0] == 5
+        epoch = PartitionLease.objects.get().epoch
+        finish(queue)
+        account(queue)
+        said, _ = hung.communicate(timeout=30)
+    finally:
+        hung.kill()
+    assert b"LOST" in said, said
+    assert PartitionLease.objects.get().epoch > epoch
+    account(queue)
