@@ -91,7 +91,7 @@ def test_a_broker_that_dies_in_a_batch_costs_nothing(mortal_kafka):
         began = time.monotonic()
         report = run_queue(queue.pk, observer=dies)
         # A worker's slot must not be lost to a broker that is gone (45 s in the client's closing).
-        assert time.monotonic() - began < 25
+        assert time.monotonic() - began < 30
         assert dies.left <= 0
         reached, state, code = standing(queue)
         assert reached > 0
