@@ -1,6 +1,7 @@
 """The private servers of one call of the benchmarks, and a fresh database for each of them."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -63,15 +64,16 @@ def prepared(*, quick: bool) -> Iterator[Ground]:
     folder = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
     # The database runs as another user when we run as root, and has to come through.
     folder.chmod(0o755)
-    with servers.running(folder / "servers", durable=True) as running:
-        app = App(folder / "app", running)
-        environment = {**app.environment(), "SLUICE_INTEGRATIONS": INTEGRATION}
-        environment.setdefault("SLUICE_LOG_LEVEL", "INFO")
-        _tell_commit_times(running)
-        _make_template(running, environment)
-        yield Ground(servers=running, folder=folder, quick=quick, environment=environment)
-    if "BENCH_KEEP" not in os.environ:
-        subprocess.run(["rm", "-rf", folder], check=True)
+    try:
+        with servers.running(folder / "servers", durable=True) as running:
+            app = App(folder / "app", running)
+            environment = {**app.environment(), "SLUICE_INTEGRATIONS": INTEGRATION}
+            _tell_commit_times(running)
+            _make_template(running, environment)
+            yield Ground(servers=running, folder=folder, quick=quick, environment=environment)
+    finally:
+        if "BENCH_KEEP" not in os.environ:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _tell_commit_times(running: Servers) -> None:
