@@ -5,7 +5,16 @@ One decoder is built once and its scanner is called directly: every message pass
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import (
+    Clamped,
+    Context,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    Rounded,
+    Subnormal,
+    Underflow,
+)
 from json import JSONDecoder
 from typing import Final, NoReturn, cast
 
@@ -15,7 +24,6 @@ from integration.envelope.json_flaw import (
     MAX_DIGITS,
     Refused,
     explain,
-    number_too_long,
     place,
     shown,
     trailing,
@@ -38,14 +46,14 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
-def _decimal(digits: str) -> Decimal:
-    number = Decimal(digits)
-    # Only an exponent or sheer length can take a number out of bounds; both are rare.
-    if (len(digits) > MAX_DIGITS or "e" in digits or "E" in digits) and (
-        len(digits) > MAX_DIGITS or abs(number.adjusted()) > MAX_DIGITS
-    ):
-        raise Refused(number_too_long())
-    return number
+# Makes a number that is exactly what was written, or raises: more digits or a larger exponent
+# would be rounded, clamped or overflow, and each of these is an error here.
+_EXACT: Final = Context(
+    prec=MAX_DIGITS,
+    Emax=MAX_DIGITS,
+    Emin=-MAX_DIGITS,
+    traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal, Underflow],
+)
 
 
 def _no_number(name: str) -> NoReturn:
@@ -53,7 +61,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 _DECODER: Final = JSONDecoder(
-    object_pairs_hook=_unique, parse_float=_decimal, parse_constant=_no_number
+    object_pairs_hook=_unique, parse_float=_EXACT.create_decimal, parse_constant=_no_number
 )
 # `decode` would look for blanks with a regular expression on both sides of each message.
 _scan = cast("Callable[[str, int], tuple[object, int]]", _DECODER.scan_once)  # type: ignore[attr-defined]
@@ -61,7 +69,12 @@ _scan = cast("Callable[[str, int], tuple[object, int]]", _DECODER.scan_once)  # 
 
 def parse_json(text: str, max_depth: int) -> object:
     """Return the value of a JSON text, or a Flaw. Integers are int, other numbers Decimal."""
-    if text.count("{") + text.count("[") > max_depth and is_deeper(text, max_depth):
+    # What nests deeper than this has as many brackets again to close it.
+    if (
+        len(text) > 2 * max_depth
+        and text.count("{") + text.count("[") > max_depth
+        and is_deeper(text, max_depth)
+    ):
         return too_deep(max_depth)
     start = 0 if text[:1] == "{" else _start(text)
     try:
