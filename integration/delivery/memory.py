@@ -138,6 +138,7 @@ class MemoryLedger:
             arrival_index=row.arrival[1],
             since_first_seconds=now - row.first_failed_at,
             timestamp=None,
+            message_id=row.message_id,
             interface=row.interface,
             record=Record(
                 record.partition, record.offset, None, record.key, value, record.headers or []

@@ -10,6 +10,7 @@ from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Headers, Record
+from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.handlers.message import Arrival, Message
 
 TICKET: Final = "sluice-ticket"
@@ -18,6 +19,9 @@ TICKET_RETRY: Final = "sluice-retry"
 MIRROR: Final = "sluice-error"
 DEPLOYMENT: Final = "sluice-deployment"
 NO_ARRIVAL: Final = Arrival(0, 0)
+# Where addressed_by_headers puts what is needed here.
+INTERFACE: Final = FIELDS.index("INTERFACE")
+MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
 
 
 class Ticket(NamedTuple):
@@ -91,10 +95,7 @@ class Reader:
             return self._tombstone(record)
         document = envelope.read(value, record.headers)
         if isinstance(document, envelope.Flaw):
-            failure = Failure(
-                FailureClass.PERMANENT, document.code, f"{document.message} {document.hint}"
-            )
-            return Unit(record, None, None, Failed(failure), self._fallback_id(record), "")
+            return self._flawed(record, document)
         message_id = document.message_id or self._fallback_id(record)
         service = self.queue.service_for(document.interface)
         if isinstance(service, Failure):
@@ -106,18 +107,35 @@ class Reader:
         return Unit(record, message, service.taker, None, message_id, service.interface)
 
     def row_unit(self, row: OpenError) -> Unit:
-        """A unit made from an error row: same reading, the row's own arrival and attempt."""
+        """A unit made from an error row: same reading, the row's own id, arrival and attempt.
+
+        A message keeps one id for life, also when a person edits the one in its payload.
+        """
         unit = self.unit(row.record)
         unit.row = row
         unit.moves = False
+        unit.message_id = row.message_id or unit.message_id
         if unit.message is not None:
+            unit.message.message_id = unit.message_id
             unit.message.attempt = row.attempts + 1
             unit.message.late = row.late
         return unit
 
+    def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:
+        """What cannot be read has the id and the service that its headers name."""
+        failure = Failure(FailureClass.PERMANENT, flaw.code, f"{flaw.message} {flaw.hint}")
+        fields = addressed_by_headers(record.headers or ())
+        if isinstance(fields, envelope.Flaw):
+            return Unit(record, None, None, Failed(failure), self._fallback_id(record), "")
+        message_id = fields[MESSAGE_ID] or self._fallback_id(record)
+        return Unit(record, None, None, Failed(failure), message_id, fields[INTERFACE] or "")
+
     def _tombstone(self, record: Record) -> Unit:
-        message_id = self._fallback_id(record)
-        named = header(record.headers, "sluice-interface") or header(record.headers, "INTERFACE")
+        fields = addressed_by_headers(record.headers or ())
+        if isinstance(fields, envelope.Flaw):
+            return self._flawed(record, fields)
+        named = fields[INTERFACE]
+        message_id = fields[MESSAGE_ID] or self._fallback_id(record)
         service = self.queue.service_for(named)
         if isinstance(service, Failure):
             return Unit(record, None, None, Failed(service), message_id, named or "")

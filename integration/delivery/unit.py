@@ -15,7 +15,8 @@ class OpenError:
     """An open row of the error table as the engine read it.
 
     `since_first_seconds` is the age of its first failure by the database's clock; `state` and
-    `version` fence every change; `arrival` is (batch, place) of its first committed attempt.
+    `version` fence every change; `arrival` is (batch, place) of its first committed attempt;
+    `message_id` is the id it failed under, whatever a person has made of its payload since.
     """
 
     id: UUID
@@ -38,6 +39,7 @@ class OpenError:
     arrival_index: int | None
     since_first_seconds: float
     timestamp: datetime | None
+    message_id: str
     interface: str
     record: Record
 

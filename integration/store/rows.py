@@ -22,7 +22,7 @@ COLUMNS: Final = """
  e.crashes, e.carrier, e.code, coalesce(e.not_before <= clock_timestamp(), true), e.late,
  e.apply_as_newest, e.mirrored_at IS NOT NULL, e.arrival_batch, e.arrival_index,
  extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
- e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers
+ e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers, e.message_id
 """
 HEAD: Final = f"""
 SELECT {COLUMNS}, e.ended FROM integration_messageerror e
@@ -80,6 +80,7 @@ def open_error(row: Sequence[Any]) -> OpenError:
         arrival_index=row[17],
         since_first_seconds=row[18],
         timestamp=stamp,
+        message_id=row[24],
         interface=row[20],
         record=record,
     )

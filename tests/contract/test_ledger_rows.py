@@ -61,7 +61,7 @@ def test_a_row_comes_back_as_it_was_written(tables, owned):
     assert (row.record.partition, row.record.offset) == (0, 10)
     assert (row.record.key, row.record.value) == (b"k", b"\x00payload")
     assert list(row.record.headers or ()) == [("h", b"\xff"), ("n", None)]
-    assert (row.arrival_index, row.interface) == (10, "X")
+    assert (row.arrival_index, row.message_id, row.interface) == (10, "id-10", "X")
     assert (row.due, row.late, row.mirrored) == (False, False, False)
 
 

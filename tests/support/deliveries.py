@@ -101,6 +101,7 @@ def a_row(**fields: Any) -> OpenError:
         "arrival_index": 5,
         "since_first_seconds": 0.0,
         "timestamp": None,
+        "message_id": "id-5",
         "interface": "X",
     }
     known |= fields

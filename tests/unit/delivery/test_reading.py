@@ -129,6 +129,54 @@ def test_a_tombstone_is_held_unless_its_service_deletes():
     assert code_of(a_reader(default_interface=None).unit(a_record(value=None))) == "NO_SERVICE"
 
 
+NAMED = [("MEAMessageID", b"m-1"), ("sluice-interface", b"Z")]
+
+
+@pytest.mark.parametrize("value", [b"{", b"", b"\xff", None])
+def test_headers_name_also_what_cannot_be_read(value):
+    """The id and the service are known even where the body tells nothing."""
+    unit = a_reader(services={"Z": Service("Z", TAKER)}).unit(a_record(9, value, headers=NAMED))
+    assert isinstance(unit.known, Failed)
+    assert (unit.message_id, unit.interface) == ("m-1", "Z")
+
+
+def test_our_own_header_names_win_over_the_founding_ones_whatever_their_case():
+    headers = [
+        ("Sluice-Message-Id", b"ours"),
+        ("interface", b"DEL"),
+        ("MEAMESSAGEID", b"theirs"),
+    ]
+    unit = a_reader().unit(a_record(9, None, headers=headers))
+    assert (unit.message_id, unit.interface, unit.taker) == ("ours", "DEL", TAKER)
+    assert unit.message is not None
+    assert unit.message.message_id == "ours"
+
+
+@pytest.mark.parametrize("value", [None, b"{", b'{"n": 1}'])
+@pytest.mark.parametrize("header", [("INTERFACE", b"a\0b"), ("MEAMessageID", b"m" * 501)])
+def test_headers_that_are_the_flaw_name_nothing(value, header):
+    """What they would have named must not be guessed: a default may delete on tombstones."""
+    headers = [("sluice-interface", b"DEL"), header]
+    unit = a_reader(default_interface="DEL").unit(a_record(9, value, headers=headers))
+    assert code_of(unit) == ("TRUNCATED_JSON" if value == b"{" else "BAD_FIELD")
+    assert (unit.message_id, unit.interface) == ("main~t~0~9", "")
+
+
+def test_an_edited_row_keeps_the_id_it_failed_under():
+    """What a person changes in the payload must not make another message of it."""
+    edited = b'{"INTERFACE": "X", "MEAMessageID": "m-2", "payload": {"n": 1}}'
+    unit = a_reader().row_unit(a_row(message_id="m-1", record=a_record(5, edited)))
+    assert unit.message is not None
+    assert (unit.message_id, unit.message.message_id) == ("m-1", "m-1")
+    still_flawed = a_row(message_id="m-1", record=a_record(5, b"{"))
+    assert a_reader().row_unit(still_flawed).message_id == "m-1"
+
+
+def test_a_row_that_never_had_an_id_takes_the_one_that_is_read():
+    edited = b'{"INTERFACE": "X", "MEAMessageID": "m-2", "payload": {"n": 1}}'
+    assert a_reader().row_unit(a_row(message_id="", record=a_record(5, edited))).message_id == "m-2"
+
+
 def test_a_row_is_read_like_its_record_with_its_own_story():
     row = a_row(attempts=4, late=True, record=a_record(5, b'{"edited": true}'))
     unit = a_reader().row_unit(row)
