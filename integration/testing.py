@@ -135,7 +135,7 @@ def a_message(
     message.system = system
     message.arrival = Arrival(next(_arrivals), 0)
     defaults: dict[str, Any] = {"key": None, "queue": "test", "topic": "test", "topic_uuid": ""}
-    defaults |= {"partition": 0, "offset": message.arrival.batch, "attempt": 1, "late": False}
+    defaults |= {"partition": 0, "offset": 0, "attempt": 1, "late": False}
     for name, value in (defaults | facts).items():
         setattr(message, name, value)
     return message
@@ -173,7 +173,7 @@ def _run(found: Registration, message: Message) -> Outcome:
     verdict: Verdict
     try:
         with transaction.atomic(using=alias()):
-            outbound.begin(message.message_id)
+            outbound.begin(message)
             verdict = _verdict(found, message)
             rows = list(outbound.rows)
             if isinstance(verdict, Failure):

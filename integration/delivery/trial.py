@@ -89,7 +89,7 @@ class Trial:
         if unit.known is not None:
             return [unit.known]
         self.desk.working()
-        self.outbound.begin(unit.message_id)
+        self.outbound.begin(unit.message)
         if unit.taker is not None and unit.taker.batch:
             return self._call_batch(piece)
         outcome = call_one(unit)

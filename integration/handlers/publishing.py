@@ -57,17 +57,15 @@ class Outbound:
     """
 
     def __init__(self) -> None:
-        self.message_id = ""
-        self.ordinal = 0
+        self.cause: Message | None = None
         self.targets: dict[str, Target] = {}
         self._rows: list[Outgoing] = []
         self._guarded: list[tuple[Outgoing, _Mark]] = []
         self._ordinals: dict[str, int] = {}
 
-    def begin(self, message_id: str) -> None:
-        """A handler is called now for the message of this id: ids derive from it, from 1 on."""
-        self.message_id = message_id
-        self.ordinal = 0
+    def begin(self, message: Message | None) -> None:
+        """A handler is called now for this message: ids derive from it, from 1 on."""
+        self.cause = message
         self._ordinals.clear()
 
     @property
@@ -77,9 +75,11 @@ class Outbound:
         return self._rows
 
     def next_id(self) -> str:
-        self.ordinal = self._ordinals.get(self.message_id, 0) + 1
-        self._ordinals[self.message_id] = self.ordinal
-        return str(uuid.uuid5(ID_SPACE, f"{self.message_id}\n{self.ordinal}"))
+        if self.cause is None:
+            return str(uuid.uuid4())
+        cause = _identity(self.cause)
+        ordinal = self._ordinals[cause] = self._ordinals.get(cause, 0) + 1
+        return str(uuid.uuid5(ID_SPACE, f"{cause}\n{ordinal}"))
 
     def append(self, row: Outgoing) -> None:
         self._rows.append(row)
@@ -96,6 +96,16 @@ class Outbound:
         gone = {id(row) for row, mark in self._guarded if id(mark) not in alive}
         self._guarded = [pair for pair in self._guarded if id(pair[0]) not in gone]
         self._rows[:] = [row for row in self._rows if id(row) not in gone]
+
+
+def _identity(message: Message) -> str:
+    """What no other consumed message has, and this one has at every try and after every edit.
+
+    Its first position: a partner may use an id for several messages. And its id: a cluster that
+    lost its last records gives their offsets away again.
+    """
+    place = f"{message.topic_uuid}\n{message.partition}\n{message.offset}"
+    return f"{place}\n{message.message_id}"
 
 
 class _Mark:
@@ -159,11 +169,11 @@ def caused_by(message: Message) -> Iterator[None]:
     if outbound is None:
         yield
         return
-    before, outbound.message_id = outbound.message_id, message.message_id
+    before, outbound.cause = outbound.cause, message
     try:
         yield
     finally:
-        outbound.message_id = before
+        outbound.cause = before
 
 
 def _remembered(outbound: Outbound, queue: str) -> Target:

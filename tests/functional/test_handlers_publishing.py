@@ -45,7 +45,7 @@ def a_queue(name: str, kind: str) -> Queue:
 def inside() -> Iterator[Outbound]:
     """As inside the engine, which makes one of these for each transaction."""
     outbound = Outbound()
-    outbound.begin("m-1")
+    outbound.begin(a_message({}, message_id="m-1"))
     token = current.set(outbound)
     yield outbound
     current.reset(token)
@@ -146,11 +146,35 @@ def test_a_repeated_message_publishes_under_the_same_ids(
     outbound_queue: Queue, inside: Outbound
 ) -> None:
     first = [publish("orders-out", {}) for _ in range(2)]
-    inside.begin("m-2")
+    inside.begin(a_message({}, message_id="m-2"))
     other = publish("orders-out", {})
-    inside.begin("m-1")
+    inside.begin(a_message({"edited": True}, message_id="m-1", attempt=2))
     assert [publish("orders-out", {}) for _ in range(2)] == first
     assert len({*first, other}) == 3
+
+
+@pytest.mark.parametrize("elsewhere", [{"offset": 8}, {"partition": 1}, {"topic_uuid": "new"}])
+def test_a_partner_that_uses_an_id_twice_does_not_double_ours(
+    outbound_queue: Queue, inside: Outbound, elsewhere: dict[str, Any]
+) -> None:
+    """Whoever drops repetitions by our id would lose the second message."""
+    here = {"message_id": "m-1", "topic_uuid": "old", "partition": 0, "offset": 7}
+    ids = []
+    for facts in (here, here | elsewhere):
+        inside.begin(a_message({}, **facts))
+        ids.append(publish("orders-out", {}))
+    assert len(set(ids)) == 2
+
+
+def test_what_took_the_place_of_a_lost_record_has_ids_of_its_own(
+    outbound_queue: Queue, inside: Outbound
+) -> None:
+    """A cluster that lost its last records gives their offsets away a second time."""
+    ids = []
+    for message_id in ("m-1", "m-2"):
+        inside.begin(a_message({}, message_id=message_id, topic_uuid="t", offset=7))
+        ids.append(publish("orders-out", {}))
+    assert len(set(ids)) == 2
 
 
 def test_ids_of_a_batch_do_not_depend_on_how_it_was_cut(
@@ -159,7 +183,7 @@ def test_ids_of_a_batch_do_not_depend_on_how_it_was_cut(
     messages = [a_message({}, message_id=name) for name in ("m-1", "m-2")]
 
     def sent(batch: list[Message]) -> list[str]:
-        inside.begin(batch[0].message_id)
+        inside.begin(batch[0])
         ids = []
         for message in [*batch, *batch]:
             with caused_by(message):
