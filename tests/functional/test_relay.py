@@ -9,11 +9,12 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from integration.delivery.relay import doubt, policy, store
+from integration.delivery.relay import doubt, policy
 from integration.delivery.relay.memory import MemoryBroker, MemoryPublisher
 from integration.delivery.relay.run import RelayEnd, run_relay
 from integration.delivery.relay.steps import RelayStep
 from integration.models import MessageError, OutboxRow, Provider, Queue, RelayLease
+from integration.store import relay_rows
 from tests.functional.relay_world import a_provider, nothing_left, put, relay, sent, states
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -327,10 +328,10 @@ def test_neither_waiting_tickets_nor_history_are_read_to_find_what_is_due(
         _many(provider, "PENDING", 10_000, waits=True)
         if not are_statistics_old:
             cursor.execute("ANALYZE integration_outboxrow")
-        cursor.execute(store.BY_INDEX)
+        cursor.execute(relay_rows.BY_INDEX)
         shard = {"provider": provider.pk, "shard": 0, "lease": 1, "epoch": 1}
         limits = {"rows": 1000, "bytes": 4_000_000, "batch": uuid.uuid4()}
-        for statement in (store.HAS_DUE, store.STAMP):
+        for statement in (relay_rows.HAS_DUE, relay_rows.STAMP):
             cursor.execute("EXPLAIN " + statement, {**shard, **limits})
             plan = "\n".join(line for (line,) in cursor.fetchall())
             assert "Seq Scan on integration_outboxrow" not in plan

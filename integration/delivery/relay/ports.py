@@ -1,4 +1,7 @@
-"""What the relay asks of Kafka. The real publisher is in integration.kafka, the twin beside."""
+"""What the relay asks of Kafka and of the database.
+
+The real publisher is in integration.kafka, its twin beside; the SQL is in integration.store.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +10,21 @@ from uuid import UUID
 
 from integration.delivery.relay.steps import RelayObserver
 from integration.delivery.values import Headers
+from integration.errors import IntegrationError
+
+
+class RelayLostError(IntegrationError):
+    """This process no longer owns the shard."""
+
+    code = "RELAY_LOST"
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(
+            f"This relay has lost its session. {text}".strip()
+            if text
+            else "Another process has taken over this relay.",
+            next_step="Nothing to do: the next owner goes on with the work.",
+        )
 
 
 class OutgoingRow:
@@ -82,3 +100,45 @@ class Publisher(Protocol):
 
     def close(self) -> None:
         """Leave without committing anything; may be called twice."""
+
+
+class Outbox(Protocol):
+    """The rows of one shard, under one ownership. Every method raises RelayLostError."""
+
+    def has_due(self) -> bool:
+        """Whether anything could be sent now. Writes nothing, so it may be asked often."""
+
+    def stamp(self, batch: UUID, *, rows: int, size_bytes: int) -> Sequence[OutgoingRow]:
+        """Choose due rows in id order and give them to `batch`; at least one whatever its size."""
+
+    def stamped(self) -> tuple[UUID, int] | None:
+        """The batch that was left stamped, and how many rows it has."""
+
+    def mark_published(self, batch: UUID, count: int) -> None:
+        """Note that all `count` rows of the batch are in Kafka."""
+
+    def unstamp(self, batch: UUID, count: int) -> None:
+        """Give all `count` rows of the batch back, to be sent in another one."""
+
+    def bury(self, batch: UUID, *, code: str, text: str) -> None:
+        """Make the one row of `batch` DEAD; a ticket's failure goes on without it."""
+
+    def is_in_doubt(self) -> bool:
+        """Whether a person's word on the stamped batch is still awaited."""
+
+    def doubt(self, text: str) -> None:
+        """Note that a person has to say what became of the stamped batch."""
+
+
+class Tenure(Protocol):
+    """The ownership of one shard, from taking it to `close`."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """The shard's rows; whatever is written through it counts only while this lasts."""
+
+    def sign(self) -> None:
+        """Show progress. Raises RelayLostError when the shard is somebody else's."""
+
+    def close(self) -> None:
+        """Free the shard."""

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-import psycopg
-
 from integration.delivery.relay import fleet, policy, wiring
-from integration.delivery.relay.lease import RelayLostError, Tenure, take
-from integration.delivery.relay.ports import OutgoingRow, Publisher, Refused, Sent, Unavailable
+from integration.delivery.relay.ports import (
+    OutgoingRow,
+    Publisher,
+    Refused,
+    RelayLostError,
+    Sent,
+    Tenure,
+    Unavailable,
+)
 from integration.delivery.relay.steps import RelayObserver, RelayStep, unobserved
-from integration.delivery.relay.store import Outbox
 from integration.errors import IntegrationError
 from integration.kafka.errors import FencedError
 
@@ -53,12 +57,12 @@ def run_relay(
     """
     tenure = relay = None
     try:
-        tenure = take(provider_id, shard, wiring.worker_name())
+        tenure = wiring.take(provider_id, shard)
         if tenure is None:
             return RelayEnd.HELD
         relay = Relay(tenure, lambda: publisher_for(provider_id, shard), observer, judge)
         return relay.run(stop)
-    except (psycopg.Error, RelayLostError, FencedError) as e:
+    except (RelayLostError, FencedError) as e:
         log.warning("The relay of provider %s ended: %s", provider_id, e)
         return RelayEnd.LOST
     finally:
@@ -91,7 +95,7 @@ class Relay:
     watermark_written: float = 0.0
 
     def __post_init__(self) -> None:
-        self.outbox = Outbox(self.tenure.work, self.tenure.ownership)
+        self.outbox = self.tenure.outbox
 
     def run(self, stop: Stop) -> RelayEnd:
         self.observer(RelayStep.TAKEN)

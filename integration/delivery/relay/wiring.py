@@ -1,4 +1,4 @@
-"""Builds what a relay works with: the only place that knows which publisher is the real one."""
+"""Builds what a relay works with: the only place that knows the real publisher and tables."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ import socket
 from django.conf import settings
 from django.db import connections
 
-from integration.delivery.relay.ports import Publisher
+from integration.delivery.relay.ports import Publisher, Tenure
 from integration.kafka.errors import ProviderUnusableError
 from integration.models import Deployment, Provider
 from integration.store.sessions import alias
@@ -28,6 +28,13 @@ def publisher_for(provider_id: int, shard: int) -> Publisher:
     if provider is None:
         raise ProviderUnusableError(str(provider_id), "it was deleted")
     return KafkaPublisher(connection(provider), transactional_id(provider_id, shard))
+
+
+def take(provider_id: int, shard: int) -> Tenure | None:
+    """Become the owner of a shard; None when another process is. Raises RelayLostError."""
+    from integration.store import relay_lease
+
+    return relay_lease.take(provider_id, shard, worker_name())
 
 
 def worker_name() -> str:

@@ -1,15 +1,17 @@
-"""The outbox as the relay reads and writes it: every statement carries the epoch."""
+"""The SQL of the relay's Outbox port: every statement carries the epoch of its owner."""
 # ruff: noqa: S608 - statements are put together from constants here; values are parameters
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 import psycopg
 
 from integration.codec import decode_headers
-from integration.delivery.relay.lease import Ownership, RelayLostError, Session
-from integration.delivery.relay.ports import OutgoingRow
+from integration.delivery.relay.ports import OutgoingRow, RelayLostError
+
+Session = psycopg.Connection[tuple[Any, ...]]
 
 # Locking the lease row makes a change of owner wait for this statement: afterwards nothing of
 # an earlier owner can appear that the new one has not seen.
@@ -89,10 +91,21 @@ WHERE id = %(lease)s AND epoch = %(epoch)s
 BY_INDEX: Final = "SET enable_seqscan = off"
 
 
-class Outbox:
-    """The rows of one shard, under one ownership. Raises psycopg.Error and RelayLostError."""
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What every write of the relay carries."""
+
+    lease_id: int
+    epoch: int
+    provider_id: int
+    shard: int
+
+
+class RelayOutbox:
+    """Implements integration.delivery.relay.ports.Outbox over a session of the relay's own."""
 
     def __init__(self, session: Session, ownership: Ownership) -> None:
+        """Raises psycopg.Error."""
         self._session = session
         session.execute(BY_INDEX)
         self._mine = {
@@ -103,12 +116,10 @@ class Outbox:
         }
 
     def has_due(self) -> bool:
-        """Whether anything could be sent now. Writes nothing, so it may be asked often."""
         row = self._run(HAS_DUE).fetchone()
         return row is not None and bool(row[0])
 
     def stamp(self, batch: UUID, *, rows: int, size_bytes: int) -> list[OutgoingRow]:
-        """Choose due rows in id order and give them to `batch`; at least one whatever its size."""
         found = self._run(STAMP, batch=batch, rows=rows, bytes=size_bytes).fetchall()
         found.sort(key=_by_id)
         return [
@@ -119,7 +130,6 @@ class Outbox:
         ]
 
     def stamped(self) -> tuple[UUID, int] | None:
-        """The batch that was left stamped, and how many rows it has."""
         found = self._run(STAMPED).fetchall()
         return (found[0][0], len(found)) if found else None
 
@@ -130,22 +140,22 @@ class Outbox:
         self._expect(self._run(UNSTAMP, batch=batch), count)
 
     def bury(self, batch: UUID, *, code: str, text: str) -> None:
-        """Make the one row of `batch` DEAD."""
         self._expect(self._run(BURY, batch=batch, code=code[:60], text=text), 1)
 
     def is_in_doubt(self) -> bool:
-        """Whether a person's word on the stamped batch is still awaited."""
         row = self._run(IN_DOUBT).fetchone()
         if row is None:
             raise RelayLostError
         return bool(row[0])
 
     def doubt(self, text: str) -> None:
-        """Note that a person has to say what became of the stamped batch."""
         self._expect(self._run(DOUBT, text=text), 1)
 
     def _run(self, sql: str, **values: object) -> psycopg.Cursor[tuple[Any, ...]]:
-        return self._session.execute(sql, {**self._mine, **values})
+        try:
+            return self._session.execute(sql, {**self._mine, **values})
+        except psycopg.Error as e:
+            raise RelayLostError(str(e)) from e
 
     @staticmethod
     def _expect(done: psycopg.Cursor[tuple[Any, ...]], count: int) -> None:

@@ -3,17 +3,15 @@
 import threading
 import time
 import uuid
-from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
 from django.conf import settings
 
-from integration.errors import IntegrationError
+from integration.delivery.relay.ports import RelayLostError
 from integration.store import locks
+from integration.store.relay_rows import Ownership, RelayOutbox, Session
 from integration.store.sessions import raw_connection
-
-Session = psycopg.Connection[tuple[Any, ...]]
 
 # A terminated session frees its locks as soon as the server has ended it.
 TAKEOVER_TRIES: Final = 40
@@ -47,39 +45,22 @@ TERMINATE: Final = (
 )
 
 
-class RelayLostError(IntegrationError):
-    """This process no longer owns the shard."""
-
-    code = "RELAY_LOST"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Another process has taken over this relay.",
-            next_step="Nothing to do: it goes on with the work.",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """What every write of the relay carries."""
-
-    lease_id: int
-    epoch: int
-    provider_id: int
-    shard: int
-
-
 def session_name(owner: str) -> str:
     """The application name of an owner's sessions; PostgreSQL keeps 63 characters of it."""
     return f"sluice-relay {owner[-40:]}"
 
 
-class Tenure:
-    """The lock, held, with a thread that renews the lease while the relay makes progress."""
+class RelayTenure:
+    """Implements integration.delivery.relay.ports.Tenure.
+
+    The lock, held, with a thread that renews the lease while the relay makes progress.
+    """
 
     def __init__(self, session: Session, work: Session, ownership: Ownership) -> None:
-        self.ownership = ownership
-        self.work = work
+        """Raises psycopg.Error."""
+        self.outbox = RelayOutbox(work, ownership)
+        self._ownership = ownership
+        self._work = work
         self._session = session
         self._over = threading.Event()
         self._is_lost = False
@@ -88,14 +69,13 @@ class Tenure:
         self._thread.start()
 
     def sign(self) -> None:
-        """Show progress. Raises RelayLostError when the shard is somebody else's."""
         if self._is_lost:
             raise RelayLostError
         self._last_sign = time.monotonic()
 
     def _renew(self) -> None:
         seconds: float = settings.SLUICE_LEASE_SECONDS
-        mine = [seconds, self.ownership.lease_id, self.ownership.epoch]
+        mine = [seconds, self._ownership.lease_id, self._ownership.epoch]
         while not self._over.wait(seconds / 3):
             if time.monotonic() - self._last_sign > LONGEST_STEP_SECONDS:
                 continue
@@ -110,12 +90,19 @@ class Tenure:
     def close(self) -> None:
         self._over.set()
         self._thread.join()
-        self.work.close()
+        self._work.close()
         self._session.close()
 
 
-def take(provider_id: int, shard: int, worker: str) -> Tenure | None:
-    """Become the owner of a shard; None when another process is. Raises psycopg.Error."""
+def take(provider_id: int, shard: int, worker: str) -> RelayTenure | None:
+    """Become the owner of a shard; None when another process is. Raises RelayLostError."""
+    try:
+        return _open(provider_id, shard, worker)
+    except psycopg.Error as e:
+        raise RelayLostError(str(e)) from e
+
+
+def _open(provider_id: int, shard: int, worker: str) -> RelayTenure | None:
     owner = f"{worker}/{uuid.uuid4().hex[:12]}"[-200:]
     session = raw_connection(session_name(owner))
     try:
@@ -128,7 +115,7 @@ def take(provider_id: int, shard: int, worker: str) -> Tenure | None:
     return tenure
 
 
-def _take(session: Session, owner: str, provider_id: int, shard: int) -> Tenure | None:
+def _take(session: Session, owner: str, provider_id: int, shard: int) -> RelayTenure | None:
     session.execute(ENTER, [provider_id, shard])
     if not _lock(session, provider_id, shard):
         return None
@@ -136,7 +123,7 @@ def _take(session: Session, owner: str, provider_id: int, shard: int) -> Tenure 
     seconds: float = settings.SLUICE_LEASE_SECONDS
     epoch = _first(session, RAISE, [owner, seconds, lease_id])[0]
     work = raw_connection(session_name(owner))
-    return Tenure(session, work, Ownership(lease_id, epoch, provider_id, shard))
+    return RelayTenure(session, work, Ownership(lease_id, epoch, provider_id, shard))
 
 
 def _lock(session: Session, provider_id: int, shard: int) -> bool:
