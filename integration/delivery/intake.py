@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from integration.delivery.outcome import PASSED, STALE, Failed
+from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed
 from integration.delivery.owned import ClosedHead, Owned
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import ErrorState, PartitionState
@@ -152,8 +152,40 @@ class Intake:
         """Fetched records as batches; those of partitions that were given up are dropped."""
         for partition, records in fetched.records.items():
             owned = next((o for o in self.held if o.partition == partition), None)
-            if owned is not None and owned.reads_kafka:
-                yield Batch(owned, self.units(records))
+            if owned is None or not owned.reads_kafka:
+                continue
+            units = self.units(records)
+            if owned.failed_until is not None and records[0].offset <= owned.failed_until:
+                units = self._replayed(owned, records, units)
+            if units:
+                yield Batch(owned, units)
+
+    def _replayed(self, owned: Owned, records: Sequence[Record], units: list[Unit]) -> list[Unit]:
+        """The position went back: an offset whose row is open is passed, the row is the message.
+
+        A sequential queue goes up to that row, which is its head then.
+        """
+        open_ = self.road.ledger.open_between(owned, records[0].offset, records[-1].offset)
+        if open_ and self.road.queue.sequential:
+            return self._up_to(owned, min(open_), units)
+        for place, record in enumerate(records):
+            if record.offset in open_:
+                known = units[place]
+                units[place] = Unit(record, None, None, HAS_ROW, known.message_id, known.interface)
+        return units
+
+    def _up_to(self, owned: Owned, head: int, units: list[Unit]) -> list[Unit]:
+        owned.may_have_head = True
+        self._ends.discard(owned.partition)
+        before = [unit for unit in units if unit.at < head]
+        if not before and owned.next_offset < head:
+            # No record lies between the position and the row, only markers.
+            if self.road.ledger.state(owned, RUNNING, head):
+                owned.next_offset = head
+                owned.state, owned.state_code, owned.due = PartitionState.RUNNING, "", True
+            else:
+                owned.state, owned.due = PartitionState.BLOCKED, False
+        return before
 
     def pass_markers(self, fetched: Fetched) -> None:
         """At the end of a partition, step over what is no record: markers of transactions.

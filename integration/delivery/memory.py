@@ -85,6 +85,14 @@ class MemoryLedger:
     def _at(self, owned: Owned) -> ErrorRow | None:
         return self.database.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
 
+    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
+        self._statement("open_between")
+        places = (row.place for row in self.database.open_rows())
+        here = (owned.topic_uuid, owned.partition)
+        return frozenset(
+            at for *place, at in places if tuple(place) == here and first <= at <= last
+        )
+
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         self._statement("due_rows")
         rows = [row for row in self.database.errors.values() if self._is_due(row, owned)]

@@ -54,7 +54,14 @@ class MemoryDesk:
             unclean_ends=place.unclean_ends,
             suspect_offset=place.suspect_offset,
             suspect_crashes=place.suspect_crashes,
+            failed_until=self._failed_until(place),
         )
+
+    def _failed_until(self, place: PlaceRow) -> int | None:
+        here = (place.topic_uuid, place.partition)
+        known = [row.place for row in self.database.errors.values()]
+        offsets = [at for *where, at in known if tuple(where) == here and at >= place.next_offset]
+        return max(offsets, default=None)
 
     def _row_in_work(self, place: PlaceRow) -> bool:
         """Whether it was a marked row, not the suspect offset, that the owner died on."""

@@ -30,4 +30,5 @@ SUPERSEDED: Final = Good(Ended.SUPERSEDED, "Its key already has newer data; noth
 DUPLICATE: Final = Good(Ended.DUPLICATE, "The same id with the same content was applied before.")
 STALE: Final = Good(Ended.STALE, "A ticket whose retry is no longer due.")
 PASSED: Final = Good(Ended.PASSED, "Nothing to apply.")
+HAS_ROW: Final = Good(Ended.PASSED, "Its failure is still open and goes on from the error table.")
 DELETED: Final = Good(Ended.DELETED, "A person deleted it.")

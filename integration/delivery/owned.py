@@ -24,7 +24,9 @@ class Owned:
     """One partition held by this run. Only the holder of `epoch` may change its row.
 
     `due` says whether a waiting state may be tried again now. `isolate_until`
-    makes messages run alone under a marker up to that offset, after unclean ends.
+    makes messages run alone under a marker up to that offset, after unclean ends. `failed_until`
+    is the highest offset from the position on that had an error row when the partition was taken:
+    only a position that went back has one, besides a head.
     """
 
     id: int
@@ -42,6 +44,7 @@ class Owned:
     suspect_crashes: int = 0
     may_have_head: bool = True
     isolate_until: int | None = None
+    failed_until: int | None = None
     rate: FailureRate = field(default_factory=FailureRate)
     brake: BrakeState = field(default_factory=BrakeState)
 

@@ -113,6 +113,9 @@ class Ledger(Protocol):
     def head(self, owned: Owned) -> OpenError | ClosedHead | None:
         """The row at the partition's next offset, if there is one."""
 
+    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
+        """The offsets from `first` to `last` of this partition's topic that have an open row."""
+
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         """READY rows and overdue RETRY rows of this partition, in arrival order."""
 

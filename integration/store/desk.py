@@ -47,7 +47,9 @@ FROM (
 WHERE p.id = died.id AND p.id = %(id)s
 RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowest, p.state,
   p.state_code, coalesce(p.resume_at <= clock_timestamp(), true), p.probes, p.unclean_ends,
-  p.suspect_offset, p.suspect_crashes
+  p.suspect_offset, p.suspect_crashes, (SELECT max(e."offset") FROM integration_messageerror e
+    WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
+    AND e."offset" >= p.next_offset)
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
@@ -167,6 +169,7 @@ class PartitionDesk:
             unclean_ends=row[10],
             suspect_offset=row[11],
             suspect_crashes=row[12],
+            failed_until=row[13],
         )
 
     def _marked_before(self, owned: Owned) -> dict[str, Any]:

@@ -164,6 +164,11 @@ class DatabaseLedger:
             return ClosedHead(row.id, Ended(found[0][-1] or Ended.DELETED))
         return row
 
+    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
+        key = [self.queue.id, owned.topic_uuid, owned.partition, first, last]
+        with self._guarded():
+            return frozenset(at for (at,) in self._all(rows.OPEN_BETWEEN, key))
+
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         with self._guarded():
             found = self._all(rows.DUE, rows.due_parameters(self.queue, owned, limit))

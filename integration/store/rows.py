@@ -28,6 +28,11 @@ HEAD: Final = f"""
 SELECT {COLUMNS}, e.ended FROM integration_messageerror e
 WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" = %s
 """  # noqa: S608 - COLUMNS is a constant
+OPEN_BETWEEN: Final = """
+SELECT "offset" FROM integration_messageerror
+WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" BETWEEN %s AND %s
+  AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+"""
 DUE: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY')

@@ -31,6 +31,26 @@ def test_every_free_partition_is_taken_once_and_its_epoch_raised(tables):
     assert [o.epoch for o in second.take()] == [2, 2]
 
 
+def test_a_position_that_went_back_knows_up_to_where_something_had_failed(tables):
+    ledger, desk = tables.ledger(), tables.desk()
+    owned = desk.take()[0]
+    assert owned.failed_until is None
+    for offset in (10, 11, 12):
+        new = a_new_error(offset)
+        settle(ledger, owned, Settlement(offset + 1, new_errors=[new]))
+    tables.alter(new.id, state=ErrorState.DELETED)
+    desk.close(clean=True)
+    for position, expected in ((13, None), (11, 12), (12, 12)):
+        tables.put(next_offset=position)
+        desk = tables.desk()
+        first, second = desk.take()
+        assert (first.failed_until, second.failed_until) == (expected, None)
+        desk.close(clean=True)
+    # A deleted row counts: a person may restore it while the replay is under way.
+    tables.put(next_offset=10, topic_uuid="another")
+    assert tables.desk().take()[0].failed_until is None
+
+
 def test_close_may_be_called_twice_and_gives_everything_back(tables):
     desk = tables.desk()
     desk.take()

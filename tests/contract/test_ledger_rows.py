@@ -135,6 +135,26 @@ def test_rows_of_a_partition_that_is_gone_belong_to_the_lowest(tables):
     assert (due(ledger, lowest), due(ledger, other)) == ([], [10])
 
 
+def test_open_rows_between_two_offsets_are_those_of_this_partition_and_topic(tables, owned):
+    ledger = tables.ledger()
+    for offset in (10, 12, 13, 14, 15):
+        fail(ledger, owned, offset)
+    deleted, resolved = fail(ledger, owned, 16), fail(ledger, owned, 17)
+    held = fail(ledger, owned, 18, state=ErrorState.HOLD)
+    ready = fail(ledger, owned, 19, state=ErrorState.HOLD)
+    elsewhere, before = fail(ledger, owned, 20), fail(ledger, owned, 21)
+    tables.alter(deleted, state=ErrorState.DELETED)
+    tables.alter(resolved, state=ErrorState.RESOLVED, ended="APPLIED")
+    tables.alter(ready, state=ErrorState.READY)
+    tables.alter(elsewhere, partition=1)
+    tables.alter(before, topic_uuid="topic-before")
+    assert ledger.open_between(owned, 12, 30) == {12, 13, 14, 15, 18, 19}
+    assert ledger.open_between(owned, 11, 13) == {12, 13}
+    tables.alter(held, state=ErrorState.PROCESSING)
+    assert ledger.open_between(owned, 18, 18) == {18}
+    assert ledger.open_between(owned, 22, 30) == frozenset()
+
+
 def test_a_ticket_finds_its_row_only_with_the_retry_number_that_is_due(tables, owned):
     ledger = tables.ledger()
     error = fail(ledger, owned, 10, carrier="topic")

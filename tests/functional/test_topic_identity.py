@@ -14,7 +14,7 @@ from integration.delivery.steps import Step
 from integration.delivery.watch import SURE_SECONDS
 from integration.kafka import admin
 from integration.kafka.client import CONSUMER
-from integration.models import Gap, MessageError, Queue, QueuePartition
+from integration.models import ErrorAttempt, Gap, MessageError, Queue, QueuePartition
 from tests.support.builders import a_queue, topic_uuid
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
@@ -176,6 +176,29 @@ def test_a_topic_that_ends_below_the_position_blocks(broker, kind):
     broker.send(queue.topic, [{"n": 2}])
     assert drain(queue).ending == "BLOCKED"
     assert effects() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_what_is_open_is_not_tried_again_when_a_truncated_topic_is_adopted(broker, kind):
+    queue = a_queue(broker, kind, max_retries=0)
+    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "permanent"}, {"n": 2}])
+    drain(queue)
+    row = MessageError.objects.values().get()
+    QueuePartition.objects.filter(queue=queue).update(next_offset=50)
+    drain(queue)
+    facts = admin.topic_facts(queue.provider, queue.topic)
+    adopt(queue.pk, place=Place.START, facts=facts, actor="anna")
+
+    blocked = kind == "sequential"
+    assert drain(queue).ending == ("BLOCKED" if blocked else "DRAINED")
+
+    assert MessageError.objects.values().get() == row
+    assert ErrorAttempt.objects.count() == 1
+    assert effects() == ([0, 0] if blocked else [0, 0, 2, 2])
+    assert standing(queue) == ((1, "BLOCKED", "HEAD_HELD") if blocked else (3, "RUNNING", ""))
+    MessageError.objects.update(state="READY", edited_payload=b'{"n": 100}')
+    drain(queue)
+    assert effects() == ([0, 0, 2, 100] if blocked else [0, 0, 2, 2, 100])
 
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])

@@ -14,7 +14,12 @@ from integration.delivery.memory import MemoryDatabase, MemoryDesk, MemoryLedger
 from integration.delivery.memory_rows import ErrorRow, PlaceRow
 from integration.delivery.memory_source import MemorySource, MemoryTopic
 from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import ErrorState, OutboxKind, OutboxState
+from integration.delivery.policy.states import (
+    ErrorState,
+    OutboxKind,
+    OutboxState,
+    PartitionState,
+)
 from integration.delivery.report import Report
 from integration.delivery.road import Road
 from integration.delivery.run import run
@@ -292,6 +297,12 @@ class TwinWorld:
     def acknowledge(self) -> None:
         self.database.gaps = [replace(gap, acknowledged=True) for gap in self.database.gaps]
         self.resume("BLOCKED", "GAP")
+
+    def go_back(self, offset: int = 0, partition: int = 0) -> None:
+        """Put the position back on the same topic, as adopting it from its start does."""
+        place = self.place(partition)
+        place.next_offset, place.epoch = offset, place.epoch + 1
+        place.state, place.state_code, place.resume_at = PartitionState.RUNNING, "", None
 
     def resume(self, state: str = "BRAKED", code: str | None = None) -> None:
         for place in self.database.places.values():

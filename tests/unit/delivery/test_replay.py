@@ -1,0 +1,142 @@
+"""A position that went back meets offsets again: their open rows are the messages now."""
+
+from dataclasses import replace
+
+import pytest
+
+from integration.delivery.policy.retry import RetryPolicy
+from integration.delivery.policy.states import ErrorState, OutboxKind
+from integration.delivery.report import RunEnding
+from tests.support.twin_world import TwinWorld
+
+pytestmark = pytest.mark.fast
+
+ONCE = RetryPolicy(max_retries=0)
+
+
+def watched(world: TwinWorld) -> list[str]:
+    """The names of the statements from here on; `effect` is one handler call."""
+    told: list[str] = []
+    world.database.interrupt = lambda name: bool(told.append(name))
+    return told
+
+
+def endings(world: TwinWorld, offset: int) -> list[str]:
+    return [track.ended for track in world.database.tracks if track.offset == offset]
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_an_offset_with_an_open_row_is_passed_untouched(retries):
+    world = TwinWorld(retry=RetryPolicy(max_retries=retries), batch_size=3)
+    for do in ("ok", "transient", "ok", "ok", "permanent", "ok"):
+        world.send(do)
+    world.run()
+    rows = {offset: world.row(offset) for offset in (1, 4)}
+    tries = list(world.database.tries)
+    told = watched(world)
+
+    world.go_back()
+    assert world.run().ending is RunEnding.DRAINED
+
+    end = len(world.topic.partitions[0].records)
+    assert world.place().next_offset == end == 6
+    assert {offset: world.row(offset) for offset in (1, 4)} == rows
+    assert (world.database.tries, len(world.database.errors)) == (tries, 2)
+    # Whoever goes back wants what was applied to be applied again.
+    assert told.count("effect") == 4
+    assert sorted(world.effects()) == [0, 0, 2, 2, 3, 3, 5, 5]
+    assert endings(world, 4) == ["HOLD", "PASSED"]
+
+
+def test_the_row_goes_on_where_it_was_after_its_message_was_passed():
+    world = TwinWorld(retry=ONCE)
+    world.send("permanent")
+    world.run()
+    world.go_back()
+    world.run()
+    world.person("edit", world.row(0).id)
+    world.person("release", world.row(0).id)
+    world.run()
+    assert (world.effects(), world.row(0).state, world.row(0).attempts) == ([0], "RESOLVED", 2)
+
+
+def test_a_ticket_still_brings_its_row_in_a_replay():
+    world = TwinWorld(retry=RetryPolicy(max_retries=3), carrier="topic")
+    world.send("until", until=2)
+    world.run()
+    [ticket] = [row for row in world.database.outbox if row.outgoing.kind == OutboxKind.TICKET]
+    world.database.clock.advance(31)
+    world.relay()
+    world.go_back()
+    world.run()
+    assert ticket.outgoing.error == world.row(0).id
+    assert (world.effects(), world.row(0).state) == ([0], ErrorState.RESOLVED)
+    assert endings(world, 0) == ["RETRY", "PASSED", "APPLIED"]
+
+
+@pytest.mark.parametrize("verb", ["delete", "resolve"])
+def test_a_closed_row_does_not_keep_its_offset_from_being_replayed(verb):
+    world = TwinWorld(retry=ONCE)
+    world.send("permanent")
+    world.send()
+    world.run()
+    if verb == "delete":
+        world.person("delete", world.row(0).id)
+    else:
+        row = world.row(0)
+        world.database.errors[row.id] = replace(row, state=ErrorState.RESOLVED, ended="APPLIED")
+    world.go_back()
+    world.run()
+    assert (world.row(0).state, world.row(0).attempts) == (ErrorState.HOLD, 2)
+
+
+def test_only_a_replay_asks_for_open_rows():
+    world = TwinWorld(retry=ONCE, batch_size=2)
+    asked = watched(world)
+    for do in ("permanent", "ok", "ok", "ok", "ok", "ok"):
+        world.send(do)
+    world.run()
+    assert "open_between" not in asked
+    world.go_back()
+    world.run()
+    # Three batches, and only the first lies where something had failed.
+    assert asked.count("open_between") == 1
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_a_sequential_replay_waits_at_the_open_row_it_comes_to(gap):
+    """Its late release would put it behind messages that the replay applies again."""
+    world = TwinWorld(sequential=True, retry=ONCE)
+    world.send()
+    if gap:
+        world.topic.begin()
+        world.topic.finish()
+    held = world.send("permanent")
+    world.send()
+    world.run()
+    row = world.row(held)
+    world.go_back()
+    told = watched(world)
+
+    assert world.run().ending is RunEnding.BLOCKED
+
+    assert told.count("effect") == 1
+    assert (world.place().next_offset, world.place().state_code) == (held, "HEAD_HELD")
+    assert (world.row(held), world.effects()) == (row, [0, 0])
+    world.person("edit", row.id)
+    world.person("release", row.id)
+    assert world.run().ending is RunEnding.DRAINED
+    assert world.effects() == [0, 0, held, held + 1]
+
+
+def test_a_sequential_replay_takes_a_released_row_at_its_place():
+    world = TwinWorld(sequential=True, retry=ONCE)
+    for do in ("ok", "permanent", "ok", "ok"):
+        world.send(do)
+    world.run()
+    world.person("edit", world.row(1).id)
+    world.person("release", world.row(1).id)
+    world.go_back()
+    assert world.run().ending is RunEnding.DRAINED
+    assert world.effects() == [0, 0, 1, 2, 3]
+    assert world.row(1).state is ErrorState.RESOLVED
