@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed
-from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.owned import HEAD_HELD, ClosedHead, Owned
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.reading import DEPLOYMENT, MIRROR, Ticket, header, ticket_of
@@ -85,10 +85,7 @@ class Intake:
 
     def _unblock(self, owned: Owned) -> None:
         """No row at the head: a state that spoke of one is out of date."""
-        stale = owned.state is PartitionState.BACKOFF or owned.state_code in {
-            "HEAD_HELD",
-            "HEAD_EXPIRED",
-        }
+        stale = owned.state is PartitionState.BACKOFF or owned.state_code == HEAD_HELD
         if stale and self.road.ledger.state(owned, RUNNING):
             owned.state, owned.state_code, owned.due = PartitionState.RUNNING, "", True
 
@@ -101,7 +98,7 @@ class Intake:
             return
         change = StateChange(
             state=state,
-            code="HEAD_HELD" if blocked else "RETRY_WAIT",
+            code=HEAD_HELD if blocked else "RETRY_WAIT",
             text=f"The first message waits: {head.code}.",
             error=head.id,
             resume_seconds=None if blocked else 1.0,

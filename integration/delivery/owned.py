@@ -8,7 +8,7 @@ from integration.delivery.policy.batching import FailureRate
 from integration.delivery.policy.brake import BrakeState
 from integration.delivery.policy.states import Ended, PartitionState
 
-HEAD_CODES: Final = frozenset({"HEAD_HELD", "HEAD_EXPIRED"})
+HEAD_HELD: Final = "HEAD_HELD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Owned:
     @property
     def blocked_by_topic(self) -> bool:
         """Whether the position means nothing until a person has acted: not even its row runs."""
-        return self.state is PartitionState.BLOCKED and self.state_code not in HEAD_CODES
+        return self.state is PartitionState.BLOCKED and self.state_code != HEAD_HELD
 
     @property
     def reads_kafka(self) -> bool:

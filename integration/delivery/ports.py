@@ -144,7 +144,10 @@ class Ledger(Protocol):
         """Up to which offset a person has accepted that messages are gone; None: nobody has."""
 
     def expire_head(self, owned: Owned) -> bool:
-        """Note on the open row at the next offset that Kafka no longer has it; False: no row."""
+        """Note on the open row at the next offset that Kafka no longer has it; False: no row.
+
+        That is a fact about the row: its state stays, and so does what it makes of the partition.
+        """
 
     def add_partitions(self, facts: TopicFacts) -> None:
         """Note partitions that the topic got since: they start at the beginning, free to take."""

@@ -19,6 +19,6 @@ def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None
             f"The queue has gone on: it stands at offset {partition.next_offset:,}, "
             f"and this message was at {error.offset:,}."
         )
-    if error.expired_at is not None:
-        return "Kafka no longer has this message; the queue waited for it longer than the topic."
+    if error.expired_at is not None and queue.on_head_expired == Queue.OnHeadExpired.ADVANCE:
+        return "Kafka no longer has this message; the queue goes on without it."
     return None

@@ -69,11 +69,6 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "{text}",
             "Open the failure: mend and release the message, or delete it.",
         ),
-        "HEAD_EXPIRED": Situation(
-            "The message the queue waits for is no longer in Kafka; its copy is in the error "
-            "table. {text}",
-            "Open the failure: release it late, delete it, or leave the queue blocked.",
-        ),
         "GAP": Situation(
             "Messages left Kafka before they were read, so they were never tried. {text}",
             "Find out what they were, then acknowledge the gap; the queue goes on behind it.",

@@ -169,6 +169,12 @@ class TestLate:
         with pytest.raises(LateReleaseError, match="Kafka no longer has"):
             errors.release(error.pk, version=1, actor="otto")
 
+    def test_an_expired_head_that_the_queue_stays_at_is_not_late(self) -> None:
+        _, _, error = a_blocked_queue(on_head_expired="stay_blocked")
+        MessageError.objects.filter(pk=error.pk).update(expired_at=timezone.now())
+        errors.release(error.pk, version=1, actor="otto")
+        assert (again(error).state, again(error).late) == ("READY", False)
+
     def test_a_message_of_a_topic_that_was_recreated_needs_a_confirmation(self) -> None:
         _, place, error = a_blocked_queue()
         place.topic_uuid = "second-topic"

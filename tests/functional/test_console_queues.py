@@ -18,7 +18,6 @@ from tests.support.rows import a_blocked_queue, a_held, a_person, a_place, a_que
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 CODES = {
     "HEAD_HELD": "BLOCKED",
-    "HEAD_EXPIRED": "BLOCKED",
     "GAP": "BLOCKED",
     "TOPIC_RECREATED": "BLOCKED",
     "TOPIC_TRUNCATED": "BLOCKED",

@@ -305,10 +305,10 @@ def test_an_expired_head_keeps_the_queue_blocked_where_that_is_chosen(broker):
 
     assert [drain(queue).ending for _ in range(2)] == ["BLOCKED", "BLOCKED"]
 
-    assert standing(queue)[:2] == (0, "BLOCKED")
+    assert standing(queue) == (0, "BLOCKED", "HEAD_HELD")
     assert effects() == []
     row = MessageError.objects.get()
-    assert row.expired_at is not None
+    assert (row.state, row.expired_at is not None) == ("HOLD", True)
     MessageError.objects.update(state="READY", edited_payload=b'{"n": 100}')
     assert drain(queue).ending == "DRAINED"
     assert effects() == [1, 100]

@@ -201,6 +201,7 @@ def test_an_expired_head_is_passed_or_waited_for_and_stays_open(on_head_expired)
     world.run()
     advanced = on_head_expired == "advance"
     assert world.effects() == ([1] if advanced else [])
+    assert world.place().state_code == ("" if advanced else "HEAD_HELD")
     assert (world.row(0).state, world.row(0).expired) == (ErrorState.HOLD, True)
     world.person("edit", world.row(0).id)
     world.person("release", world.row(0).id)
