@@ -21,6 +21,7 @@ from integration.kafka import admin
 from integration.kafka.bounded import bounded
 from integration.kafka.client import Connection, new_consumer, new_producer
 from integration.kafka.errors import BrokerUnreachableError, FencedError
+from integration.kafka.refusals import UnknownTopics, refused_by
 from integration.kafka.troubles import (
     FENCED,
     FOR_THE_RECORD,
@@ -38,6 +39,9 @@ FLUSH_SECONDS: Final = 25.0
 FLUSH_SLICE_SECONDS: Final = 0.02
 WATERMARK_SECONDS: Final = 5.0
 COMMIT_SECONDS: Final = 30.0
+# With librdkafka 2.16 an abort after a refused record takes 5 ms, half a second, or the 20 s of
+# message.timeout.ms (2 of 25, measured); opening the id anew aborts it as well, in a second.
+ABORT_SECONDS: Final = 0.1
 FULL_QUEUE_SECONDS: Final = 0.1
 UNSENDABLE: Final = "UNSENDABLE"
 _DISCONNECTED: Final = KafkaError(
@@ -76,7 +80,7 @@ class _Reports:
         if refused:
             # The broker refuses the client's whole packet: the largest in it is the suspect.
             culprit = max(refused, key=lambda i: (len(rows[i].value or b""), -i))
-            return _refused(culprit, self.failures[culprit])
+            return refused_by(culprit, self.failures[culprit])
         if self.failures:
             return Unavailable(sentence(next(iter(self.failures.values()))))
         if left or self.delivered != len(rows):
@@ -91,7 +95,11 @@ class KafkaPublisher:
         self._to = to
         self._id = transactional_id
         self._producer: Producer | None = None
+        # Refusals come in twos and more: after the first a second producer is kept connected,
+        # as opening a new one may wait half a second for the coordinator.
+        self._spare: Producer | None = None
         self._reader: Consumer | None = None
+        self._unknown = UnknownTopics()
         # A connection broke since the producer was made: see bounded().
         self._is_shaken = False
 
@@ -145,11 +153,15 @@ class KafkaPublisher:
         producer = self._producer
         if producer is None:
             return Unavailable("the publisher is not open")
+        refused = self._unknown.first_in(rows, self._opened_reader)
+        if refused is not None:
+            return refused
         try:
             producer.begin_transaction()
             observer(RelayStep.BEGUN)
             trouble = self._write(producer, rows, observer)
             if trouble is not None:
+                self._unknown.remember(trouble, rows)
                 return self._abort(producer, trouble)
             self._put_watermark(producer, rows[-1].id, str(batch))
             observer(RelayStep.WATERMARKED)
@@ -194,17 +206,27 @@ class KafkaPublisher:
         )
 
     def _abort(self, producer: Producer, verdict: Verdict) -> Verdict:
-        """Nothing of the batch stays; unless that is sure, the verdict is not."""
+        """Nothing of the batch stays: that is sure as soon as a new producer has opened the id.
+
+        It is needed anyway. After a refused record the library's numbering has a hole that
+        spoils the next transaction. Raises BrokerUnreachableError when nothing is sure.
+        """
         try:
-            producer.abort_transaction(COMMIT_SECONDS)
+            producer.abort_transaction(ABORT_SECONDS)
         except RAISED as e:
             self._check_fence(e)
-            return Unavailable(_text(e))
-        # After a refused record the library's numbering has a hole that spoils the next
-        # transaction; a new producer costs less than finding that out.
         self._close_producer()
-        self._start(self._new_producer())
+        self._start(self._taken_spare())
+        self._spare = self._new_producer()
         return verdict
+
+    def _taken_spare(self) -> Producer:
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return self._new_producer()
+        # What it has to tell is of the time before it was needed.
+        spare.poll(0)
+        return spare
 
     def _check_fence(self, exception: Exception) -> None:
         error = error_of(exception)
@@ -225,6 +247,7 @@ class KafkaPublisher:
 
     def close(self) -> None:
         self._close_producer()
+        self._spare = None
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
@@ -259,15 +282,11 @@ def _produce(
             error = error_of(e)
             if error is None or error.code() not in FOR_THE_RECORD:
                 raise
-            return _refused(index, error)
+            return refused_by(index, error)
         except (TypeError, ValueError, OverflowError) as e:
             return Refused(index, UNSENDABLE, f"No record can be made of it: {e}")
         else:
             return None
-
-
-def _refused(index: int, error: KafkaError) -> Refused:
-    return Refused(index, error.name().lstrip("_"), sentence(error))
 
 
 def _text(exception: Exception) -> str:

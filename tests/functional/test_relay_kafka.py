@@ -1,5 +1,6 @@
 """The relay from the database to a real broker: complete, in order, and soon."""
 
+import os
 import threading
 import time
 import uuid
@@ -96,3 +97,32 @@ def test_an_unknown_topic_and_a_bad_partition_are_dead_alone(running: Running) -
         OutboxRow.objects.filter(state="DEAD").order_by("id").values_list("dead_code", flat=True)
     )
     assert all("UNKNOWN" in code for code in codes)
+
+
+def test_rows_too_large_among_many_hold_nobody_up_for_long(running: Running) -> None:
+    """Aborting after a refused record may take 20 s with the library alone."""
+    values = [b"%d" % n for n in range(1500)]
+    for place in (250, 251, 600, 950, 1300):
+        values[place] = os.urandom(2_000_000)
+    put(running.provider, b"first", topic=running.topic)
+    running.read(1)
+    since = time.monotonic()
+    rows = put(running.provider, *values, topic=running.topic)
+    assert running.read(1495) == [value for value in values if len(value) < 10]
+    assert time.monotonic() - since < 12
+    assert states(*rows).count("DEAD") == 5
+
+
+def test_rows_to_an_unknown_topic_are_found_out_together(running: Running) -> None:
+    """The first costs the 2 s that a new topic may need; the others one question."""
+    topic = f"not-yet-{uuid.uuid4().hex[:8]}"
+    rows = put(running.provider, *[b"lost"] * 8, topic=topic)
+    since = time.monotonic()
+    while set(states(*rows)) != {"DEAD"}:
+        assert time.monotonic() - since < 12
+        time.sleep(0.05)
+    admin.create_topic(running.provider, topic, partitions=1)
+    later = put(running.provider, b"found", topic=topic)
+    while states(*later) != ["PUBLISHED"]:
+        assert time.monotonic() - since < 20
+        time.sleep(0.05)

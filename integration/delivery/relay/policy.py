@@ -40,17 +40,28 @@ class Pace:
     """How many rows the next batch may have; narrowed down to the row that Kafka refuses."""
 
     rows: int = MAX_ROWS
+    # The next batch after this one begins with the row that was refused.
+    _is_suspect_next: bool = False
+    _buried_in_a_row: int = 0
 
     def after_sent(self) -> None:
-        self.rows = min(MAX_ROWS, self.rows * 2)
+        self.rows = 1 if self._is_suspect_next else min(MAX_ROWS, self.rows * 2)
+        self._is_suspect_next = False
+        self._buried_in_a_row = 0
 
     def after_refused(self, size: int, index: int) -> None:
         """Next comes the part before the refused row, then that row alone, then the rest."""
-        self.rows = index if 0 < index < size else 1
+        self._is_suspect_next = 0 < index < size
+        self.rows = index if self._is_suspect_next else 1
 
     def after_buried(self) -> None:
-        """The row that was in the way is gone."""
-        self.rows = MAX_ROWS
+        """The row that was in the way is gone; the more in a row, the less is tried at once.
+
+        A refusal costs more than a small batch: where all rows are refused (their topic is
+        gone) each is tried alone at once, and the first that goes out doubles the pace again.
+        """
+        self._buried_in_a_row += 1
+        self.rows = max(1, MAX_ROWS >> 3 * self._buried_in_a_row)
 
 
 @dataclass(slots=True)
