@@ -24,7 +24,7 @@ from integration.handlers.builtin import Missing, resolve
 from integration.handlers.databases import guarded
 from integration.handlers.exact_json import encode
 from integration.handlers.failures import Applied, Superseded, Verdict, classify, permanent
-from integration.handlers.message import Arrival, Message
+from integration.handlers.message import Arrival, Message, Origin
 from integration.handlers.publishing import Outbound, current
 from integration.handlers.registry import Registration, registry
 from integration.models import EnterpriseService
@@ -126,17 +126,17 @@ def a_message(
         if isinstance(read, envelope.Flaw):
             raise UnreadablePayloadError(read)
         document = read
-    message = Message()
-    message.document = document
-    message.body = None if document is None else document.body
-    message.interface = (document.interface if document else None) or interface
-    message.headers = pairs
-    message.message_id = (document.message_id if document else None) or str(uuid.uuid4())
-    message.system = system
+    partition, offset, key = (facts.pop(name, None) for name in ("partition", "offset", "key"))
+    value = None if payload is None else _bytes(payload)
+    record = Record(partition or 0, offset or 0, None, key, value, pairs)
+    queue, topic = (facts.pop(name, "test") for name in ("queue", "topic"))
+    named = (document.interface if document else None) or interface
+    origin = Origin(named, system, queue, topic)
+    message_id = (document.message_id if document else None) or str(uuid.uuid4())
+    body = None if document is None else document.body
+    message = Message(record, origin, message_id, body, document)
     message.arrival = Arrival(next(_arrivals), 0)
-    defaults: dict[str, Any] = {"key": None, "queue": "test", "topic": "test", "topic_uuid": ""}
-    defaults |= {"partition": 0, "offset": 0, "attempt": 1, "late": False}
-    for name, value in (defaults | facts).items():
+    for name, value in facts.items():
         setattr(message, name, value)
     return message
 

@@ -11,14 +11,13 @@ from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Headers, Record
 from integration.envelope.fields import FIELDS, addressed_by_headers
-from integration.handlers.message import Arrival, Message
+from integration.handlers.message import Message, Origin
 
 TICKET: Final = "sluice-ticket"
 TICKET_QUEUE: Final = "sluice-queue"
 TICKET_RETRY: Final = "sluice-retry"
 MIRROR: Final = "sluice-error"
 DEPLOYMENT: Final = "sluice-deployment"
-NO_ARRIVAL: Final = Arrival(0, 0)
 # Where addressed_by_headers puts what is needed here.
 INTERFACE: Final = FIELDS.index("INTERFACE")
 MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
@@ -84,6 +83,7 @@ class Reader:
     def __init__(self, queue: QueueSnapshot) -> None:
         self.queue = queue
         self._id_prefix = f"{queue.provider_name}~{queue.topic}~"
+        self._known: dict[str | None, tuple[Service, Origin]] = {}
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
         return [self.unit(record) for record in records]
@@ -93,18 +93,39 @@ class Reader:
         value = record.value
         if value is None:
             return self._tombstone(record)
-        document = envelope.read(value, record.headers)
-        if isinstance(document, envelope.Flaw):
-            return self._flawed(record, document)
-        message_id = document.message_id or self._fallback_id(record)
-        service = self.queue.service_for(document.interface)
+        found = envelope.parse(value, record.headers)
+        if isinstance(found, dict):
+            return self._addressed(record, (None, None, found, None))
+        if isinstance(found, envelope.Flaw):
+            return self._flawed(record, found)
+        return self._addressed(record, (found.interface, found.message_id, found.body, found))
+
+    def _addressed(
+        self,
+        record: Record,
+        said: tuple[str | None, str | None, object, envelope.Document | None],
+    ) -> Unit:
+        """Find who takes a message that says (service, id, body, envelope), its words or None."""
+        interface, message_id, body, document = said
+        if not message_id:
+            message_id = f"{self._id_prefix}{record.partition}~{record.offset}"
+        known = self._known.get(interface) or self._look_up(interface)
+        if isinstance(known, Failure):
+            name = interface or self.queue.default_interface or ""
+            return Unit(record, None, None, Failed(known), message_id, name)
+        service, origin = known
+        message = Message(record, origin, message_id, body, document)
+        return Unit(record, message, service.taker, None, message_id, origin.interface)
+
+    def _look_up(self, interface: str | None) -> tuple[Service, Origin] | Failure:
+        """Who takes messages of that name; remembered, unless the name is a stranger's."""
+        queue = self.queue
+        service = queue.service_for(interface)
         if isinstance(service, Failure):
-            name = document.interface or self.queue.default_interface or ""
-            return Unit(record, None, None, Failed(service), message_id, name)
-        message = self._message(record, service, message_id)
-        message.body = document.body
-        message.document = document
-        return Unit(record, message, service.taker, None, message_id, service.interface)
+            return service
+        origin = Origin(service.interface, queue.system, queue.name, queue.topic)
+        self._known[interface] = service, origin
+        return service, origin
 
     def row_unit(self, row: OpenError) -> Unit:
         """A unit made from an error row: same reading, the row's own id, arrival and attempt.
@@ -137,30 +158,9 @@ class Reader:
         named = fields[INTERFACE]
         message_id = fields[MESSAGE_ID] or self._fallback_id(record)
         service = self.queue.service_for(named)
-        if isinstance(service, Failure):
-            return Unit(record, None, None, Failed(service), message_id, named or "")
-        if not service.deletes_on_tombstone:
+        if isinstance(service, Service) and not service.deletes_on_tombstone:
             return Unit(record, None, None, Failed(TOMBSTONE), message_id, service.interface)
-        message = self._message(record, service, message_id)
-        message.body = message.document = None
-        return Unit(record, message, service.taker, None, message_id, service.interface)
-
-    def _message(self, record: Record, service: Service, message_id: str) -> Message:
-        queue = self.queue
-        message = Message()
-        message.interface = service.interface
-        message.key = record.key
-        message.headers = record.headers or ()
-        message.message_id = message_id
-        message.system = queue.system
-        message.queue = queue.name
-        message.topic = queue.topic
-        message.partition = record.partition
-        message.offset = record.offset
-        message.arrival = NO_ARRIVAL
-        message.attempt = 1
-        message.late = False
-        return message
+        return self._addressed(record, (named, message_id, None, None))
 
     def _fallback_id(self, record: Record) -> str:
         return f"{self._id_prefix}{record.partition}~{record.offset}"

@@ -70,7 +70,7 @@ class Trial:
                 place = None if result.place is None else len(outcomes) + result.place
                 return FailedAt(place, result.failure)
             outcomes += result
-            if stops(piece[-1], outcomes[-1], self.queue):
+            if result[-1] is not APPLIED and stops(piece[-1], result[-1], self.queue):
                 break
         return outcomes
 

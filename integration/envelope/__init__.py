@@ -4,19 +4,21 @@ from integration.envelope.document import (
     DEFAULT,
     JSON,
     XML,
+    Bare,
     Document,
     FoundingId,
     Limits,
     parse_founding_id,
 )
 from integration.envelope.flaw import Flaw, FlawCode
-from integration.envelope.reading import read
+from integration.envelope.reading import parse, read
 from integration.envelope.writing import Outgoing, UnwritableMessage, write
 
 __all__ = [
     "DEFAULT",
     "JSON",
     "XML",
+    "Bare",
     "Document",
     "Flaw",
     "FlawCode",
@@ -24,6 +26,7 @@ __all__ = [
     "Limits",
     "Outgoing",
     "UnwritableMessage",
+    "parse",
     "parse_founding_id",
     "read",
     "write",

@@ -77,8 +77,7 @@ class Document:
 class Bare(Document):
     """A JSON object with neither envelope nor headers: all there is to it is its body.
 
-    Most messages are this. What they cannot say stands on the class, so that making one costs a
-    third of a Document.
+    What they cannot say stands on the class.
     """
 
     __slots__ = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from integration.envelope.compression import looks_like_base64, unpack
 from integration.envelope.document import DEFAULT, JSON, XML, Bare, Document, Enclosed, Limits
@@ -21,6 +21,17 @@ _PLAIN: Final = frozenset({"", "0", "false", "none"})
 
 def read(value: bytes, headers: Headers | None = None, limits: Limits = DEFAULT) -> Document | Flaw:
     """Return what a record's value and headers come to. Raises nothing for any bytes."""
+    found = parse(value, headers, limits)
+    return Bare(found, value) if isinstance(found, dict) else found
+
+
+def parse(
+    value: bytes, headers: Headers | None = None, limits: Limits = DEFAULT
+) -> Document | Flaw | dict[str, Any]:
+    """Return what `read` does, except for a JSON object with neither envelope nor headers.
+
+    Most messages are that, and all there is to them is their body: it is returned as it is.
+    """
     if len(value) > limits.max_bytes:
         return too_large("The record", limits.max_bytes)
     body = _parsed(value, limits.max_depth)
@@ -28,7 +39,7 @@ def read(value: bytes, headers: Headers | None = None, limits: Limits = DEFAULT)
         if "payload" in body and ("INTERFACE" in body or "interfacetype" in body):
             return _opened(value, body, headers, limits)
         if not headers:
-            return Bare(body, value)
+            return body
     elif isinstance(body, Flaw):
         return body
     fields = addressed_by_headers(headers or ())

@@ -1,9 +1,10 @@
 """What a handler gets: the message with its context. One object is made per message."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from integration.envelope import Document
+from integration.delivery.values import Record
+from integration.envelope import Bare, Document
 
 
 class Position(NamedTuple):
@@ -21,6 +22,18 @@ class Arrival(NamedTuple):
     place: int
 
 
+NOT_YET: Final = Arrival(0, 0)
+
+
+class Origin(NamedTuple):
+    """What all messages of one service on one queue have in common."""
+
+    interface: str
+    system: str | None
+    queue: str
+    topic: str
+
+
 class Message:
     """One business message as a handler sees it.
 
@@ -33,38 +46,77 @@ class Message:
     """
 
     __slots__ = (
+        "_document",
         "arrival",
         "attempt",
         "body",
-        "document",
-        "headers",
-        "interface",
-        "key",
         "late",
         "message_id",
-        "offset",
-        "partition",
-        "queue",
-        "system",
-        "topic",
+        "origin",
+        "record",
         "topic_uuid",
     )
 
-    body: Any
-    document: Document | None
-    interface: str
-    key: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-    message_id: str
-    system: str | None
-    queue: str
-    topic: str
-    topic_uuid: str
-    partition: int
-    offset: int
-    arrival: Arrival
-    attempt: int
-    late: bool
+    def __init__(
+        self,
+        record: Record,
+        origin: Origin,
+        message_id: str,
+        body: Any,  # noqa: ANN401 - whatever the payload was
+        document: Document | None,
+    ) -> None:
+        self.record = record
+        self.origin = origin
+        self.message_id = message_id
+        self.body = body
+        self._document = document
+        self.arrival = NOT_YET
+        self.topic_uuid = ""
+        self.attempt = 1
+        self.late = False
+
+    @property
+    def document(self) -> Document | None:
+        """What the envelope said; None for a tombstone. Made here when there was no envelope."""
+        if self._document is None and self.record.value is not None:
+            self._document = Bare(self.body, self.record.value)
+        return self._document
+
+    @property
+    def interface(self) -> str:
+        return self.origin.interface
+
+    @property
+    def system(self) -> str | None:
+        return self.origin.system
+
+    @property
+    def queue(self) -> str:
+        return self.origin.queue
+
+    @property
+    def topic(self) -> str:
+        return self.origin.topic
+
+    @property
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        return self.record.headers or ()
+
+    @property
+    def partition(self) -> int:
+        return self.record.partition
+
+    @property
+    def offset(self) -> int:
+        return self.record.offset
+
+    @property
+    def position(self) -> Position:
+        return Position(self.origin.topic, self.record.partition, self.record.offset)
 
     @property
     def text(self) -> str | bytes:
@@ -77,10 +129,6 @@ class Message:
     @property
     def user(self) -> str | None:
         return None if self.document is None else self.document.user
-
-    @property
-    def position(self) -> Position:
-        return Position(self.topic, self.partition, self.offset)
 
     def header(self, name: str) -> str | None:
         """The header's text, or None; bytes that are not UTF-8 are read as Latin-1."""

@@ -1,14 +1,16 @@
 """A bare cursor for handlers that write plain SQL by the thousand."""
 
+import threading
 from typing import Any
 
 from django.conf import settings
 from django.db import connections
 
 
-class _Kept:
+class _Kept(threading.local):
     """The cursor of the session it belongs to; another session gets another cursor."""
 
+    connection: Any = None
     session: Any = None
     cursor: Any = None
 
@@ -23,9 +25,12 @@ def cursor() -> Any:  # noqa: ANN401 - psycopg.Cursor, untyped through Django's 
     statement after the other, do not close it, and do not keep it between messages. Errors are
     psycopg's own; the engine classifies them like Django's.
     """
-    connection = connections[settings.SLUICE_DATABASE]
-    connection.ensure_connection()
-    if _kept.session is not connection.connection:
-        _kept.session = connection.connection
-        _kept.cursor = connection.connection.cursor()
-    return _kept.cursor
+    kept = _kept
+    # Finding Django's connection again for each message would cost more than the call is for.
+    if kept.session is not None and kept.session is kept.connection.connection:
+        return kept.cursor
+    kept.connection = connections[settings.SLUICE_DATABASE]
+    kept.connection.ensure_connection()
+    kept.session = kept.connection.connection
+    kept.cursor = kept.session.cursor()
+    return kept.cursor

@@ -11,7 +11,7 @@ from integration.delivery.policy.states import Ended, ErrorState, PartitionState
 from integration.delivery.settlement import Counters, NewError, RowChange, Settlement, StateChange
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Outgoing, Record
-from integration.handlers.message import Message
+from integration.handlers.message import Message, Origin
 from integration.handlers.registry import Registration
 
 BOOM = Failure(FailureClass.TRANSIENT, "BOOM", "It failed.")
@@ -37,17 +37,8 @@ def a_taker(call: Any = None, *, batch: bool = False, isolated: bool = False) ->
 
 
 def a_message(record: Record, message_id: str = "") -> Message:
-    message = Message()
-    message.interface = "X"
-    message.message_id = message_id or f"id-{record.offset}"
-    message.offset = record.offset
-    message.partition = record.partition
-    message.body = record.value
-    message.document = None
-    message.key, message.headers = record.key, record.headers or ()
-    message.attempt = 1
-    message.late = False
-    return message
+    origin = Origin("X", None, "queue", "topic")
+    return Message(record, origin, message_id or f"id-{record.offset}", record.value, None)
 
 
 def a_unit(
@@ -93,7 +84,7 @@ def a_row(**fields: Any) -> OpenError:
         "crashes": 0,
         "carrier": "row",
         "code": "BOOM",
-        "due": True,
+        "due_in_seconds": 0.0,
         "late": False,
         "apply_as_newest": False,
         "mirrored": False,
