@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from django.db import DatabaseError
 
@@ -142,7 +143,9 @@ def _remember(owned: Owned, settled: Settled) -> None:
 
 def _success_between(owned: Owned, settled: Settled) -> None:
     """Only an applied message interrupts a series; tickets and passed records say nothing."""
-    if any(track[3] == Ended.APPLIED for track in settled.tally.settlement.tracks):
+    settlement = settled.tally.settlement
+    tracks = chain(settlement.tracks, (track for _, track in settlement.strays))
+    if any(track[3] == Ended.APPLIED for track in tracks):
         owned.brake.saw_success()
 
 

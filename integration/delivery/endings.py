@@ -5,7 +5,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from integration.delivery.outcome import Failed, Good
-from integration.delivery.owned import HEAD_HELD
 from integration.delivery.policy import retry
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import Ended, ErrorState, OutboxKind, PartitionState
@@ -171,7 +170,7 @@ def _hold(
     error_id = chance.new_id if unit.row is None else unit.row.id
     if queue.sequential and unit.moves:
         ending.stop = StateChange(
-            state=PartitionState.BLOCKED, code=HEAD_HELD, text=failure.text, error=error_id
+            state=PartitionState.BLOCKED, code="HEAD_HELD", text=failure.text, error=error_id
         )
     elif queue.error_topic and (unit.row is None or not unit.row.mirrored):
         ending.outgoing.append(_mirror(unit, error_id, queue, chance))

@@ -17,6 +17,8 @@ from integration.delivery.values import Fetched, Record
 
 ROWS_EVERY_SECONDS: Final = 0.25
 
+# What keeps the partition is not its head: the pause that was set for it stays.
+NOT_THE_HEAD: Final = frozenset({PartitionState.OUTAGE, PartitionState.WAITING})
 FOREIGN: Final = Failure(
     FailureClass.PERMANENT,
     "FOREIGN_FAILURE",
@@ -91,6 +93,8 @@ class Intake:
 
     def _wait_at(self, owned: Owned, head: OpenError) -> None:
         owned.may_have_head = False
+        if owned.state in NOT_THE_HEAD and not owned.due:
+            return
         blocked = head.state != ErrorState.RETRY
         state = PartitionState.BLOCKED if blocked else PartitionState.BACKOFF
         owned.due = False
@@ -98,10 +102,10 @@ class Intake:
             return
         change = StateChange(
             state=state,
-            code=HEAD_HELD if blocked else "RETRY_WAIT",
+            code="HEAD_HELD" if blocked else "RETRY_WAIT",
             text=f"The first message waits: {head.code}.",
             error=head.id,
-            resume_seconds=None if blocked else 1.0,
+            resume_seconds=None if blocked else max(head.due_in_seconds, 0.0),
         )
         if self.road.ledger.state(owned, change):
             owned.state, owned.state_code = state, change.code

@@ -19,7 +19,7 @@ from integration.delivery.memory_tables import TOPIC_UUID, MemoryClock, MemoryDa
 from integration.delivery.memory_work import LOST, MemoryWork
 from integration.delivery.owned import ClosedHead, Owned
 from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
-from integration.delivery.ports import LostError
+from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
@@ -138,7 +138,7 @@ class MemoryLedger:
             crashes=row.crashes,
             carrier=row.carrier,
             code=row.code,
-            due=row.not_before is None or row.not_before <= now,
+            due_in_seconds=0.0 if row.not_before is None else row.not_before - now,
             late=row.late,
             apply_as_newest=row.apply_as_newest,
             mirrored=row.mirrored,
@@ -163,9 +163,8 @@ class MemoryLedger:
                 place.suspect_offset, place.suspect_crashes = unit.at, 0
             return True
         marker: dict[str, Any] = {"state": ErrorState.PROCESSING, "epoch": owned.epoch}
-        if not self.database.change(unit.row.id, unit.row.version, **marker):
-            return False
-        unit.row = replace(unit.row, version=unit.row.version + 1)
+        if self.database.change(unit.row.id, unit.row.version, **marker):
+            unit.row = replace(unit.row, version=unit.row.version + 1)
         return True
 
     def unmark(self, owned: Owned, unit: Unit) -> None:
@@ -244,5 +243,7 @@ class MemoryLedger:
 
     def snapshot(self) -> QueueSnapshot:
         self._statement("snapshot")
+        if self.database.removed:
+            raise QueueGoneError(self.queue.name)
         self.queue = self.database.queue
         return self.queue

@@ -19,6 +19,8 @@ class MemoryDesk:
     def take(self) -> list[Owned]:
         if self.database.interrupt("take"):
             raise LostError(LOST)
+        if self.database.removed:
+            return []
         return [self._take(place) for place in self.database.places.values() if place.owner is None]
 
     def steal(self) -> None:

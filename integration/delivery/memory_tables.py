@@ -96,12 +96,13 @@ class MemoryDatabase:
         self.arrivals = count(1)
         self.locked: set[UUID] = set()
         self.moves: set[tuple[ErrorState, ErrorState]] = set()
+        self.removed = False
         self.interrupt: Callable[[str], bool] = lambda _: False
 
     def add_partition(self, partition: int, offset: int, topic_uuid: str) -> None:
         """A partition that the topic got since; a sequential queue and another topic get none."""
         strange = any(place.topic_uuid != topic_uuid for place in self.places.values())
-        if partition in self.places or strange or self.queue.sequential:
+        if partition in self.places or strange or self.queue.sequential or self.removed:
             return
         self.places[partition] = PlaceRow(
             id=1000 + partition,
@@ -110,12 +111,17 @@ class MemoryDatabase:
             next_offset=offset,
         )
 
+    def remove(self) -> None:
+        """Somebody deletes the queue: whoever still works on it owns nothing any more."""
+        self.removed = True
+        self.errors.clear()
+
     def place(self, owned: Owned) -> PlaceRow:
         return self.places[owned.partition]
 
     def is_owned(self, owned: Owned) -> bool:
         """The fence: whether this epoch is still the partition's. Everything written asks."""
-        return self.place(owned).epoch == owned.epoch
+        return not self.removed and self.place(owned).epoch == owned.epoch
 
     def stands_at(self, owned: Owned) -> bool:
         """The fence of everything that moves: the epoch, and the position it was read with."""
@@ -168,6 +174,10 @@ class MemoryDatabase:
         self.tracks += [
             TrackRow(owned.partition, offset, batch.arrival, *told)
             for offset, *told in settlement.tracks
+        ]
+        self.tracks += [
+            TrackRow(partition, offset, batch.arrival, *told)
+            for partition, (offset, *told) in settlement.strays
         ]
         mirrored = {row.error for row in settlement.outgoing if row.kind == OutboxKind.MIRROR}
         for new in settlement.new_errors:

@@ -27,6 +27,15 @@ class LostError(IntegrationError):
         super().__init__(f"The database session of this run is gone. {text}".strip())
 
 
+class QueueGoneError(IntegrationError):
+    """The queue of the run was deleted; there is nothing left to work on."""
+
+    code = "QUEUE_GONE"
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"The queue {queue!r} was deleted.")
+
+
 class Source(Protocol):
     """Kafka as one run sees it: assigned partitions of one topic, no consumer group."""
 
@@ -123,7 +132,10 @@ class Ledger(Protocol):
         """The queue's rows that these tickets point at and whose retry is the one named."""
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
-        """Commit a crash suspect's marker; False when fenced."""
+        """Commit a crash suspect's marker; False when fenced.
+
+        A row that a person moved since it was read gets none; its claim leaves it out then.
+        """
 
     def unmark(self, owned: Owned, unit: Unit) -> None:
         """Take the marker back when the unit ended without a settlement."""
@@ -150,13 +162,16 @@ class Ledger(Protocol):
         """
 
     def add_partitions(self, facts: TopicFacts) -> None:
-        """Note partitions that the topic got since: they start at the beginning, free to take."""
+        """Note partitions that the topic got since: they start at the beginning, free to take.
+
+        Does nothing for a queue that was deleted.
+        """
 
     def open_errors(self) -> int:
         """How many rows of the queue are open, counted no further than its limit."""
 
     def snapshot(self) -> QueueSnapshot:
-        """The queue's configuration now."""
+        """The queue's configuration now. Raises QueueGoneError when it was deleted."""
 
 
 class Desk(Protocol):

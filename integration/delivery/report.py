@@ -31,7 +31,9 @@ class Report:
     text: str = ""
 
     def add(self, tally: Tally) -> None:
-        self.counts.update([track[3] for track in tally.settlement.tracks])
+        settlement = tally.settlement
+        self.counts.update([track[3] for track in settlement.tracks])
+        self.counts.update([track[3] for _, track in settlement.strays])
 
     def ended(self, ending: RunEnding, text: str = "") -> "Report":
         self.ending, self.text = ending, text

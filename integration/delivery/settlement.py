@@ -67,6 +67,8 @@ class Settlement:
     next_offset: int
     tracks: list[tuple[int, str, str, str]] = field(default_factory=list)
     """(offset, message id, interface, ended) of each message that ended"""
+    strays: list[tuple[int, tuple[int, str, str, str]]] = field(default_factory=list)
+    """(partition, track) of rows whose own partition is gone: the lowest one works for them"""
     new_errors: list[NewError] = field(default_factory=list)
     changes: list[RowChange] = field(default_factory=list)
     outgoing: list[Outgoing] = field(default_factory=list)

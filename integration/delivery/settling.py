@@ -38,7 +38,7 @@ def tally(road: Road, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Ou
             settlement.next_offset = unit.at + 1
             continue
         ending = _ending(road, owned, unit, outcome)
-        _add(result, unit, ending)
+        _add(result, unit, ending, partition=owned.partition)
         if isinstance(outcome, Failed):
             result.failed += 1
             result.last_cause = cause_of(outcome.failure)
@@ -59,7 +59,7 @@ def _ending(road: Road, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
     return end_good(unit, outcome)
 
 
-def _add(result: Tally, unit: Unit, ending: Ending) -> None:
+def _add(result: Tally, unit: Unit, ending: Ending, *, partition: int) -> None:
     settlement = result.settlement
     if ending.new_error is not None:
         settlement.new_errors.append(ending.new_error)
@@ -67,8 +67,12 @@ def _add(result: Tally, unit: Unit, ending: Ending) -> None:
         settlement.changes.append(ending.change)
     settlement.outgoing += ending.outgoing
     if ending.ended is not None:
-        offset = unit.record.offset
-        settlement.tracks.append((offset, unit.message_id, unit.interface, ending.ended.value))
+        record = unit.record
+        track = (record.offset, unit.message_id, unit.interface, ending.ended.value)
+        if record.partition == partition:
+            settlement.tracks.append(track)
+        else:
+            settlement.strays.append((record.partition, track))
     if ending.ended is Ended.PASSED and (failure := mirrored_failure(unit.record)) is not None:
         settlement.mirrors.append((failure, unit.record.offset))
     if unit.moves:

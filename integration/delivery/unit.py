@@ -17,6 +17,7 @@ class OpenError:
     `since_first_seconds` is the age of its first failure by the database's clock; `state` and
     `version` fence every change; `arrival` is (batch, place) of its first committed attempt;
     `message_id` is the id it failed under, whatever a person has made of its payload since.
+    `due_in_seconds` is the time left until its next try, also by that clock, below 0 since then.
     """
 
     id: UUID
@@ -31,7 +32,7 @@ class OpenError:
     crashes: int
     carrier: str
     code: str
-    due: bool
+    due_in_seconds: float
     late: bool
     apply_as_newest: bool
     mirrored: bool
@@ -42,6 +43,10 @@ class OpenError:
     message_id: str
     interface: str
     record: Record
+
+    @property
+    def due(self) -> bool:
+        return self.due_in_seconds <= 0
 
 
 class Unit:

@@ -5,6 +5,7 @@ from typing import Final
 from integration.delivery.owned import Owned
 from integration.delivery.policy import retry
 from integration.delivery.policy.states import PartitionState
+from integration.delivery.ports import QueueGoneError
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, StateChange
@@ -54,6 +55,8 @@ class Watch:
         if self.road.desk.is_lost():
             return report.ended(RunEnding.LOST, "The session that holds the locks is gone.")
         now = self.road.monotonic()
+        if not self.held and (gone := self._adopt(report)) is not None:
+            return gone
         if not any(owned.reads_kafka for owned in self.held):
             state = next((owned.state for owned in self.held), PartitionState.RUNNING)
             return report.ended(ENDINGS[state])
@@ -79,12 +82,22 @@ class Watch:
             return report.ended(ending, reason)
         if now - self._configured_at >= CONFIGURATION_EVERY_SECONDS:
             self._configured_at = now
-            self.road.adopt(self.road.ledger.snapshot())
+            gone = self._adopt(report)
+            if gone is not None:
+                return gone
             for owned in self.held:
                 if not owned.reads_kafka:
                     self.road.ledger.look(owned)
             if self.road.queue.paused or not self.road.queue.enabled:
                 return report.ended(RunEnding.STOPPED, "The queue is paused or switched off.")
+        return None
+
+    def _adopt(self, report: Report) -> Report | None:
+        """Go on under the configuration of now; over when the queue was deleted."""
+        try:
+            self.road.adopt(self.road.ledger.snapshot())
+        except QueueGoneError as e:
+            return report.ended(RunEnding.STOPPED, str(e))
         return None
 
     def busy(self) -> None:

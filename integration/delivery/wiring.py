@@ -31,7 +31,12 @@ def run_queue(
     `stop` is asked about every 200 ms and returns a reason to end ("YIELD" when another queue
     waits), or None. Clients and sessions are made here, after any fork, and closed at the end.
     """
-    road = build(queue_id, stop=stop, observer=observer or Silent())
+    from integration.models import Queue
+
+    try:
+        road = build(queue_id, stop=stop, observer=observer or Silent())
+    except Queue.DoesNotExist:
+        return Report().ended(RunEnding.STOPPED, "The queue was deleted.")
     if not road.queue.enabled or road.queue.paused:
         return Report().ended(RunEnding.STOPPED, "The queue is paused or switched off.")
     try:

@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError, connections, transaction
 from integration import registration
 from integration.delivery.owned import ClosedHead, Owned
 from integration.delivery.policy.states import CLOSED, Ended, ErrorState, PartitionState
-from integration.delivery.ports import LostError
+from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
@@ -33,11 +33,15 @@ MARK_OFFSET: Final = (
     "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s "
     "WHERE id = %(id)s AND epoch = %(epoch)s"
 )
-MARK_ROW: Final = (
-    "UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = p.epoch, "
-    "version = e.version + 1 FROM integration_queuepartition p "
-    "WHERE e.id = %s AND e.version = %s AND p.id = %s AND p.epoch = %s"
+MARK_ROW: Final = """
+WITH ours AS (
+  SELECT epoch FROM integration_queuepartition WHERE id = %s AND epoch = %s
+), marked AS (
+  UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = ours.epoch,
+    version = e.version + 1 FROM ours WHERE e.id = %s AND e.version = %s RETURNING 1
 )
+SELECT EXISTS (SELECT 1 FROM ours), EXISTS (SELECT 1 FROM marked)
+"""
 UNMARK_ROW: Final = (
     "UPDATE integration_messageerror SET state = %s, epoch = NULL, version = version + 1 "
     "WHERE id = %s AND state = 'PROCESSING' AND epoch = %s"
@@ -185,11 +189,11 @@ class DatabaseLedger:
             if unit.row is None:
                 at = {"at": unit.at, "id": owned.id, "epoch": owned.epoch}
                 return self._count(MARK_OFFSET, at) == 1
-            key = [unit.row.id, unit.row.version, owned.id, owned.epoch]
-            marked = self._count(MARK_ROW, key) == 1
-        if marked:
+            key = [owned.id, owned.epoch, unit.row.id, unit.row.version]
+            [(is_ours, is_marked)] = self._all(MARK_ROW, key)
+        if is_marked:
             unit.row = replace(unit.row, version=unit.row.version + 1)
-        return marked
+        return bool(is_ours)
 
     def unmark(self, owned: Owned, unit: Unit) -> None:
         if unit.row is None:
@@ -230,7 +234,9 @@ class DatabaseLedger:
 
     def add_partitions(self, facts: TopicFacts) -> None:
         with self._guarded():
-            registration.add_new_partitions(Queue.objects.get(pk=self.queue.id), facts)
+            queue = Queue.objects.filter(pk=self.queue.id).first()
+            if queue is not None:
+                registration.add_new_partitions(queue, facts)
 
     def open_errors(self) -> int:
         with self._guarded():
@@ -239,5 +245,8 @@ class DatabaseLedger:
 
     def snapshot(self) -> QueueSnapshot:
         with self._guarded():
-            self.queue = configuration.snapshot(self.queue.id, worker=self.queue.worker)
+            try:
+                self.queue = configuration.snapshot(self.queue.id, worker=self.queue.worker)
+            except Queue.DoesNotExist:
+                raise QueueGoneError(self.queue.name) from None
         return self.queue

@@ -19,7 +19,8 @@ TICKET_GRACE_SECONDS: Final = 30
 
 COLUMNS: Final = """
  e.id, e.version, e.state, e.partition, e."offset", e.topic_uuid, e.attempts, e.retry_no, e.spent,
- e.crashes, e.carrier, e.code, coalesce(e.not_before <= clock_timestamp(), true), e.late,
+ e.crashes, e.carrier, e.code,
+ coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
  e.apply_as_newest, e.mirrored_at IS NOT NULL, e.arrival_batch, e.arrival_index,
  extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
  e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers, e.message_id
@@ -77,7 +78,7 @@ def open_error(row: Sequence[Any]) -> OpenError:
         crashes=row[9],
         carrier=row[10],
         code=row[11],
-        due=row[12],
+        due_in_seconds=row[12],
         late=row[13],
         apply_as_newest=row[14],
         mirrored=row[15],

@@ -179,7 +179,7 @@ class LedgerWork:
         return self.settled
 
     def _tracks(self, settlement: Settlement) -> None:
-        if not settlement.tracks:
+        if not settlement.tracks and not settlement.strays:
             return
         with (
             self.connection.wrap_database_errors,
@@ -187,7 +187,10 @@ class LedgerWork:
             cursor.copy(tracks.COPY) as copy,
         ):
             place = (self.queue.id, self.owned.partition, self.arrival)
-            copy.write(tracks.lines(place, settlement.tracks))
+            if settlement.tracks:
+                copy.write(tracks.lines(place, settlement.tracks))
+            for partition, track in settlement.strays:
+                copy.write(tracks.lines((self.queue.id, partition, self.arrival), [track]))
 
     def _errors(self, settlement: Settlement) -> None:
         mirrored = frozenset(

@@ -67,6 +67,7 @@ class World(Protocol):
     def acknowledge(self) -> None: ...
     def break_commit(self, ledger: Ledger, *, happened: bool) -> None: ...
     def die(self, desk: Desk) -> None: ...
+    def remove_queue(self) -> None: ...
 
 
 class MemoryWorld:
@@ -161,6 +162,9 @@ class MemoryWorld:
         """The process is gone: its locks are free, nothing was given back."""
         assert isinstance(desk, MemoryDesk)
         desk.steal()
+
+    def remove_queue(self) -> None:
+        self.database.remove()
 
 
 class DatabaseWorld:
@@ -322,6 +326,11 @@ class DatabaseWorld:
 
         assert isinstance(desk, PartitionDesk)
         desk.close(clean=False)
+
+    def remove_queue(self) -> None:
+        self._place(0).delete()
+        self._place(1).delete()
+        self.record.delete()
 
     def close(self) -> None:
         for desk in self.desks:

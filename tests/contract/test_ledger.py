@@ -7,8 +7,9 @@ from django.db import DatabaseError, IntegrityError
 
 from integration.delivery.owned import Owned
 from integration.delivery.policy.states import ErrorState, PartitionState
-from integration.delivery.ports import Ledger, LostError
+from integration.delivery.ports import Ledger, LostError, QueueGoneError
 from integration.delivery.settlement import RUNNING, Settlement, StateChange
+from integration.delivery.values import TopicFacts
 from tests.contract.ledger_worlds import World
 from tests.support.deliveries import (
     a_change,
@@ -54,6 +55,35 @@ def everything(tables: World) -> Settlement:
         state=blocked(new.id),
         logged=(10, 12),
     )
+
+
+def test_a_track_of_a_row_whose_partition_is_gone_tells_that_partition(tables):
+    ledger, owned = tables.ledger(), owned_by(tables)
+    stray = Settlement(10, strays=[(7, (4, "id-4", "X", "APPLIED"))])
+    assert settle(ledger, owned, stray)
+    mixed = a_settlement(11, 10, strays=[(7, (5, "id\t5", "X", "HOLD")), (8, (4, "", "", "HOLD"))])
+    assert settle(ledger, owned, mixed)
+    assert sorted(tables.tracks()) == [
+        (0, 10, "APPLIED"),
+        (7, 4, "APPLIED"),
+        (7, 5, "HOLD"),
+        (8, 4, "HOLD"),
+    ]
+
+
+def test_a_queue_that_was_removed_is_told_and_nothing_is_written_for_it(tables):
+    desk, ledger = tables.desk(), tables.ledger()
+    owned = next(one for one in desk.take() if one.partition == 0)
+    tables.remove_queue()
+    facts = TopicFacts("topic-1", {0: 0, 1: 0, 2: 0}, {0: 20, 1: 20, 2: 0})
+    ledger.add_partitions(facts)
+    assert not settle(ledger, owned, a_settlement(11, 10))
+    assert not ledger.state(owned, RUNNING)
+    assert (ledger.head(owned), ledger.due_rows(owned, 10)) == (None, [])
+    with pytest.raises(QueueGoneError, match="'q' was deleted"):
+        ledger.snapshot()
+    desk.close(clean=True)
+    assert tables.desk().take() == []
 
 
 def test_a_settlement_is_there_as_a_whole_after_the_commit(tables):

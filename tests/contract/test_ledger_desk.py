@@ -188,8 +188,27 @@ def test_a_row_that_a_person_moved_is_not_marked(tables):
     ledger, owned = tables.ledger(), tables.desk().take()[0]
     row = a_due_row(tables, ledger, owned)
     tables.alter(row.id, state=ErrorState.HOLD)
-    assert not ledger.mark(owned, a_unit(10, row=row))
+    unit = a_unit(10, row=row)
+    # The partition is still ours: only this row is to be left alone, and its claim says so.
+    assert ledger.mark(owned, unit)
     assert tables.row(row.id).state == "HOLD"
+    ledger.unmark(owned, unit)
+    assert tables.row(row.id).state == "HOLD"
+    with ledger.work(owned) as work:
+        assert work.claim([(unit.row.id, unit.row.version)]) == frozenset()
+
+
+def test_whose_partition_was_taken_marks_neither_offset_nor_row(tables):
+    ledger, desk = tables.ledger(), tables.desk()
+    owned = desk.take()[0]
+    row = a_due_row(tables, ledger, owned)
+    tables.die(desk)
+    tables.desk().take()
+    assert not ledger.mark(owned, a_unit(11))
+    assert not ledger.mark(owned, a_unit(10, row=row))
+    assert tables.row(row.id).state == "RETRY"
+    tables.alter(row.id, state=ErrorState.HOLD)
+    assert not ledger.mark(owned, a_unit(10, row=row))
 
 
 def test_states_survive_the_run(tables):

@@ -71,8 +71,10 @@ def test_a_head_waits_until_its_time_and_is_the_row_at_the_position_alone(tables
     assert not head(ledger, owned).due
     tables.later(29)
     assert not head(ledger, owned).due
+    assert 0 < head(ledger, owned).due_in_seconds <= 1
     tables.later(2)
     assert head(ledger, owned).due
+    assert -2 < head(ledger, owned).due_in_seconds <= -1
     owned.next_offset = 11
     assert ledger.head(owned) is None
 
@@ -133,6 +135,12 @@ def test_rows_of_a_partition_that_is_gone_belong_to_the_lowest(tables):
     assert due(ledger, other) == []
     tables.alter(error, partition=1)
     assert (due(ledger, lowest), due(ledger, other)) == ([], [10])
+
+
+def test_a_row_without_a_time_is_due(tables, owned):
+    ledger = tables.ledger()
+    fail(ledger, owned, 10, at=10, state=ErrorState.HOLD)
+    assert (head(ledger, owned).due_in_seconds, head(ledger, owned).due) == (0, True)
 
 
 def test_open_rows_between_two_offsets_are_those_of_this_partition_and_topic(tables, owned):

@@ -276,3 +276,12 @@ def test_markers_of_transactions_leave_no_lag(broker):
     drain(queue)
     assert effects() == [1, 2, 3]
     assert position(queue).next_offset == 5
+
+
+def test_a_queue_that_is_gone_before_its_run_ends_it_with_a_sentence(broker):
+    queue = a_queue(broker)
+    QueuePartition.objects.filter(queue=queue).delete()
+    number = queue.pk
+    queue.delete()
+    report = run_queue(number)
+    assert (report.ending, report.text) == ("STOPPED", "The queue was deleted.")
