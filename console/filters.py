@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 from django import forms
 from django.http import QueryDict
 
-from integration.delivery.policy.states import ErrorState
 from integration.selectors.failures import FailureFilter
 
 STATES: Final = (
@@ -74,6 +73,3 @@ class FailureFilterForm(forms.Form):
 def state_name(state: str) -> str:
     """What a state is called on pages."""
     return dict(STATES).get(state, state)
-
-
-EVERY_STATE: Final = tuple(state.value for state in ErrorState)

@@ -33,7 +33,6 @@ class QueueSnapshot:
     enabled: bool = True
     paused: bool = False
     is_error_queue: bool = False
-    strict_order: bool = False
     system: str | None = None
     system_enabled: bool = True
     default_interface: str | None = None

@@ -1,7 +1,5 @@
 """Object structures: document types with key paths, and the documents stored under them."""
 
-from typing import Any
-
 from django.core.exceptions import ValidationError
 from django.db import models
 
@@ -94,6 +92,3 @@ class StoredObject(models.Model):
     @property
     def is_deleted(self) -> bool:
         return self.document is None and not self.xml
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"key": self.key, "version": self.version, "document": self.document}

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -225,6 +225,3 @@ def as_row(values: Mapping[str, object]) -> FailureRow:
 
 def _mark(row: FailureRow | None, *, backwards: bool) -> str:
     return "" if row is None else str(Cursor(row.last_failed_at, row.id, backwards))
-
-
-FILTER_FIELDS: Final = tuple(field.name for field in fields(FailureFilter))

@@ -27,7 +27,6 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         enabled=queue.enabled and queue.direction == Queue.Direction.INBOUND,
         paused=queue.paused,
         is_error_queue=queue.is_error_queue,
-        strict_order=queue.strict_order,
         system=None if system is None else system.name,
         system_enabled=system is None or system.enabled,
         default_interface=None if default is None else default.interface,
