@@ -36,6 +36,8 @@ class Env:
     debug: bool
     allowed_hosts: tuple[str, ...]
     csrf_trusted_origins: tuple[str, ...]
+    https: bool
+    https_hsts_seconds: int
     installed_integrations: tuple[str, ...]
     notify_emails: tuple[str, ...]
     email_url: str
@@ -88,6 +90,13 @@ class Reader:
         if not 0 < number < 86_400:
             self.mistakes.append(f"{name} is {value!r}; write a number of seconds above 0")
         return number
+
+    def count(self, name: str, default: int) -> int:
+        value = self.variables.get(name, "").strip()
+        if value and not (value.isascii() and value.isdecimal() and len(value) < 10):
+            self.mistakes.append(f"{name} is {value!r}; write a whole number, 0 or more")
+            return default
+        return int(value) if value else default
 
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
@@ -143,6 +152,8 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         debug=r.flag("SLUICE_DEBUG", default=False),
         allowed_hosts=r.words("SLUICE_ALLOWED_HOSTS", "localhost,127.0.0.1"),
         csrf_trusted_origins=r.words("SLUICE_CSRF_TRUSTED_ORIGINS"),
+        https=r.flag("SLUICE_HTTPS", default=False),
+        https_hsts_seconds=r.count("SLUICE_HTTPS_HSTS_SECONDS", 3_600),
         installed_integrations=r.words("SLUICE_INTEGRATIONS"),
         notify_emails=r.words("SLUICE_NOTIFY_EMAILS"),
         email_url=r.text("SLUICE_EMAIL_URL", ""),
@@ -157,22 +168,6 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
     return env
 
 
-@dataclass(frozen=True, kw_only=True)
-class FirstData:
-    """What `devstack_seed` is told; no installed process reads these."""
-
-    admin_password: str
-    with_sample: bool
-
-
-def first_data(variables: Mapping[str, str] | None = None) -> FirstData:
-    """Read what the first data are to be. Raises SettingsError."""
-    r = Reader(os.environ if variables is None else variables)
-    told = FirstData(
-        admin_password=r.text("SLUICE_ADMIN_PASSWORD", ""),
-        # `make run SAMPLE=0` is how people say it; the other name is for a shared environment.
-        with_sample=r.flag("SAMPLE", default=True) and r.flag("SLUICE_SAMPLE", default=True),
-    )
-    if r.mistakes:
-        raise SettingsError(r.mistakes)
-    return told
+def admin_password(variables: Mapping[str, str] | None = None) -> str:
+    """The first administrator's password, told to `devstack_seed` alone; empty when it is not."""
+    return Reader(os.environ if variables is None else variables).text("SLUICE_ADMIN_PASSWORD", "")

@@ -21,6 +21,10 @@ SLUICE_LEASE_SECONDS = ENV.lease_seconds
 SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)
 # The one alias whose transactions the engine owns; statements of handlers on others are refused.
 SLUICE_DATABASE = "default"
+# What a Celery task runs, by its import path: Kafka clients come into being after the fork, so
+# their modules are imported there and not when the worker starts. No setting of an installation.
+SLUICE_ENGINE = "integration.delivery.wiring.run_queue"
+SLUICE_RELAY = "integration.delivery.relay.run.relay_all"
 
 INSTALLED_APPS = [
     "integration",
@@ -123,6 +127,17 @@ SESSION_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
+
+# Browsers reach the console over TLS, which a proxy ends. It must set this header itself and
+# drop what a client sends under its name. Load balancers ask /healthz without TLS.
+SECURE_SSL_REDIRECT = ENV.https
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ENV.https else None
+SECURE_HSTS_SECONDS = ENV.https_hsts_seconds if ENV.https else 0
+# Whether other hosts of the domain have TLS is not ours to promise.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+SESSION_COOKIE_SECURE = ENV.https
+CSRF_COOKIE_SECURE = ENV.https
 
 _mail = urlsplit(ENV.email_url)
 EMAIL_BACKEND = (

@@ -1,7 +1,11 @@
 """The environment: .env.example names exactly what is read, and every mistake is told at once."""
 
+import os
 import re
+import secrets
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
@@ -128,3 +132,24 @@ def test_a_database_is_read_from_its_url(value, database):
 def test_a_url_that_names_no_postgresql_database_is_refused(value):
     with pytest.raises(env.SettingsError, match="SLUICE_DATABASE_URL"):
         env.read({**example(), "SLUICE_DATABASE_URL": value})
+
+
+@pytest.mark.parametrize("value", ["-1", "an hour", "1.5", "9" * 10])
+def test_a_duration_for_browsers_is_whole_seconds(value):
+    with pytest.raises(env.SettingsError, match="SLUICE_HTTPS_HSTS_SECONDS"):
+        env.read({**example(), "SLUICE_HTTPS_HSTS_SECONDS": value})
+
+
+def test_with_https_the_installation_passes_the_check_for_deployment():
+    variables = {**example(), "SLUICE_HTTPS": "1", "SLUICE_SECRET_KEY": secrets.token_urlsafe(48)}
+    words = ["check", "--deploy", "--fail-level", "WARNING"]
+    ended = subprocess.run(
+        [sys.executable, "manage.py", *words],
+        cwd=paths.ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
