@@ -47,7 +47,7 @@ def place(key: str = "HALL", at: int = 1, **members: Any) -> Message:
 
 def test_a_document_is_stored_with_its_provenance(places: ObjectStructure) -> None:
     message = place(price=Decimal("1.50"))
-    message.topic_uuid, message.partition, message.offset = "u-1", 2, 99
+    message.topic_uuid, message.record.partition, message.record.offset = "u-1", 2, 99
     assert store_document(places, message) == Applied()
     stored = StoredObject.objects.get()
     assert (stored.key, stored.version) == ("HALL", 1)
