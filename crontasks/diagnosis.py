@@ -8,16 +8,14 @@ from typing import Any, Final
 import psycopg
 from celery import current_app
 from django.conf import settings
-from django.db import Error, connections
+from django.db import Error, ProgrammingError, connections
 from django.db.migrations.executor import MigrationExecutor
 from kombu.exceptions import OperationalError
 
-from crontasks import copies
+from crontasks import copies, crew
+from crontasks.crew import ALIVE
 from crontasks.cursor import django_cursor
-from crontasks.flow import ALIVE
-from crontasks.links import Link, broken, good
-from crontasks.models import Heartbeat
-from integration.clock import database_now
+from crontasks.links import Link, broken, good, reason
 from integration.models import Provider
 from integration.store import locks
 from integration.store.sessions import TERMINATE, backend_of, raw_connection
@@ -27,15 +25,28 @@ MOST_SKEW_SECONDS: Final = 1.0
 
 
 def diagnose() -> list[Link]:
-    """Every finding, in order. Tries things out on probes; changes nothing that stays."""
-    found: list[Link] = []
-    for look in LOOKS:
-        try:
-            found.append(look())
-        except (psycopg.Error, Error) as e:
-            name = look.__name__.replace("_", " ")
-            found.append(broken(name, str(e).strip(), "Check SLUICE_DATABASE_URL and the server."))
-    return [*found, *providers()]
+    """Every finding, in order. Tries things out on probes; changes nothing that stays.
+
+    While the database does not answer, only what can be asked without it is looked at.
+    """
+    try:
+        first = database()
+    except (psycopg.Error, Error) as e:
+        text = f"The database does not answer ({reason(e)}), so little else can be looked at."
+        step = "Start PostgreSQL, or correct SLUICE_DATABASE_URL."
+        return [broken("database", text, step), celery_broker()]
+    return [first, *map(_seen, LOOKS), *providers()]
+
+
+def _seen(look: Callable[[], Link]) -> Link:
+    try:
+        return look()
+    except ProgrammingError as e:
+        step = "Run `python manage.py migrate`."
+        return broken(look.__name__, f"The database says: {reason(e)}.", step)
+    except (psycopg.Error, Error) as e:
+        text = f"The database refused what was tried: {reason(e)}."
+        return broken(look.__name__, text, "Look at the database's log.")
 
 
 @contextmanager
@@ -158,7 +169,7 @@ def clock() -> Link:
 
 
 def beat() -> Link:
-    alive = _alive("beat")
+    alive = crew.alive("beat")
     if not any(heart.leads for heart in alive):
         text = f"No leading beat showed a heartbeat within {ALIVE.seconds} seconds."
         return broken("beat", text, "Start one: celery -A config beat")
@@ -166,19 +177,19 @@ def beat() -> Link:
 
 
 def worker() -> Link:
-    alive = _alive("worker")
-    slots = sum(heart.slots for heart in alive if "celery" in heart.queues.split(","))
-    if not slots:
+    alive = crew.serving(crew.alive("worker"), crew.RUNS)
+    if not alive:
         text = f"No worker for queues showed a heartbeat within {ALIVE.seconds} seconds."
         return broken("worker", text, "Start one: celery -A config worker -Q celery")
-    return good("worker", f"{len(alive)} alive with {slots} slots for queues.")
+    return good("worker", f"{len(alive)} alive for queues. {crew.slots_in_words(alive)}")
 
 
 def relay() -> Link:
-    if not any("relay" in heart.queues.split(",") for heart in _alive("worker")):
+    alive = crew.serving(crew.alive("worker"), crew.RELAY)
+    if not alive:
         text = f"No worker for the relay showed a heartbeat within {ALIVE.seconds} seconds."
         return broken("relay", text, "Start one: celery -A config worker -Q relay -c 1")
-    return good("relay", "A worker for the relay is alive.")
+    return good("relay", f"{len(alive)} alive for the relay. {crew.slots_in_words(alive)}")
 
 
 def providers() -> Iterator[Link]:
@@ -195,12 +206,7 @@ def providers() -> Iterator[Link]:
         yield good("provider", reach.text) if reach.ok else broken("provider", reach.text, step)
 
 
-def _alive(kind: str) -> list[Heartbeat]:
-    return list(Heartbeat.objects.filter(kind=kind, seen_at__gt=database_now() - ALIVE))
-
-
 LOOKS: Final[tuple[Callable[[], Link], ...]] = (
-    database,
     direct_session,
     termination,
     migrations,

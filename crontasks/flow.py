@@ -1,4 +1,4 @@
-"""Why nothing flows: every link between the broker and a queue's position, looked at in order."""
+"""Why nothing flows: every link between a queue's topic and the database, looked at in order."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,22 +6,21 @@ from typing import Final
 
 from django.utils import timezone
 
+from crontasks import crew, flow_out
+from crontasks.crew import ALIVE
 from crontasks.cursor import django_cursor
 from crontasks.links import Link, broken, good
-from crontasks.models import CronInstance, Heartbeat
+from crontasks.models import CronInstance
 from crontasks.schedule.moments import upcoming
-from integration.clock import database_now
 from integration.delivery.policy.states import PartitionState
 from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.models import Queue
 from integration.selectors.status import situation
 
-ALIVE: Final = timedelta(seconds=15)
 # A tick this late means that beat does not work on the instance.
 _LATE: Final = timedelta(seconds=30)
 _SKEW_SECONDS: Final = 2.0
-_CELERY_QUEUE: Final = "celery"
 _OWNERS: Final = """
     SELECT p.partition, s.owner, l.held, s.lease_until < clock_timestamp() AS lapsed
     FROM integration_queuepartition p
@@ -39,12 +38,15 @@ _REQUEST_AGE: Final = (
 
 
 def check_flow(queue: Queue) -> list[Link]:
-    """Provider, system, service, queue, topic, instance, beat, worker, lock, position.
+    """Inbound: provider, system, service, queue, topic, instance, beat, worker, lock, position.
 
-    Asks the broker, the database and nobody else; changes nothing. Every link is looked at, as
-    more than one may be broken; the first broken one is the one to mend first.
+    Outbound: provider, queue, topic, instance of the relay, beat, relay, lease, outbox. Asks
+    the broker, the database and nobody else; changes nothing. Every link is looked at, as more
+    than one may be broken; the first broken one is the one to mend first. Raises Django's
+    OperationalError when the database does not answer.
     """
-    return [look(queue) for look in WALK]
+    is_outbound = queue.direction == Queue.Direction.OUTBOUND
+    return [look(queue) for look in (OUTBOUND_WALK if is_outbound else INBOUND_WALK)]
 
 
 def provider(queue: Queue) -> Link:
@@ -91,9 +93,6 @@ def service(queue: Queue) -> Link:
 
 
 def switches(queue: Queue) -> Link:
-    if queue.direction != Queue.Direction.INBOUND:
-        text = "The queue is outbound; nothing is consumed from it."
-        return broken("queue", text, "Register an inbound queue for the topic.")
     if not queue.enabled:
         return broken("queue", "The queue is switched off.", "Switch the queue on.")
     if queue.paused:
@@ -130,8 +129,11 @@ def topic(queue: Queue) -> Link:
 
 
 def instance(queue: Queue) -> Link:
-    found = CronInstance.objects.select_related("periodic_task").filter(queue=queue).first()
+    found = _instance_of(queue)
     if found is None:
+        if queue.direction == Queue.Direction.OUTBOUND:
+            text = "There is no cron instance of the relay, so no schedule starts it."
+            return broken("instance", text, "Run `python manage.py migrate`; that creates one.")
         text = "The queue has no cron instance, so no schedule starts it."
         return broken("instance", text, "Save the queue again; that creates one.")
     if not found.active:
@@ -142,14 +144,22 @@ def instance(queue: Queue) -> Link:
     return good("instance", f"{found.name}, {found.schedule_words}.")
 
 
+def _instance_of(queue: Queue) -> CronInstance | None:
+    """The schedule that starts what works for the queue: its consumer, or the relay."""
+    instances = CronInstance.objects.select_related("periodic_task")
+    if queue.direction == Queue.Direction.OUTBOUND:
+        return instances.filter(task="relay").order_by("-active", "pk").first()
+    return instances.filter(queue=queue).first()
+
+
 def beat(queue: Queue) -> Link:
-    hearts = Heartbeat.objects.filter(kind="beat", seen_at__gt=database_now() - ALIVE)
-    if not hearts.exists():
+    hearts = crew.alive("beat")
+    if not hearts:
         text = f"No beat showed a heartbeat within {ALIVE.seconds} seconds."
         return broken("beat", text, "Start one: celery -A config beat")
-    leader = hearts.filter(leads=True).first()
+    leader = next((heart for heart in hearts if heart.leads), None)
     if leader is None:
-        text = f"{hearts.count()} beat(s) live, but none leads."
+        text = f"{len(hearts)} beat(s) live, but none leads."
         return broken("beat", text, "Wait five seconds; if it stays so, restart beat.")
     overdue = _overdue(queue)
     if overdue is not None:
@@ -158,8 +168,8 @@ def beat(queue: Queue) -> Link:
 
 
 def _overdue(queue: Queue) -> str | None:
-    found = CronInstance.objects.filter(queue=queue, active=True).first()
-    if found is None or found.last_scheduled_at is None:
+    found = _instance_of(queue)
+    if found is None or not found.active or found.last_scheduled_at is None:
         return None
     missed = upcoming(found.schedule(), found.last_scheduled_at, 1)
     if not missed or timezone.now() - missed[0] < _LATE:
@@ -168,8 +178,8 @@ def _overdue(queue: Queue) -> str | None:
 
 
 def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
-    hearts = Heartbeat.objects.filter(kind="worker", seen_at__gt=database_now() - ALIVE)
-    serving = [heart for heart in hearts if _CELERY_QUEUE in heart.queues.split(",")]
+    hearts = crew.alive("worker")
+    serving = crew.serving(hearts, crew.RUNS)
     if not serving:
         text = f"No worker for queues showed a heartbeat within {ALIVE.seconds} seconds."
         return broken("worker", text, "Start one: celery -A config worker -Q celery")
@@ -180,8 +190,7 @@ def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the s
     if not any(heart.leads for heart in hearts):
         text = f"{len(serving)} worker(s) live, but no dispatcher leads."
         return broken("worker", text, "Wait five seconds; if it stays so, restart a worker.")
-    slots = sum(heart.slots for heart in serving)
-    return good("worker", f"{len(serving)} worker(s) with {slots} slot(s).")
+    return good("worker", f"{len(serving)} alive for queues. {crew.slots_in_words(serving)}")
 
 
 def lock(queue: Queue) -> Link:
@@ -227,7 +236,7 @@ def position(queue: Queue) -> Link:
     return good("position", f"Partition {places}.")
 
 
-WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
+INBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     provider,
     system,
     service,
@@ -238,4 +247,14 @@ WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     worker,
     lock,
     position,
+)
+OUTBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
+    provider,
+    flow_out.switches,
+    topic,
+    instance,
+    beat,
+    flow_out.relay,
+    flow_out.lease,
+    flow_out.outbox,
 )

@@ -29,3 +29,9 @@ def lines(links: list[Link]) -> list[str]:
         if not link.ok:
             shown.append(f"{'':20}-> {link.next_step}")
     return shown
+
+
+def reason(problem: Exception) -> str:
+    """The first line of what a database says: the others guess at the cause."""
+    said = str(problem).strip()
+    return said.splitlines()[0].rstrip(".") if said else type(problem).__name__

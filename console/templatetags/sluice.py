@@ -28,6 +28,7 @@ STATUS_SIGNS: Final = {
     Status.BLOCKED: "■",
     Status.BRAKED: "▲",
     Status.NO_READER: "∅",
+    Status.NO_SENDER: "∅",
     Status.OUTAGE: "!",
     Status.WAITING: "…",
     Status.BACKOFF: "↻",

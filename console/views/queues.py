@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.access import Right, needs
+from crontasks.crew import crew
 from crontasks.flow import check_flow
 from integration.actions.blocks import GAP_CODE, TOPIC_CODES
 from integration.selectors import queues
@@ -18,7 +19,7 @@ def queue_page(request: HttpRequest, name: str) -> HttpResponse:
 
 def show_queue(request: HttpRequest, name: str, *, status: int = 200) -> HttpResponse:
     """The page of a queue, also as the answer to a verb that was not carried out."""
-    found = queues.detail(name)
+    found = queues.detail(name, crew())
     if found is None:
         raise Http404(f"There is no queue {name}.")
     context = {

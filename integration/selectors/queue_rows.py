@@ -3,11 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.models import Queue, QueuePartition
-from integration.selectors.status import OF_PARTITION, Situation, Status, situation, worst
+from integration.selectors.crew import manned, sends
+from integration.selectors.status import (
+    OF_PARTITION,
+    Crew,
+    Situation,
+    Status,
+    situation,
+    worst,
+)
+
+# States that end by themselves at `resume_at`, if a worker lives.
+TIMED: Final = frozenset({Status.OUTAGE, Status.BACKOFF})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +82,20 @@ class QueueRow:
 
 
 def queue_row(
-    queue: Queue, partitions: Sequence[QueuePartition], open_errors: Mapping[str, int]
+    queue: Queue,
+    partitions: Sequence[QueuePartition],
+    open_errors: Mapping[str, int],
+    crew: Crew | None = None,
 ) -> QueueRow:
-    """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state."""
+    """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state.
+
+    Without a `crew` it is not judged whether anybody lives to do the work.
+    """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
-    status, reason = _verdict(queue, rows)
+    if queue.direction == Queue.Direction.OUTBOUND:
+        status, reason = sends(crew)
+    else:
+        status, reason = _verdict(queue, rows, crew)
     order = list(Status)
     decisive = min(rows, key=lambda row: order.index(row.status), default=None)
     lags = [row.lag for row in rows if row.lag is not None]
@@ -118,6 +139,8 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
     )
     if status is Status.RUNNING:
         status, reason = _running(partition, is_owned=is_owned)
+    elif status in TIMED and not is_owned and getattr(partition, "is_overdue", False):
+        status, reason = Status.NO_READER, _overdue(reason)
     return PartitionRow(
         number=partition.partition,
         status=status,
@@ -150,6 +173,11 @@ def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situ
     return Status.RUNNING, _up_to_date(lag)
 
 
+def _overdue(found: Situation) -> Situation:
+    why = f"Its next try is minutes overdue, and no worker has made it. Last found: {found.why}"
+    return Situation(why, "Check the flow: it names the broken link.")
+
+
 def _unread(lag: int) -> Situation:
     waiting = _messages(lag) if lag else "Messages may wait"
     why = f"{waiting}, and no worker has taken one for minutes."
@@ -166,12 +194,14 @@ def _messages(count: int) -> str:
     return "One message waits" if count == 1 else f"{count:,} messages wait"
 
 
-def _verdict(queue: Queue, rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
-    """What people switched comes first: it explains why nothing moves."""
+def _verdict(
+    queue: Queue, rows: Sequence[PartitionRow], crew: Crew | None
+) -> tuple[Status, Situation]:
+    """What people switched comes first, then who is alive: they explain why nothing moves."""
     switched = _switched(queue)
-    found = _sends() if queue.direction == Queue.Direction.OUTBOUND else _found(rows)
+    found = _found(rows)
     if switched is None:
-        return found
+        return manned(crew, found)
     status, reason = switched
     if found[0] in {Status.BLOCKED, Status.BRAKED}:
         why = f"{reason.why} Besides, it is {found[0].label.lower()}: {found[1].why}"
@@ -197,11 +227,6 @@ def _switched(queue: Queue) -> tuple[Status, Situation] | None:
     return None
 
 
-def _sends() -> tuple[Status, Situation]:
-    """An outbound queue has no reader here: what is published to it leaves by the relay."""
-    return Status.RUNNING, Situation("What handlers publish to it is sent by the relay.", "")
-
-
 def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
     """What the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
@@ -213,6 +238,6 @@ def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
     lag = sum(row.lag or 0 for row in rows if row.status is status)
     if status is Status.RUNNING and lag:
         return status, _up_to_date(lag)
-    if status is Status.NO_READER:
+    if status is Status.NO_READER and decisive.resume_at is None:
         return status, _unread(lag)
     return status, decisive.situation

@@ -12,8 +12,9 @@ from django.db.models.functions import Greatest
 from integration.clock import database_now
 from integration.delivery.policy.states import OPEN
 from integration.models import Gap, MessageError, Queue, QueueChange, QueuePartition
+from integration.selectors.outbox import Sending, sending
 from integration.selectors.queue_rows import QueueRow, queue_row
-from integration.selectors.status import Status
+from integration.selectors.status import Crew, Status
 
 # The dispatcher starts a worker within seconds, and the shipped schedule every ten.
 UNREAD_AFTER: Final = timedelta(minutes=3)
@@ -48,24 +49,25 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDetail:
-    """Everything the page of one queue shows."""
+    """Everything the page of one queue shows; `sending` is there for outbound ones alone."""
 
     row: QueueRow
     switches: tuple[Switch, ...]
     facts: tuple[tuple[str, str], ...]
+    sending: Sending | None
     gaps: tuple[GapRow, ...]
     changes: tuple[QueueChange, ...]
 
 
-def overview() -> list[QueueRow]:
-    """Every queue, the most urgent first, in four queries however many there are."""
+def overview(crew: Crew | None = None) -> list[QueueRow]:
+    """Every queue, the most urgent first, in three queries however many there are."""
     queues = list(Queue.objects.select_related("provider", "system"))
-    rows = _rows(queues)
+    rows = _rows(queues, crew)
     order = list(Status)
     return sorted(rows, key=lambda row: (order.index(row.status), row.name))
 
 
-def detail(name: str) -> QueueDetail | None:
+def detail(name: str, crew: Crew | None = None) -> QueueDetail | None:
     """One queue with its partitions, switches, gaps and the last decisions about it."""
     queue = (
         Queue.objects.select_related("provider", "system", "default_service", "error_queue")
@@ -74,12 +76,14 @@ def detail(name: str) -> QueueDetail | None:
     )
     if queue is None:
         return None
-    row = _rows([queue])[0]
+    is_outbound = queue.direction == Queue.Direction.OUTBOUND
+    row = _rows([queue], crew)[0]
     gaps = Gap.objects.filter(partition__queue=queue).select_related("partition")[:50]
     return QueueDetail(
         row=row,
-        switches=_switches(queue),
+        switches=() if is_outbound else _switches(queue),
         facts=_facts(queue),
+        sending=sending(queue) if is_outbound else None,
         gaps=tuple(_gap(gap) for gap in gaps),
         changes=tuple(queue.changes.all()[:20]),
     )
@@ -100,7 +104,7 @@ def by_id(queue_id: int) -> Queue:
     return Queue.objects.select_related("provider", "system", "default_service").get(pk=queue_id)
 
 
-def _rows(queues: list[Queue]) -> list[QueueRow]:
+def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
     partitions = defaultdict(list)
     for partition in _partitions(queues):
         partitions[partition.queue_id].append(partition)
@@ -113,11 +117,12 @@ def _rows(queues: list[Queue]) -> list[QueueRow]:
     )
     for queue_id, state, count in found:
         counts[queue_id][state] = count
-    return [queue_row(queue, partitions[queue.pk], counts[queue.pk]) for queue in queues]
+    return [queue_row(queue, partitions[queue.pk], counts[queue.pk], crew) for queue in queues]
 
 
 def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
     """Judged by the database's clock, like everything that is written with it."""
+    long_ago = database_now() - UNREAD_AFTER
     owned = Q(lease__released_at__isnull=True, lease__lease_until__gt=database_now())
     # GREATEST passes over what is not known; who never worked at all is not working now.
     worked = Greatest("progressed_at", "state_since", "lease__taken_at", "lease__released_at")
@@ -128,7 +133,11 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
             is_owned=ExpressionWrapper(owned, output_field=BooleanField()),
             worked_at=worked,
             is_unread=ExpressionWrapper(
-                Q(worked_at__isnull=True) | Q(worked_at__lt=database_now() - UNREAD_AFTER),
+                Q(worked_at__isnull=True) | Q(worked_at__lt=long_ago),
+                output_field=BooleanField(),
+            ),
+            is_overdue=ExpressionWrapper(
+                Q(resume_at__isnull=False) & Q(resume_at__lt=long_ago),
                 output_field=BooleanField(),
             ),
         )
@@ -164,6 +173,9 @@ def _switches(queue: Queue) -> tuple[Switch, ...]:
 
 
 def _facts(queue: Queue) -> tuple[tuple[str, str], ...]:
+    if queue.direction == Queue.Direction.OUTBOUND:
+        order = "kept: one at a time" if queue.is_sequential else "not kept between keys"
+        return (("Provider", queue.provider.name), ("Topic", queue.topic), ("Order", order))
     tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
     facts = [
         ("Provider", queue.provider.name),

@@ -15,6 +15,7 @@ class Status(Enum):
     BLOCKED = ("Blocked", "red")
     BRAKED = ("Braked", "red")
     NO_READER = ("Nobody reads it", "red")
+    NO_SENDER = ("Nobody sends it", "red")
     OUTAGE = ("Outage", "orange")
     WAITING = ("Waiting", "orange")
     BACKOFF = ("Waits for a retry", "yellow")
@@ -33,7 +34,7 @@ class Status(Enum):
 
     @property
     def needs_a_person(self) -> bool:
-        return self in {Status.BLOCKED, Status.BRAKED, Status.NO_READER}
+        return self in {Status.BLOCKED, Status.BRAKED, Status.NO_READER, Status.NO_SENDER}
 
 
 OF_PARTITION: Final[Mapping[PartitionState, Status]] = MappingProxyType(
@@ -61,6 +62,33 @@ class Situation:
     next_step: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """How many processes showed that they live; without them nothing below them is fresh."""
+
+    workers: int = 0
+    relays: int = 0
+    beats: int = 0
+
+    @property
+    def missing(self) -> tuple[Situation, ...]:
+        """What is to be started, the most urgent first; empty when all are there."""
+        found = ((self.workers, NO_WORKER), (self.beats, NO_BEAT), (self.relays, NO_RELAY))
+        return tuple(lack for count, lack in found if not count)
+
+
+NO_WORKER: Final = Situation(
+    "No worker for queues is alive, so nothing is read or tried again.",
+    "Start one with `celery -A config worker -Q celery`.",
+)
+NO_BEAT: Final = Situation(
+    "No beat is alive, so no schedule starts anything.",
+    "Start one with `celery -A config beat`.",
+)
+NO_RELAY: Final = Situation(
+    "No worker for the relay is alive, so nothing is sent to Kafka.",
+    "Start one with `celery -A config worker -Q relay -c 1`.",
+)
 # `{text}` is what the engine wrote when it happened; `{topic}` and `{limit}` are the queue's.
 BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
     {
@@ -110,9 +138,20 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "The first message failed and will be tried again. {text}",
             "Nothing yet; open the failure to hold or delete it sooner.",
         ),
-        "DATABASE_DOWN": Situation(
-            "The database did not answer. {text}",
-            "Bring the database back; the queue then goes on by itself.",
+        "MORE_PARTITIONS": Situation(
+            "The topic {topic} has more than one partition, so the order this queue promises is "
+            "lost. {text}",
+            "Let the senders write to a topic with one partition, register a sequential queue for "
+            "it, and switch this one off.",
+        ),
+        "KAFKA_UNAVAILABLE": Situation(
+            "No broker of the cluster answers; no retry is spent. {text}",
+            "Bring Kafka back; the queue asks again by itself at growing intervals.",
+        ),
+        "KAFKA_REFUSED": Situation(
+            "The cluster answers, but refuses our user, certificate or rights. {text}",
+            "Correct the provider's access under Configuration, or its rights on the cluster; "
+            "the queue asks again by itself.",
         ),
     }
 )

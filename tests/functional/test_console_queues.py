@@ -1,19 +1,29 @@
 """How queues stand in words, their page, and what people do with them, over HTTP."""
 
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from crontasks.crew import crew
 from devstack.server import Server
 from integration.delivery.policy.states import PartitionState
 from integration.kafka import admin
 from integration.models import Gap, PartitionLease, Provider, Queue, QueuePartition
 from integration.selectors import queues
 from integration.selectors.status import BY_CODE, Status, situation
-from tests.support.rows import a_blocked_queue, a_held, a_person, a_place, a_queue_row
+from tests.support.rows import (
+    a_blocked_queue,
+    a_crew,
+    a_held,
+    a_message_to_send,
+    a_person,
+    a_place,
+    a_queue_row,
+)
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 CODES = {
@@ -22,6 +32,7 @@ CODES = {
     "TOPIC_RECREATED": "BLOCKED",
     "TOPIC_TRUNCATED": "BLOCKED",
     "TOPIC_GONE": "BLOCKED",
+    "MORE_PARTITIONS": "BLOCKED",
     "TOO_MANY_OPEN_ERRORS": "BRAKED",
     "SAME_FAILURE_IN_A_ROW": "BRAKED",
     "SERVICE_DISABLED": "WAITING",
@@ -29,7 +40,7 @@ CODES = {
     "HANDLER_MISSING": "WAITING",
     "RETRY_WAIT": "BACKOFF",
     "KAFKA_UNAVAILABLE": "OUTAGE",
-    "DATABASE_DOWN": "OUTAGE",
+    "KAFKA_REFUSED": "OUTAGE",
 }
 
 
@@ -44,6 +55,7 @@ def client() -> Client:
 def test_every_state_code_is_told_with_what_to_do_now(
     client: Client, code: str, state: str
 ) -> None:
+    a_crew()
     queue = a_queue_row()
     resume_at = timezone.now() + timedelta(seconds=40)
     a_place(queue, state=state, state_code=code, state_text="the cause", resume_at=resume_at)
@@ -54,7 +66,7 @@ def test_every_state_code_is_told_with_what_to_do_now(
     assert row.situation.next_step.endswith(".")
     for page in (client.get(reverse("overview")), client.get(reverse("queue", args=[queue.name]))):
         assert row.status.label in page.text
-        assert row.situation.next_step in page.text
+        assert row.situation.next_step in unescape(page.text)
 
 
 def test_no_two_codes_share_a_sentence() -> None:
@@ -147,6 +159,98 @@ class TestStatus:
         assert (row.held, row.retrying, row.ready) == (2, 1, 1)
 
 
+class TestNobodyAlive:
+    """What was found by a worker that lives no more is told after that none lives."""
+
+    def only(self) -> queues.QueueRow:
+        return queues.overview(crew())[0]
+
+    def test_a_stale_outage_is_told_after_the_missing_worker(self, client: Client) -> None:
+        queue = a_queue_row()
+        past = timezone.now() - timedelta(hours=1)
+        text = "No broker answers."
+        a_place(queue, state="OUTAGE", state_code="KAFKA_UNAVAILABLE", state_text=text)
+        queue.partitions.update(resume_at=past, state_since=past)
+        row = self.only()
+        assert row.status is Status.NO_READER
+        assert row.situation.why.startswith("No worker for queues is alive")
+        assert text in row.situation.why
+        assert "celery -A config worker -Q celery" in row.situation.next_step
+        for address in (reverse("overview"), reverse("queue", args=[queue.name])):
+            assert "No worker for queues is alive" in client.get(address).text
+
+    @pytest.mark.parametrize("state", ["OUTAGE", "BACKOFF"])
+    def test_a_try_that_nobody_made_is_told_although_workers_live(self, state: str) -> None:
+        a_crew()
+        place = a_place(a_queue_row(), state=state, resume_at=timezone.now() - timedelta(hours=1))
+        assert self.only().status is Status.NO_READER
+        assert "minutes overdue" in self.only().situation.why
+        QueuePartition.objects.filter(pk=place.pk).update(resume_at=timezone.now())
+        assert self.only().status.name == state
+
+    @pytest.mark.parametrize("state", ["RUNNING", "WAITING"])
+    def test_whatever_was_found_is_second(self, state: str) -> None:
+        a_place(a_queue_row(), state=state)
+        assert self.only().status is Status.NO_READER
+        assert self.only().situation.why.startswith("No worker for queues is alive")
+
+    def test_what_a_person_has_to_decide_stays_and_the_worker_is_told_first(self) -> None:
+        a_blocked_queue()
+        row = self.only()
+        assert row.status is Status.BLOCKED
+        assert row.situation.why.startswith("No worker for queues is alive")
+        assert "Besides, it is blocked: The first message failed" in row.situation.why
+
+    def test_without_beat_a_queue_that_nobody_reads_is_told_why(self) -> None:
+        a_crew(beats=False)
+        a_queue_row()
+        assert self.only().status is Status.NO_READER
+        assert self.only().situation.why.startswith("No beat is alive")
+
+    def test_without_beat_a_queue_at_work_is_not_alarmed(self) -> None:
+        a_crew(beats=False)
+        a_place(a_queue_row(), next_offset=15)
+        assert self.only().status is Status.RUNNING
+
+    def test_an_outbound_queue_needs_the_relay(self) -> None:
+        a_queue_row(direction="outbound")
+        assert self.only().status is Status.NO_SENDER
+        assert "relay" in self.only().situation.why
+        a_crew()
+        assert self.only().status is Status.RUNNING
+
+    def test_the_first_page_says_who_is_missing(self, client: Client) -> None:
+        assert "is alive" not in client.get(reverse("overview")).text, "nothing to do yet"
+        a_place(a_queue_row())
+        page = client.get(reverse("overview")).text
+        for lack in ("No worker for queues", "No beat", "No worker for the relay"):
+            assert f"<strong>{lack} is alive" in page
+        a_crew()
+        assert "is alive" not in client.get(reverse("overview")).text
+
+
+class TestOutbound:
+    def test_its_page_shows_the_outbox_and_no_partitions(self, client: Client) -> None:
+        a_crew()
+        queue = a_queue_row(direction="outbound")
+        for state in ("PENDING", "STAMPED", "PUBLISHED"):
+            a_message_to_send(queue, state)
+        a_message_to_send(queue, "PENDING", topic="elsewhere")
+        a_message_to_send(queue, "DEAD", strict_queue=queue.pk)
+        page = client.get(reverse("queue", args=[queue.name])).text
+        assert "Partitions" not in page
+        assert "<dt>Waiting to be sent</dt><dd>2, the oldest" in page
+        assert "<dt>Refused by Kafka</dt><dd>1," in page
+        for verb in ("pause", "disable"):
+            assert reverse(verb, args=[queue.name]) not in page, "it would stop no sending"
+
+    def test_a_queue_without_order_does_not_count_what_was_refused(self, client: Client) -> None:
+        queue = a_queue_row("continuous", direction="outbound")
+        page = client.get(reverse("queue", args=[queue.name])).text
+        assert "<dt>Waiting to be sent</dt><dd>nothing</dd>" in page
+        assert "Refused by Kafka" not in page
+
+
 def test_the_most_urgent_queue_comes_first(client: Client) -> None:
     a_place(a_queue_row(name="a-runs"))
     a_blocked_queue(name="z-blocked")
@@ -166,8 +270,8 @@ def test_the_number_of_statements_does_not_grow_with_the_queues(
             queue = a_queue_row("continuous")
             for number in range(3):
                 a_place(queue, partition=number)
-        # The session, the person and their rights (4), the deployment, and three of the page.
-        with django_assert_num_queries(8):  # type: ignore[operator] # pytest-django's fixture
+        # The session, the person and their rights (4), the deployment, and four of the page.
+        with django_assert_num_queries(9):  # type: ignore[operator] # pytest-django's fixture
             client.get(reverse("overview"))
 
 

@@ -1,5 +1,8 @@
 """check_flow names the broken link, doctor what the installation lacks."""
 
+import os
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -10,6 +13,7 @@ from django.utils import timezone
 from crontasks import diagnosis
 from crontasks.flow import check_flow
 from crontasks.models import CronInstance, Heartbeat
+from devstack.paths import ROOT
 from integration.clock import database_now
 from integration.models import (
     Deployment,
@@ -18,11 +22,13 @@ from integration.models import (
     PartitionLease,
     Queue,
     QueuePartition,
+    RelayLease,
 )
 from integration.store import locks
 from integration.store.sessions import raw_connection
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.rows import a_message_to_send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECOND = timedelta(seconds=1)
@@ -223,6 +229,117 @@ def test_a_stopped_owner_is_named(queue):
         assert "host:77" in link.text
         PartitionLease.objects.update(lease_until=database_now() + 10 * SECOND)
         assert broken_in(queue) == []
+
+
+@pytest.fixture
+def outbound(servers) -> Queue:
+    a_heart("beat")
+    a_heart("worker", node="relay@host", queues="relay", slots=1)
+    inbound = a_queue(Kafka(servers.kafka_bootstrap))
+    return Queue.objects.create(
+        name="orders-out",
+        provider=inbound.provider,
+        topic=inbound.topic,
+        direction="outbound",
+        kind="sequential",
+        start_from="end",
+    )
+
+
+OUTBOUND_ORDER = ["provider", "queue", "topic", "instance", "beat", "relay", "lease", "outbox"]
+
+
+def test_an_outbound_queue_is_walked_from_the_provider_to_the_outbox(outbound, capsys):
+    assert [link.name for link in check_flow(outbound)] == OUTBOUND_ORDER
+    call_command("check_flow", outbound.name)
+    assert f"{outbound.name}: nothing is broken." in capsys.readouterr().out
+
+
+def test_switching_an_outbound_queue_off_is_not_told_to_stop_it(outbound):
+    outbound.enabled = False
+    (link,) = [link for link in check_flow(outbound) if link.name == "queue"]
+    assert link.ok
+    assert "stops no sending" in link.text
+
+
+def no_relay_schedule(_queue):
+    CronInstance.objects.filter(task="relay").update(active=False)
+
+
+def no_relay_worker(_queue):
+    Heartbeat.objects.filter(kind="worker").update(queues="celery")
+
+
+def in_doubt(queue):
+    RelayLease.objects.create(
+        provider=queue.provider, in_doubt_since=timezone.now(), in_doubt_text="Watermark gone."
+    )
+
+
+def refused_by_kafka(queue):
+    a_message_to_send(queue, "DEAD", strict_queue=queue.pk)
+
+
+def waiting_for_minutes(queue):
+    a_message_to_send(queue, created_at=timezone.now() - 300 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("name", "break_it"),
+    [
+        ("instance", no_relay_schedule),
+        ("beat", beat_dead),
+        ("relay", no_relay_worker),
+        ("lease", in_doubt),
+        ("outbox", refused_by_kafka),
+        ("outbox", waiting_for_minutes),
+    ],
+)
+def test_the_broken_link_of_an_outbound_queue_is_named(outbound, name, break_it):
+    break_it(outbound)
+    broken = [link for link in check_flow(outbound) if not link.ok]
+    assert [link.name for link in broken] == [name], broken
+    assert len(broken[0].next_step) > 10
+
+
+def test_what_was_written_a_moment_ago_is_not_stuck(outbound):
+    a_message_to_send(outbound)
+    (link,) = [link for link in check_flow(outbound) if link.name == "outbox"]
+    assert (link.ok, link.text) == (True, "1 message(s) wait for the relay.")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"), [("check_flow", ["assets"]), ("doctor", [])], ids=str
+)
+def test_a_database_that_is_down_is_told_in_a_sentence(child_environment, command, arguments):
+    silent = {**child_environment, "SLUICE_DATABASE_URL": "postgresql://u:p@127.0.0.1:1/sluice"}
+    ended = subprocess.run(
+        [sys.executable, "manage.py", command, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **silent},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    told = ended.stdout + ended.stderr
+    assert ended.returncode == 1
+    assert "Traceback" not in told
+    assert told.count("The database does not answer (") == 1
+    assert "start postgresql, or correct sluice_database_url." in told.lower()
+
+
+def test_slots_are_told_apart_by_what_they_are_for(queue):
+    Heartbeat.objects.filter(kind="worker").update(queues="celery", slots=3)
+    a_heart("worker", node="relay@host", queues="relay", slots=1)
+    told = {link.name: link.text for link in diagnosis.diagnose()}
+    assert told["worker"] == "1 alive for queues. Slots: 3 for queues."
+    assert told["relay"] == "1 alive for the relay. Slots: 1 for the relay."
+    a_heart("worker", node="both@host", queues="celery,relay", slots=2)
+    told = {link.name: link.text for link in diagnosis.diagnose()}
+    both = "2 shared by queues and the relay."
+    assert told["worker"] == f"2 alive for queues. Slots: 3 for queues, {both}"
+    assert told["relay"] == f"2 alive for the relay. Slots: 1 for the relay, {both}"
 
 
 def test_an_unknown_queue_is_told_with_those_there_are(queue):

@@ -10,7 +10,15 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from integration.models import ErrorAttempt, MessageError, Provider, Queue, QueuePartition
+from crontasks.models import Heartbeat
+from integration.models import (
+    ErrorAttempt,
+    MessageError,
+    OutboxRow,
+    Provider,
+    Queue,
+    QueuePartition,
+)
 
 TOPIC_UUID = "first-topic"
 PASSWORD = "only-for-tests"
@@ -47,6 +55,34 @@ def a_place(queue: Queue, **fields: Any) -> QueuePartition:
         "state_since": timezone.now(),
     }
     return QueuePartition.objects.create(queue=queue, **{**values, **fields})
+
+
+def a_crew(*, beats: bool = True) -> None:
+    """A worker for queues, one for the relay, and beat, alive for as long as the test runs."""
+    now = timezone.now()
+    for node, queues in (("worker@host", "celery"), ("relay@host", "relay"), ("beat@host", "")):
+        if queues or beats:
+            Heartbeat.objects.create(
+                kind=Heartbeat.Kind.WORKER if queues else Heartbeat.Kind.BEAT,
+                node=node,
+                pid=1,
+                started_at=now,
+                seen_at=now + timedelta(hours=1),
+                leads=True,
+                slots=3 if queues == "celery" else 1,
+                queues=queues,
+            )
+
+
+def a_message_to_send(queue: Queue, state: str = "PENDING", **fields: Any) -> OutboxRow:
+    """A row of the outbox for the topic of this queue."""
+    values: dict[str, Any] = {
+        "topic": queue.topic,
+        "kind": "MESSAGE",
+        "value": b"{}",
+        "created_at": timezone.now(),
+    }
+    return OutboxRow.objects.create(provider=queue.provider, state=state, **{**values, **fields})
 
 
 def a_held(queue: Queue, offset: int = 10, **fields: Any) -> MessageError:

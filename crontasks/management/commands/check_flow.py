@@ -1,25 +1,42 @@
-"""`manage.py check_flow QUEUE`: walks from the provider to the position, names what is broken."""
+"""`manage.py check_flow QUEUE`: looks at every link of a queue and names what is broken."""
 
 import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error, ProgrammingError
 
 from crontasks.flow import check_flow
-from crontasks.links import lines
+from crontasks.links import lines, reason
 from integration.models import Queue
 
 
 class Command(BaseCommand):
-    """Exit code 1 when a link is broken, 2 when there is no such queue."""
+    """Exit code 1 when a link or the database is broken, 2 when there is no such queue."""
 
     help = "Why does nothing flow? Looks at every link of a queue and names the broken one."
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("queue", help="the queue's name")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
-        name = options["queue"]
+        try:
+            self._walk(options["queue"])
+        except ProgrammingError as e:
+            message = (
+                f"The database is not that of this release ({reason(e)}), so nothing can be "
+                "looked at: run `python manage.py migrate`."
+            )
+            raise CommandError(message) from e
+        except Error as e:
+            message = (
+                f"The database does not answer ({reason(e)}), so no queue runs and nothing can "
+                "be looked at: start PostgreSQL, or correct SLUICE_DATABASE_URL."
+            )
+            raise CommandError(message) from e
+
+    def _walk(self, name: str) -> None:
         queue = (
             Queue.objects.select_related("provider", "system", "default_service__structure")
             .filter(name=name)
