@@ -3,11 +3,22 @@
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponseRedirect
 from django.shortcuts import resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from integration.errors import IntegrationError
+
+
+class BadVersionError(BadRequest):
+    """The form's version is missing or no number: the form was not made by this console."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The form does not say which version of the failure it is about: its field “version” "
+            "is missing or is no number. Open the failure and use the buttons there."
+        )
 
 
 class SeeOther(HttpResponseRedirect):
@@ -39,9 +50,11 @@ def actor_of(request: HttpRequest) -> str:
 
 
 def version_of(request: HttpRequest) -> int:
-    """The version the person looked at; -1, which matches nothing, when it is not a number."""
+    """The version the person looked at. Raises BadVersionError, which is answered with a 400."""
     text = request.POST.get("version", "")
-    return int(text) if text.isdecimal() and len(text) < 10 else -1
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise BadVersionError
+    return int(text)
 
 
 def parse_id(text: str) -> UUID | None:
@@ -49,12 +62,3 @@ def parse_id(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
-
-
-def fragment_wanted(request: HttpRequest) -> bool:
-    """Whether htmx asks for a part of a page."""
-    return request.headers.get("HX-Request") == "true"
-
-
-def no_content() -> HttpResponse:
-    return HttpResponse(status=204)

@@ -12,6 +12,11 @@ POLICY: Final = (
     "font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
     "base-uri 'none'"
 )
+NUL: Final = {
+    "title": "A field holds a NUL character",
+    "why": "The database's text cannot hold one, so nothing was changed. Go back, take it out "
+    "and send it again.",
+}
 
 
 class ContentSecurityPolicy:
@@ -40,5 +45,5 @@ class NoNulBytes:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         for parameters in (request.GET, request.POST):
             if any("\x00" in value for values in parameters.lists() for value in values[1]):
-                return render(request, "400.html", status=400)
+                return render(request, "400.html", NUL, status=400)
         return self.get_response(request)

@@ -1,5 +1,6 @@
 """Editing a held message: the text as it is known to people, checked before it is kept."""
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.contrib import messages
@@ -12,6 +13,30 @@ from console.answers import actor_of, see, tell_problem, version_of
 from integration.actions import errors
 from integration.errors import IntegrationError
 from integration.selectors.edits import Editable, Part, editable
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a person is told who saved, saved and released, or saved and could not release."""
+
+    level: int
+    saved: str
+    released: str
+    stopped: str
+
+
+CHANGED = Told(
+    messages.SUCCESS,
+    "Saved. The original is kept; release the message when it is ready.",
+    "Saved and released.",
+    "The edit is saved, but the message is not released.",
+)
+UNCHANGED = Told(
+    messages.INFO,
+    "Nothing was saved: the text is the same as before.",
+    "Released as it was: the text is the same as before, so nothing was saved.",
+    "The text is the same as before, and the message is not released.",
+)
 
 
 @needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
@@ -42,13 +67,14 @@ def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
     except IntegrationError as problem:
         tell_problem(request, problem)
         return _form(request, found, text, status=409)
+    told = UNCHANGED if version == seen else CHANGED
     if request.POST.get("then") == "release" and has(request.user, Right.OPERATE):
-        return _release(request, found, version)
-    messages.success(request, "Saved. The original is kept; release the message when it is ready.")
+        return _release(request, found, version, told)
+    messages.add_message(request, told.level, told.saved)
     return see("failure", found.error_id)
 
 
-def _release(request: HttpRequest, found: Editable, version: int) -> HttpResponse:
+def _release(request: HttpRequest, found: Editable, version: int, told: Told) -> HttpResponse:
     try:
         errors.release(
             found.error_id,
@@ -57,9 +83,9 @@ def _release(request: HttpRequest, found: Editable, version: int) -> HttpRespons
             reason=request.POST.get("reason", ""),
         )
     except IntegrationError as problem:
-        messages.warning(request, f"The edit is saved, but not released. {problem}")
+        messages.warning(request, f"{told.stopped} {problem}")
     else:
-        messages.success(request, "Saved and released. The engine tries it within seconds.")
+        messages.success(request, f"{told.released} The engine tries it within seconds.")
     return see("failure", found.error_id)
 
 

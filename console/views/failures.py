@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 
 from console.access import Right, has, needs
 from console.filters import FailureFilterForm
+from console.mends import mend_of
 from integration.selectors import failure as one
 from integration.selectors import failures, queues
 
@@ -49,6 +50,7 @@ def show_failure(
         "error": found.error,
         "contents": one.contents(found.error) if may_see else None,
         "late_asked": late_asked,
+        "mend": mend_of(found.error, request.user),
     }
     return render(request, "console/failure.html", context, status=status)
 

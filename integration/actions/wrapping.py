@@ -1,8 +1,10 @@
 """Puts an edited document back into the record it came in, so that people edit what they know."""
 
 import json
+from decimal import Decimal
 
 from integration.envelope import Flaw, read
+from integration.handlers.exact_json import encode
 
 
 def rewrap(record: bytes, headers: list[tuple[str, bytes | None]], text: str) -> bytes:
@@ -14,7 +16,7 @@ def rewrap(record: bytes, headers: list[tuple[str, bytes | None]], text: str) ->
     document = read(record, headers)
     if isinstance(document, Flaw) or not document.wrapped:
         return text.encode()
-    envelope = json.loads(record)
+    envelope = json.loads(record, parse_float=Decimal)
     envelope["payload"] = text
     envelope.pop("compressed", None)
-    return json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
+    return encode(envelope).encode()

@@ -8,7 +8,7 @@ from integration.actions.wrapping import rewrap
 from integration.delivery.policy.states import ErrorState
 from integration.envelope import Document, Flaw, read
 from integration.models import MessageError
-from integration.selectors.payloads import Headers, decode_headers, document_text, laid_out
+from integration.selectors.payloads import Headers, decode_headers, document_text, is_json, laid_out
 
 
 class Part(StrEnum):
@@ -33,8 +33,10 @@ class Editable:
     headers: Headers
 
     def composed(self, text: str) -> bytes:
-        """The record with the edited text in it; line ends stay as they were."""
+        """The record with the edited text in it; untouched, it stays as it is to the byte."""
         # A browser sends every line end as CR LF, whatever the text had.
+        if self.text is not None and _lines(text) == _lines(self.text):
+            return self.record
         if self.text is not None and "\r\n" not in self.text:
             text = text.replace("\r\n", "\n")
         if self.part is Part.DOCUMENT:
@@ -60,8 +62,6 @@ def editable(error_id: UUID, part: Part | None = None) -> Editable | None:
     text = _text(record)
     if isinstance(found, Document) and part is Part.DOCUMENT:
         text = document_text(found)
-        if text is not None and text.lstrip()[:1] in {"{", "["} and "\n" not in text:
-            text = laid_out(text)
     return Editable(
         error_id=error.pk,
         version=error.version,
@@ -69,10 +69,21 @@ def editable(error_id: UUID, part: Part | None = None) -> Editable | None:
         queue=error.queue.name,
         part=part,
         has_envelope=has_envelope,
-        text=text,
+        text=None if text is None else _readable(text),
         record=record,
         headers=headers,
     )
+
+
+def _readable(text: str) -> str:
+    """A JSON text of one line with a line for each member; any other as it is."""
+    if "\n" in text.strip() or not is_json(text):
+        return text
+    return laid_out(text)
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _text(record: bytes) -> str | None:

@@ -8,7 +8,9 @@ from uuid import UUID
 
 from integration.delivery.policy.failure import FailureClass
 from integration.delivery.policy.states import OPEN, ErrorState
+from integration.envelope import FlawCode
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
+from integration.selectors.advice import advice
 from integration.selectors.failures import COLUMNS, FailureRow, as_row
 from integration.selectors.lateness import why_late
 from integration.selectors.payloads import PayloadView, bytes_as_text, decode_headers, show
@@ -66,19 +68,19 @@ class Contents:
 
 AFTER_CLASS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        FailureClass.PERMANENT: "Trying again would not help; it needs a correction.",
-        FailureClass.TRANSIENT: "It may succeed later; its retries are spent.",
-        FailureClass.CONFLICT: "It met other work on the same rows; its retries are spent.",
-        FailureClass.DEPENDENCY: "Something it refers to was not there; its retries are spent.",
+        FailureClass.PERMANENT: "Trying again as it is would not help.",
+        FailureClass.TRANSIENT: "It may succeed later, but is not tried by itself any more.",
+        FailureClass.CONFLICT: "It met other work on the same rows and is not tried any more.",
+        FailureClass.DEPENDENCY: "It refers to something that was not there.",
         FailureClass.OUTAGE: "Something every message needs was down.",
         FailureClass.DISABLED: "What takes it was switched off; no retry was spent.",
         FailureClass.CRASH: "The worker died each time this message was processed alone.",
     }
 )
+# What to do with one on hold depends on its code: selectors.advice.
 NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
     {
         ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
-        ErrorState.HOLD: "Correct the payload if it is wrong, then release it; or delete it.",
         ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
         ErrorState.PROCESSING: "Wait: it is being tried alone, because work died on it before.",
         ErrorState.RESOLVED: "Nothing: it is done.",
@@ -89,7 +91,8 @@ NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
 
 def detail(error_id: UUID) -> FailureDetail | None:
     """One failure in five queries, or None when there is none (any more)."""
-    error = MessageError.objects.select_related("queue").filter(pk=error_id).first()
+    found = MessageError.objects.select_related("queue__system", "queue__error_queue")
+    error = found.filter(pk=error_id).first()
     if error is None:
         return None
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
@@ -135,10 +138,24 @@ def _account(error: MessageError, late: str | None) -> Account:
         what = f"{name} failed at first and ended as {error.ended.lower() or 'resolved'}."
     elif state is ErrorState.HOLD:
         what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
-    now = NOW[state]
-    if state is ErrorState.HOLD and late:
+    if state is not ErrorState.HOLD:
+        return Account(what, NOW[state])
+    system = error.queue.system
+    names = {
+        "interface": error.interface,
+        "system": system.name if system else "",
+        "queue": error.queue.name,
+    }
+    now = advice(_cause(error), error.failure_class, names)
+    if late:
         now = f"{now} Releasing it needs a confirmation. {late}"
     return Account(what, now)
+
+
+def _cause(error: MessageError) -> str:
+    """The code to mend; a tombstone has no text in which a key could be corrected."""
+    is_key = error.code in {FlawCode.NO_KEY, FlawCode.KEY_TOO_LONG}
+    return "BAD_KEY" if is_key and error.current_payload is None else error.code
 
 
 def _behind(error: MessageError, place: QueuePartition | None) -> Behind:

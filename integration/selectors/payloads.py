@@ -4,6 +4,7 @@ import base64
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from json import JSONDecoder
 from typing import Final
 
 from lxml import etree
@@ -14,6 +15,9 @@ Headers = list[tuple[str, bytes | None]]
 
 SHOWN_CHARACTERS: Final = 200_000
 SHOWN_BYTES_AS_HEX: Final = 4_096
+_BLANKS: Final = " \t\r\n"
+# Nothing is converted: numbers of any length are only looked at.
+_GRAMMAR: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
 
 
@@ -93,6 +97,21 @@ def bytes_as_text(value: bytes | None) -> str:
     except UnicodeDecodeError:
         return "0x" + value[:200].hex()
     return text if text.isprintable() else "0x" + value[:200].hex()
+
+
+def is_json(text: str) -> bool:
+    """Whether this is an object or array by JSON's grammar, so that blanks may be put into it.
+
+    More generous than the engine: a key named twice, NaN or a number that is too long stays in
+    the text whatever its layout.
+    """
+    if text.lstrip(_BLANKS)[:1] not in {"{", "["}:
+        return False
+    try:
+        _GRAMMAR.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def laid_out(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 from uuid import uuid4
 
 import pytest
@@ -9,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from integration.models import MessageError, Queue, QueuePartition
+from integration.models import ExternalSystem, MessageError, Queue, QueuePartition
 from integration.selectors import failures
 from integration.selectors.failures import Cursor, FailureFilter
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_place, a_queue_row, an_envelope
@@ -27,6 +28,13 @@ def client() -> Client:
 
 def shown(page: str) -> list[str]:
     return [found[0] for found in ROW.findall(page)]
+
+
+def textarea(page: str) -> str:
+    """What a browser puts into the field: the line end after the tag is not part of it."""
+    found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
+    assert found is not None
+    return unescape(found[1])
 
 
 def failed_at_once(queue: Queue, count: int) -> list[MessageError]:
@@ -135,7 +143,7 @@ class TestPage:
         _, _, error = a_blocked_queue()
         page = client.get(reverse("failure", args=[error.pk])).text
         assert "MXASSETInterface was tried 4 times and failed" in page
-        assert "Correct the payload if it is wrong, then release it" in page
+        assert "If the message is wrong, correct it under Edit and release it" in page
         assert "4 messages wait" in page
         assert "&quot;priority&quot;: &quot;abc&quot;" in page
         assert "offset 10" in page
@@ -161,6 +169,52 @@ class TestPage:
         assert page.status_code == 200
         assert expected in page.text
         assert "<script>alert" not in page.text
+
+    @pytest.mark.parametrize(
+        ("code", "advice", "link"),
+        [
+            (
+                "UNKNOWN_SERVICE",
+                "Register the enterprise service MXPO under Configuration",
+                "/admin/integration/enterpriseservice/add/?interface=MXPO",
+            ),
+            (
+                "SERVICE_DISABLED",
+                "Switch the enterprise service MXPO on under Configuration, then release it.",
+                "/admin/integration/enterpriseservice/?q=MXPO",
+            ),
+            (
+                "SYSTEM_DISABLED",
+                "Switch the external system EAM on under Configuration, then release it.",
+                "/admin/integration/externalsystem/",
+            ),
+        ],
+    )
+    def test_what_the_configuration_refused_is_mended_there(
+        self, admin_client: Client, code: str, advice: str, link: str
+    ) -> None:
+        system = ExternalSystem.objects.create(name="EAM")
+        queue = a_queue_row("continuous", system=system)
+        error = a_held(queue, code=code, interface="MXPO", failure_class="disabled")
+        page = admin_client.get(reverse("failure", args=[error.pk])).text
+        assert advice in page
+        assert link in page
+
+    def test_an_operator_gets_no_link_into_the_configuration(self, client: Client) -> None:
+        error = a_held(a_queue_row("continuous"), code="UNKNOWN_SERVICE")
+        assert "/admin/" not in client.get(reverse("failure", args=[error.pk])).text
+
+    def test_where_its_copy_stands_on_the_error_queue_is_told(self, client: Client) -> None:
+        errors = a_queue_row(name="plant-errors", is_error_queue=True)
+        queue = a_queue_row("continuous", error_queue=errors)
+        error = a_held(queue)
+        address = reverse("failure", args=[error.pk])
+        assert "Copy" not in client.get(address).text
+        MessageError.objects.update(mirrored_at=timezone.now())
+        assert "it has not been read there yet" in client.get(address).text
+        MessageError.objects.update(mirror_offset=1_234)
+        page = client.get(address).text
+        assert "plant-errors</a>, at offset 1,234" in page
 
     def test_one_that_is_not_there_is_a_page_of_its_own(self, client: Client) -> None:
         answer = client.get(reverse("failure", args=[uuid4()]))
@@ -213,13 +267,20 @@ class TestDecisions:
         error.refresh_from_db()
         assert (error.state, error.late) == ("READY", True)
 
-    @pytest.mark.parametrize("version", ["", "x", "-1", "9" * 40])
-    def test_a_spoilt_version_changes_nothing(self, client: Client, version: str) -> None:
+    @pytest.mark.parametrize("version", ["", "x", "-1", "9" * 40, "\u0661"])
+    @pytest.mark.parametrize("verb", ["release", "edit"])
+    def test_a_spoilt_version_is_told_as_such_and_changes_nothing(
+        self, client: Client, verb: str, version: str
+    ) -> None:
         _, _, error = a_blocked_queue()
-        answer = client.post(reverse("release", args=[error.pk]), {"version": version})
-        assert answer.status_code == 409
+        form = {"version": version, "part": "document", "text": "{}"}
+        answer = client.post(reverse(verb, args=[error.pk]), form)
+        assert answer.status_code == 400
+        assert "its field “version” is missing or is no number" in answer.text
+        assert "Nothing was changed" in answer.text
+        assert "moved on" not in answer.text
         error.refresh_from_db()
-        assert error.state == "HOLD"
+        assert (error.state, error.version) == ("HOLD", 1)
 
     def test_a_deletion_without_a_reason_is_asked_for_one(self, client: Client) -> None:
         _, _, error = a_blocked_queue()
@@ -273,6 +334,64 @@ class TestEdit:
         assert again.status_code == 409, "the form keeps the version it was opened with"
         error.refresh_from_db()
         assert b"emil" in (error.current_payload or b"")
+
+    def test_a_record_without_envelope_is_laid_out_and_kept_exactly(self, client: Client) -> None:
+        record = b'{"a":1.10,"big":12345678901234567890.50,"s":"x, {y}\\u00e9","l":[1,{}]}\n'
+        error = a_held(a_queue_row("continuous"), payload=record)
+        address = reverse("edit", args=[error.pk])
+        page = client.get(address).text
+        assert ">The message</label>" in page
+        text = textarea(page)
+        assert text.splitlines()[:3] == ["{", '  "a": 1.10,', '  "big": 12345678901234567890.50,']
+        assert '"s": "x, {y}\\u00e9"' in text
+        form = {"version": 1, "part": "record", "text": text.replace("1.10", "1.20")}
+        client.post(address, form)
+        error.refresh_from_db()
+        assert error.current_payload == text.replace("1.10", "1.20").encode()
+
+    @pytest.mark.parametrize(
+        "record",
+        [b'{"a": 1,}', b'{"a": "x', b"plain, text", b'"a, b"', b"<a><b/></a>", b'{"a":1,\n"b":2}'],
+    )
+    def test_what_cannot_be_laid_out_without_loss_is_shown_as_it_is(
+        self, client: Client, record: bytes
+    ) -> None:
+        error = a_held(a_queue_row("continuous"), payload=record)
+        page = client.get(reverse("edit", args=[error.pk])).text
+        assert textarea(page) == record.decode()
+
+    @pytest.mark.parametrize(
+        ("payload", "part"),
+        [
+            (an_envelope({"a": 1}), "document"),
+            (an_envelope({"a": 1}), "record"),
+            (b'{"a":1,"b":[1,2]}', "record"),
+            (b'{"a":1,\r\n"b":2}\n', "record"),
+        ],
+    )
+    @pytest.mark.parametrize(("then", "state"), [("", "HOLD"), ("release", "READY")])
+    def test_a_text_that_was_not_touched_is_no_edit(
+        self, client: Client, payload: bytes, part: str, then: str, state: str
+    ) -> None:
+        error = a_held(a_queue_row("continuous"), payload=payload)
+        address = reverse("edit", args=[error.pk])
+        page = client.get(address, {"part": part}).text
+        shown = textarea(page).replace("\r\n", "\n").replace("\n", "\r\n")
+        form = {"version": 1, "part": part, "text": shown, "then": then}
+        told = client.post(address, form, follow=True).content.decode()
+        error.refresh_from_db()
+        assert (error.state, error.edited_payload) == (state, None)
+        assert "the text is the same as before" in told
+        assert "Saved" not in told
+        assert ("Released as it was" in told) is (then == "release")
+
+    def test_numbers_of_the_envelope_stay_exact(self, client: Client) -> None:
+        record = b'{"INTERFACE":"X","rate":1.10,"n":12345678901234567890.5,"payload":"{}"}'
+        error = a_held(a_queue_row("continuous"), payload=record)
+        form = {"version": 1, "part": "document", "text": '{"a":1}'}
+        client.post(reverse("edit", args=[error.pk]), form)
+        error.refresh_from_db()
+        assert b'"rate":1.10,"n":12345678901234567890.5' in (error.current_payload or b"")
 
     def test_save_and_release_in_one_step(self, client: Client) -> None:
         _, _, error = a_blocked_queue()

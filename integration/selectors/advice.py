@@ -1,0 +1,176 @@
+"""What helps with a failed message that waits for a person: one true step for every code."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from integration.delivery.policy.failure import FailureClass
+from integration.envelope import FlawCode
+
+CORRECT: Final = (
+    "Edit: correct the text and release it; or have the sender send it again right, and delete "
+    "this one."
+)
+SEND_AGAIN: Final = (
+    "What is missing cannot be made up here: have the sender send the whole message again, "
+    "then delete this one."
+)
+RECODE: Final = (
+    "Download the record, convert it to UTF-8, upload it under Edit and release it; or have the "
+    "sender send it again, and delete this one."
+)
+WRAPPING: Final = (
+    "Edit the whole record: correct the field “compressed” or the payload, then release it; or "
+    "have the sender send it again right, and delete this one."
+)
+OTHER_OBJECT: Final = (
+    "See that what it refers to arrives (its message may be on hold itself), then release this one."
+)
+LOCKED: Final = (
+    "Nothing is wrong with the message: look for long transactions or a missing index in the "
+    "database, then release it."
+)
+AUTHOR: Final = (
+    "The handler has to be mended: show the details of the last attempt to its author; release "
+    "the message when the new version is installed on every worker."
+)
+SERVER: Final = "Nothing is wrong with the message: bring back what is named, then release it."
+
+_CORRECTABLE: Final = (
+    FlawCode.BAD_JSON,
+    FlawCode.CURLY_QUOTES,
+    FlawCode.UNESCAPED_QUOTES,
+    FlawCode.DUPLICATE_KEY,
+    FlawCode.NOT_A_NUMBER,
+    FlawCode.NUMBER_TOO_LONG,
+    FlawCode.LONE_SURROGATE,
+    FlawCode.NUL_CHARACTER,
+    FlawCode.BAD_XML,
+    FlawCode.XML_DOCTYPE,
+    FlawCode.XML_ENTITIES,
+)
+_CUT_OFF: Final = (
+    FlawCode.TRUNCATED_JSON,
+    FlawCode.TRUNCATED_XML,
+    FlawCode.TRUNCATED_COMPRESSION,
+)
+_WRAPPED_WRONG: Final = (
+    FlawCode.BAD_BASE64,
+    FlawCode.UNMARKED_BASE64,
+    FlawCode.BAD_COMPRESSION,
+)
+
+# `{interface}`, `{system}` and `{queue}` are the message's own.
+BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(_CORRECTABLE, CORRECT),
+        **dict.fromkeys(_CUT_OFF, SEND_AGAIN),
+        **dict.fromkeys(_WRAPPED_WRONG, WRAPPING),
+        FlawCode.NOT_UTF8: RECODE,
+        FlawCode.UTF16: RECODE,
+        FlawCode.EMPTY_BODY: "Ask the sender what was meant: enter the content under Edit and "
+        "release it, or delete it if nothing was meant.",
+        FlawCode.TOO_LARGE: "Have the sender send it in parts, then delete this one. Under Edit "
+        "you can upload a shorter record instead.",
+        FlawCode.TOO_DEEP: "Edit: make the document flatter and release it; or have the sender "
+        "do so, and delete this one.",
+        FlawCode.BAD_FIELD: "Edit the whole record: correct the envelope's field that is named, "
+        "then release it. A wrong header of Kafka only the sender can correct.",
+        FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine document can be "
+        "pasted under Edit, uncompressed, and released.",
+        FlawCode.NO_KEY: "Edit: add the value that is missing; or correct the key path of the "
+        "object structure under Configuration. Then release it.",
+        FlawCode.KEY_TOO_LONG: "Correct the key path of the object structure under "
+        "Configuration, so that it points at an identifier; or shorten the value. Then release "
+        "it.",
+        # What the configuration said no to.
+        "NO_SERVICE": "Give the queue {queue} a default service under Configuration; or name one "
+        "in the envelope (INTERFACE) under Edit. Then release it.",
+        "UNKNOWN_SERVICE": "Register the enterprise service {interface} under Configuration, or "
+        "correct the name under Edit if it is misspelt. Then release it.",
+        "SERVICE_DISABLED": "Switch the enterprise service {interface} on under Configuration, "
+        "then release it. The payload needs no change.",
+        "SYSTEM_DISABLED": "Switch the external system {system} on under Configuration, then "
+        "release it. The payload needs no change.",
+        "HANDLER_MISSING": "Install the app with the handler for {interface} on every worker "
+        "(SLUICE_INTEGRATIONS), then release it. The payload needs no change.",
+        "TOMBSTONE": "Delete it if nothing is to be deleted. If it is to delete the object, set "
+        "“tombstone” to delete in the object structure under Configuration, then release it.",
+        "FOREIGN_FAILURE": "Another application put it on this error queue; its headers may say "
+        "why. Release it to have this queue's service apply it, or delete it.",
+        "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
+        "apply it as well, or delete it.",
+        # What happened in the handler.
+        "PROCESS_CRASH": "Look into the worker's log and at its memory: a handler or a document "
+        "that is too large ended it. Mend that, then release it; it runs alone.",
+        "PERMANENT_ERROR": "Correct under Edit what the sentence above names, then release it; "
+        "or delete it.",
+        "TRANSIENT_ERROR": "See that what the sentence above names is over, then release it: it "
+        "gets a fresh budget of retries.",
+        "MISSING_DEPENDENCY": OTHER_OBJECT,
+        "OBJECT_MISSING": OTHER_OBJECT,
+        "FOREIGN_KEY_VIOLATION": OTHER_OBJECT,
+        "OUTAGE": SERVER,
+        "CONNECTION_ERROR": SERVER,
+        "VALIDATION": "Correct under Edit the values that are named, then release it.",
+        "SCHEMA_VIOLATION": "Edit: correct what does not fit the JSON Schema; or correct the "
+        "schema of the object structure under Configuration. Then release it.",
+        "SCHEMA_UNUSABLE": "Correct the JSON Schema of the object structure under Configuration, "
+        "then release it. The payload needs no change.",
+        "BAD_KEY": "The key of the Kafka record cannot be edited: delete it, and have the sender "
+        "write the key as the object structure's key paths have it.",
+        "BAD_VERSION": "Edit: correct the value at the version path; or correct the version path "
+        "of the object structure under Configuration. Then release it.",
+        "UNKNOWN_STRUCTURE": "Create the object structure that the handler names under "
+        "Configuration, or have the handler's author correct the name. Then release it.",
+        "UNKNOWN_QUEUE": "Register the outbound queue that is named under Configuration, or have "
+        "the handler's author correct the name. Then release it.",
+        "UNWRITABLE_MESSAGE": "Edit: take the broken characters out and release it; or have the "
+        "handler's author clean the text.",
+        "FOREIGN_DATABASE": AUTHOR,
+        "SWALLOWED_DATABASE_ERROR": AUTHOR,
+        "UNKNOWN_VERDICT": AUTHOR,
+        "WRONG_VERDICT_COUNT": AUTHOR,
+        "BATCH_ITEM": AUTHOR,
+        # What the database said.
+        "DATA_ERROR": "Edit: correct the value that does not fit its column, then release it; or "
+        "have the column widened first.",
+        "NOT_NULL_VIOLATION": "Edit: add the value that is missing, then release it.",
+        "CHECK_VIOLATION": "Edit: correct the value that the constraint refuses, then release it.",
+        "UNIQUE_VIOLATION": "Another row has the same unique value: look which one is right. "
+        "Correct this one under Edit and release it, or delete it.",
+        "LOCK_NOT_AVAILABLE": LOCKED,
+        "STATEMENT_TIMEOUT": LOCKED,
+        "DEADLOCK": LOCKED,
+        "SERIALIZATION_FAILURE": LOCKED,
+        "DATABASE_LOST": SERVER,
+        "DATABASE_SHUTDOWN": SERVER,
+        "DATABASE_FULL": SERVER,
+        "DATABASE_READ_ONLY": SERVER,
+    }
+)
+# For codes of handlers' own, and for exceptions nobody knows.
+BY_CLASS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        FailureClass.PERMANENT: "If the message is wrong, correct it under Edit and release it, "
+        "or delete it. If the message is right, the handler has to be mended first.",
+        FailureClass.TRANSIENT: "See what the sentence above names; the attempts below have the "
+        "details for the handler's author. When the cause is gone, release it.",
+        FailureClass.CONFLICT: LOCKED,
+        FailureClass.DEPENDENCY: OTHER_OBJECT,
+        FailureClass.OUTAGE: SERVER,
+        FailureClass.DISABLED: "Switch on what is named, then release it. The payload needs no "
+        "change.",
+        FailureClass.CRASH: "Look into the worker's log and at its memory, mend the cause, then "
+        "release it.",
+    }
+)
+UNKNOWN: Final = "Correct it under Edit if it is wrong, then release it; or delete it."
+
+
+def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
+    """Return what to do now with a held message; `names` has its interface, system and queue."""
+    said = BY_CODE.get(code) or BY_CLASS.get(failure_class, UNKNOWN)
+    for name, value in names.items():
+        said = said.replace(f"{{{name}}}", value).replace("  ", " ")
+    return said

@@ -1,0 +1,72 @@
+"""Every code a message can fail with has advice of its own, and none that cannot help."""
+
+import pytest
+
+from integration.delivery.policy.failure import FailureClass
+from integration.handlers.failures import LOST, RULES
+from integration.selectors.advice import BY_CLASS, BY_CODE, advice
+from tests.architecture.test_codes import explained, written
+
+pytestmark = pytest.mark.fast
+
+# Codes of a partition's state or of the cluster: no message carries them.
+NOT_OF_MESSAGES = {
+    "GAP",
+    "HEAD_HELD",
+    "KAFKA_REFUSED",
+    "KAFKA_UNAVAILABLE",
+    "MORE_PARTITIONS",
+    "RETRY_WAIT",
+    "SAME_FAILURE_IN_A_ROW",
+    "TOO_MANY_OPEN_ERRORS",
+    "TOPIC_GONE",
+    "TOPIC_RECREATED",
+    "TOPIC_TRUNCATED",
+}
+NAMES = {"interface": "MXPO", "system": "EAM", "queue": "orders"}
+# Whatever the payload says, these are mended elsewhere.
+ELSEWHERE = {
+    "SERVICE_DISABLED",
+    "SYSTEM_DISABLED",
+    "HANDLER_MISSING",
+    "SCHEMA_UNUSABLE",
+    "DEADLOCK",
+    "PROCESS_CRASH",
+    "OUTAGE",
+    "MISSING_DEPENDENCY",
+    "FOREIGN_DATABASE",
+}
+
+
+def test_every_code_the_engine_writes_into_a_failure_has_advice():
+    codes = written() | {rule.code for rule in (*RULES, LOST)}
+    assert not sorted(codes - NOT_OF_MESSAGES - BY_CODE.keys())
+    assert not sorted(BY_CODE.keys() - explained().keys()), "a code nobody can meet"
+
+
+@pytest.mark.parametrize("code", sorted(BY_CODE))
+def test_advice_is_whole_sentences_about_this_message(code):
+    said = advice(code, FailureClass.PERMANENT, NAMES)
+    assert said[0].isupper()
+    assert said.endswith(".")
+    assert "{" not in said
+    assert any(word in said for word in ("release", "Release", "elete")), "how it ends"
+
+
+@pytest.mark.parametrize("code", sorted(ELSEWHERE))
+def test_nobody_is_sent_to_the_payload_for_what_is_not_in_it(code):
+    assert "Edit" not in advice(code, FailureClass.PERMANENT, NAMES)
+
+
+def test_a_service_is_registered_or_switched_on_by_its_name():
+    assert "Register the enterprise service MXPO" in advice("UNKNOWN_SERVICE", "permanent", NAMES)
+    assert "Switch the external system EAM on" in advice("SYSTEM_DISABLED", "disabled", NAMES)
+
+
+@pytest.mark.parametrize("kind", list(FailureClass))
+def test_codes_of_handlers_are_advised_by_their_class(kind):
+    assert advice("OWN_CODE", kind, NAMES) == BY_CLASS[kind]
+
+
+def test_a_name_that_is_not_known_leaves_no_hole():
+    assert "  " not in advice("UNKNOWN_SERVICE", "permanent", {**NAMES, "interface": ""})
