@@ -1,7 +1,7 @@
 """The tables. One noun a module; no decisions live here."""
 
 from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
-from integration.models.outbox import OutboxRow, RelayLease
+from integration.models.outbox import OutboxChange, OutboxRow, RelayLease
 from integration.models.partition import BatchLog, Gap, PartitionLease, QueuePartition
 from integration.models.provider import Provider
 from integration.models.queue import Queue
@@ -22,6 +22,7 @@ __all__ = [
     "MessageError",
     "MessageTrack",
     "ObjectStructure",
+    "OutboxChange",
     "OutboxRow",
     "PartitionLease",
     "Provider",

@@ -58,6 +58,8 @@ class OutboxRow(models.Model):
                 name="outbox_dead_strict",
                 condition=models.Q(state="DEAD", strict_queue__isnull=False),
             ),
+            # What waits for a person is found without a look at all that was ever sent.
+            models.Index(fields=["id"], name="outbox_dead", condition=models.Q(state="DEAD")),
             models.Index(
                 fields=["provider", "shard"],
                 name="outbox_stamped",
@@ -91,3 +93,34 @@ class RelayLease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.provider_id}/{self.shard}"
+
+
+class OutboxChange(models.Model):
+    """One decision of a person about an outgoing row or a batch in doubt. Never changed later.
+
+    It names its row by number only: cleanup removes rows, and what was decided stays.
+    """
+
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, db_index=False)
+    shard = models.SmallIntegerField(default=0)
+    row = models.BigIntegerField(null=True, help_text="Empty for a whole batch in doubt.")
+    batch = models.UUIDField(null=True, help_text="The relay's batch as the person saw it.")
+    topic = models.CharField(max_length=249, blank=True)
+    count = models.IntegerField(default=1, help_text="How many rows it changed.")
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=150)
+    action = models.CharField(max_length=20)
+    from_state = models.CharField(max_length=10)
+    to_state = models.CharField(max_length=10)
+    why_before = models.TextField(blank=True, help_text="Why it waited for a person.")
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        indexes = [
+            models.Index(fields=["row"], name="outbox_change_row"),
+            models.Index(fields=["-at", "-id"], name="outbox_change_recent"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} by {self.actor}"

@@ -1,15 +1,17 @@
 """Outgoing rows and relays for the tests of the relay."""
 
 import time
+import uuid
 from collections.abc import Callable
 
 from django.db import transaction
+from django.utils import timezone
 
 from integration.delivery.relay.memory import MemoryBroker, MemoryPublisher
 from integration.delivery.relay.ports import Publisher
 from integration.delivery.relay.run import RelayEnd, run_relay
 from integration.delivery.values import Outgoing
-from integration.models import OutboxRow, Provider
+from integration.models import OutboxRow, Provider, RelayLease
 from integration.store import outbox
 
 ENOUGH_SECONDS = 20.0
@@ -35,6 +37,49 @@ def put(provider: Provider, *values: bytes | None, **fields: object) -> list[int
 def states(*ids: int) -> list[str]:
     found = OutboxRow.objects.filter(pk__in=ids) if ids else OutboxRow.objects.all()
     return list(found.order_by("id").values_list("state", flat=True))
+
+
+def batch_of(row: int) -> uuid.UUID | None:
+    """What a person's decision about the row has to name."""
+    return OutboxRow.objects.get(pk=row).batch
+
+
+def a_dead_row(provider: Provider, **fields: object) -> OutboxRow:
+    """A row as the relay leaves it when Kafka refuses it alone."""
+    values = {
+        "topic": "orders-out",
+        "kind": "MESSAGE",
+        "message_id": "plant/EAM/1",
+        "value": b'{"assetnum": "P-1"}',
+        "key": b"P-1",
+        "state": "DEAD",
+        "batch": uuid.uuid4(),
+        "created_at": timezone.now(),
+        "dead_code": "MSG_SIZE_TOO_LARGE",
+        "dead_text": "MSG_SIZE_TOO_LARGE: Broker: Message size too large",
+    }
+    return OutboxRow.objects.create(provider=provider, **{**values, **fields})
+
+
+def a_relay_in_doubt(provider: Provider, rows: int = 2) -> tuple[RelayLease, uuid.UUID]:
+    """A relay that waits for a person's word on its stamped batch."""
+    batch = uuid.uuid4()
+    for number in range(rows):
+        a_dead_row(
+            provider,
+            state="STAMPED",
+            batch=batch,
+            dead_code="",
+            dead_text="",
+            message_id=f"plant/EAM/{number}",
+        )
+    lease = RelayLease.objects.create(
+        provider=provider,
+        epoch=4,
+        in_doubt_since=timezone.now(),
+        in_doubt_text=f"{rows} messages were about to be sent when the relay ended.",
+    )
+    return lease, batch
 
 
 def nothing_left() -> bool:

@@ -9,13 +9,22 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from integration.delivery.relay import doubt, policy
+from integration.actions import outbox as decisions
+from integration.delivery.relay import policy
 from integration.delivery.relay.memory import MemoryBroker, MemoryPublisher
 from integration.delivery.relay.run import RelayEnd, run_relay
 from integration.delivery.relay.steps import RelayStep
 from integration.models import MessageError, OutboxRow, Provider, Queue, RelayLease
 from integration.store import relay_rows
-from tests.functional.relay_world import a_provider, nothing_left, put, relay, sent, states
+from tests.functional.relay_world import (
+    a_provider,
+    batch_of,
+    nothing_left,
+    put,
+    relay,
+    sent,
+    states,
+)
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -216,7 +225,7 @@ def test_a_dead_row_of_a_strict_queue_holds_back_what_follows_on_it(
     assert sent(broker) == [b"s1", b"free"]
     # The limit was raised: it goes out in its old place, and then what it held back.
     broker.max_bytes = 1_000
-    assert doubt.send_again(bad, actor="anna") == 1
+    decisions.send_again(*bad, batch=batch_of(*bad), actor="anna")
     relay(provider, broker)
     assert sent(broker) == [b"s1", b"free", b"far too large for it", b"s3", b"s4"]
 
@@ -229,10 +238,9 @@ def test_giving_a_dead_row_up_frees_its_strict_queue(
     bad = put(provider, b"far too large for it", strict_queue=queue)
     put(provider, b"s2", strict_queue=queue)
     relay(provider, broker, until=lambda: states(*bad) == ["DEAD"])
-    assert doubt.give_up(bad, actor="anna") == 1
+    decisions.give_up(*bad, batch=batch_of(*bad), actor="anna", reason="sent by mail")
     relay(provider, broker)
     assert sent(broker) == [b"s2"]
-    assert doubt.give_up(bad, actor="anna") == 0
 
 
 def test_a_lost_answer_doubles_nothing(provider: Provider, broker: MemoryBroker) -> None:
@@ -287,18 +295,20 @@ def test_a_forgotten_watermark_leaves_the_batch_to_a_person(
     since = time.monotonic()
     relay(provider, broker, until=lambda: time.monotonic() - since > 0.5)
     assert sent(broker) == []
-    assert doubt.resolve_in_doubt(lease, sent=False, actor="anna") == 2
+    batch = OutboxRow.objects.filter(state="STAMPED").values_list("batch", flat=True)[0]
+    assert decisions.resolve_in_doubt(lease.pk, batch=batch, sent=False, actor="anna") == 2
     relay(provider, broker)
     assert sent(broker) == [b"1", b"2", b"waits too"]
-    with pytest.raises(doubt.NotInDoubtError):
-        doubt.resolve_in_doubt(lease, sent=True, actor="bert")
+    with pytest.raises(decisions.NotInDoubtError):
+        decisions.resolve_in_doubt(lease.pk, batch=batch, sent=True, actor="bert")
 
 
 def test_what_a_person_has_found_in_kafka_is_not_sent_again(
     provider: Provider, broker: MemoryBroker
 ) -> None:
     lease = _leave_in_doubt(provider, broker)
-    assert doubt.resolve_in_doubt(lease, sent=True, actor="anna") == 2
+    batch = OutboxRow.objects.filter(state="STAMPED").values_list("batch", flat=True)[0]
+    assert decisions.resolve_in_doubt(lease.pk, batch=batch, sent=True, actor="anna") == 2
     put(provider, b"3")
     relay(provider, broker)
     assert sent(broker) == [b"3"]

@@ -1,0 +1,235 @@
+"""What people decide about outgoing rows that Kafka refuses, and about a relay in doubt.
+
+Each decision is a compare-and-set with its line of history in the same transaction.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+from uuid import UUID
+
+from django.db.models import F
+
+from integration.actions.problems import ReasonMissingError
+from integration.actions.transaction import short_transaction
+from integration.clock import database_now
+from integration.delivery.policy.states import OutboxState
+from integration.errors import IntegrationError
+from integration.models import OutboxChange, OutboxRow, RelayLease
+
+log = logging.getLogger(__name__)
+
+# Each chunk is one short transaction.
+CHUNK_ROWS: Final = 500
+STATE_WORDS: Final = {
+    OutboxState.PENDING: "waiting to be sent",
+    OutboxState.STAMPED: "in the relay's current batch",
+    OutboxState.PUBLISHED: "in Kafka",
+    OutboxState.DEAD: "refused by Kafka",
+    OutboxState.CANCELLED: "given up, or not needed any more",
+}
+
+# A row is dead under the batch it was last tried in: that id is its version.
+Batches = Mapping[int, UUID | None]
+
+
+class OutboxMismatchError(IntegrationError):
+    """The row has moved on since the person looked at it; nothing was changed.
+
+    `already_done` is true when the same person already did the same thing: a second click.
+    """
+
+    code: ClassVar[str] = "OUTBOX_MISMATCH"
+
+    def __init__(
+        self, *, row: int, state: OutboxState | None, last: OutboxChange | None, asked: str
+    ) -> None:
+        self.already_done = False
+        if state is None:
+            sentence = f"Row {row} is not in the outbox (any more); cleanup removes what was sent."
+        elif state is OutboxState.DEAD:
+            sentence = f"It has moved on: row {row} was tried again meanwhile and refused again."
+        elif last is None:
+            sentence = f"Row {row} does not wait for a decision: it is {STATE_WORDS[state]}."
+        else:
+            at = f"{last.at:%H:%M:%S} UTC on {last.at:%d %B %Y}"
+            self.already_done = f"{last.actor} {last.action}" == asked
+            who = "You already did this" if self.already_done else f"{last.actor} decided it"
+            sentence = f"{who} at {at}: row {row} is {STATE_WORDS[state]}."
+        step = "" if self.already_done else "Nothing was changed; look at it again."
+        super().__init__(sentence, next_step=step)
+
+
+class NotInDoubtError(IntegrationError):
+    """Somebody has decided already, or the relay sends another batch by now."""
+
+    code: ClassVar[str] = "RELAY_NOT_IN_DOUBT"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This relay is not in doubt about that batch (any more).",
+            next_step="Look again; nothing was changed.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What is done to a dead row: the state it leads to and the columns besides."""
+
+    action: str
+    target: OutboxState
+    needs_reason: bool
+    more: Mapping[str, object]
+
+
+SEND_AGAIN: Final = Verb(
+    "send again", OutboxState.PENDING, False, {"dead_code": "", "dead_text": "", "batch": None}
+)
+GIVE_UP: Final = Verb("give up", OutboxState.CANCELLED, True, {})
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxOutcome:
+    """What became of the rows asked for; both counts add up to all of them."""
+
+    moved: int = 0
+    moved_on: int = 0
+
+
+def send_again(row: int, *, batch: UUID | None, actor: str, reason: str = "") -> None:
+    """Give a dead row back to the relay, which sends it in its old place.
+
+    `batch` is the one it was dead under when the person looked. Raises OutboxMismatchError,
+    RowBusyError.
+    """
+    _one(SEND_AGAIN, row, batch, (actor, reason))
+
+
+def give_up(row: int, *, batch: UUID | None, actor: str, reason: str) -> None:
+    """Cancel a dead row for good: what it holds back on a strict queue goes on.
+
+    Raises ReasonMissingError, OutboxMismatchError, RowBusyError.
+    """
+    _one(GIVE_UP, row, batch, (actor, reason))
+
+
+def send_again_many(rows: Batches, *, actor: str, reason: str = "") -> OutboxOutcome:
+    """Give dead rows (id -> batch as seen) back to the relay. Raises RowBusyError."""
+    return _many(SEND_AGAIN, rows, (actor, reason))
+
+
+def give_up_many(rows: Batches, *, actor: str, reason: str) -> OutboxOutcome:
+    """Cancel dead rows (id -> batch as seen). Raises ReasonMissingError, RowBusyError."""
+    return _many(GIVE_UP, rows, (actor, reason))
+
+
+def resolve_in_doubt(
+    lease_id: int, *, batch: UUID | None, sent: bool, actor: str, reason: str = ""
+) -> int:
+    """Say that the batch in doubt is in Kafka (`sent`) or is to be sent; return its row count.
+
+    The epoch is raised, so that a relay that waits for this word begins anew. Raises
+    NotInDoubtError, RowBusyError.
+    """
+    target = OutboxState.PUBLISHED if sent else OutboxState.PENDING
+    with short_transaction():
+        lease = RelayLease.objects.select_for_update().filter(pk=lease_id).first()
+        if lease is None or lease.in_doubt_since is None:
+            raise NotInDoubtError
+        stamped = OutboxRow.objects.filter(
+            provider_id=lease.provider_id,
+            shard=lease.shard,
+            state=OutboxState.STAMPED,
+            batch=batch,
+        )
+        topics = sorted(set(stamped.values_list("topic", flat=True)))
+        if not topics:
+            raise NotInDoubtError
+        if sent:
+            count = stamped.update(state=target, published_at=database_now())
+        else:
+            count = stamped.update(state=target, batch=None)
+        OutboxChange.objects.create(
+            provider_id=lease.provider_id,
+            shard=lease.shard,
+            batch=batch,
+            topic=", ".join(topics)[:249],
+            count=count,
+            at=database_now(),
+            actor=actor,
+            action="say sent" if sent else "say not sent",
+            from_state=OutboxState.STAMPED,
+            to_state=target,
+            why_before=lease.in_doubt_text,
+            reason=reason.strip(),
+        )
+        RelayLease.objects.filter(pk=lease_id).update(
+            in_doubt_since=None, in_doubt_text="", epoch=F("epoch") + 1
+        )
+    log.warning("%s said that %s rows in doubt were %s", actor, count, "sent" if sent else "not")
+    return count
+
+
+def _one(verb: Verb, row: int, batch: UUID | None, by: tuple[str, str]) -> None:
+    if _many(verb, {row: batch}, by).moved == 1:
+        return
+    found = OutboxRow.objects.filter(pk=row).values_list("state", flat=True).first()
+    last = OutboxChange.objects.filter(row=row).first()
+    state = None if found is None else OutboxState(found)
+    raise OutboxMismatchError(row=row, state=state, last=last, asked=f"{by[0]} {verb.action}")
+
+
+def _many(verb: Verb, rows: Batches, by: tuple[str, str]) -> OutboxOutcome:
+    """`by` is who decides and why."""
+    actor, reason = by[0], by[1].strip()
+    if verb.needs_reason and not reason:
+        raise ReasonMissingError(action="give up what was to be sent")
+    moved = 0
+    for chunk in _chunks(rows):
+        with short_transaction():
+            fit = _as_seen(chunk)
+            _write(verb, fit, (actor, reason))
+        moved += len(fit)
+    if moved:
+        log.warning("%s: %s for %s outgoing rows", actor, verb.action, moved)
+    return OutboxOutcome(moved=moved, moved_on=len(rows) - moved)
+
+
+def _as_seen(chunk: Batches) -> list[OutboxRow]:
+    """Lock those that are still dead under the batch the person saw, in id order."""
+    found = (
+        OutboxRow.objects.select_for_update()
+        .filter(pk__in=chunk, state=OutboxState.DEAD)
+        .defer("value", "headers", "key")
+        .order_by("pk")
+    )
+    return [row for row in found if row.batch == chunk[row.pk]]
+
+
+def _write(verb: Verb, rows: list[OutboxRow], by: tuple[str, str]) -> None:
+    actor, reason = by
+    OutboxRow.objects.filter(pk__in=[row.pk for row in rows]).update(state=verb.target, **verb.more)
+    OutboxChange.objects.bulk_create(
+        OutboxChange(
+            provider_id=row.provider_id,
+            shard=row.shard,
+            row=row.pk,
+            batch=row.batch,
+            topic=row.topic,
+            at=database_now(),
+            actor=actor,
+            action=verb.action,
+            from_state=row.state,
+            to_state=verb.target,
+            why_before=f"{row.dead_code}: {row.dead_text}",
+            reason=reason,
+        )
+        for row in rows
+    )
+
+
+def _chunks(rows: Batches) -> Iterator[dict[int, UUID | None]]:
+    every = list(rows.items())
+    for start in range(0, len(every), CHUNK_ROWS):
+        yield dict(every[start : start + CHUNK_ROWS])
