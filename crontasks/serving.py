@@ -15,8 +15,6 @@ from crontasks import history, shutdown, starts
 from crontasks.models import CronInstance
 from crontasks.turns import Stop
 
-ENGINE: Final = "integration.delivery.wiring.run_queue"
-RELAY: Final = "integration.delivery.relay.run.relay_all"
 # After these the queue still has, or may have, something to do that no state announces.
 _GOES_ON: Final = frozenset({"YIELDED", "STOPPED", "LOST"})
 logger = logging.getLogger(__name__)
@@ -31,9 +29,9 @@ class Broken:
     counts: Mapping[str, int] = field(default_factory=Counter)
 
 
-def _entrance(setting: str, default: str) -> Callable[..., Any]:
+def _entrance(path: str) -> Callable[..., Any]:
     """Imported here and not above: Kafka clients come into being after the fork."""
-    entrance: Callable[..., Any] = import_string(getattr(settings, setting, default))
+    entrance: Callable[..., Any] = import_string(path)
     return entrance
 
 
@@ -48,7 +46,7 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
     started_at = timezone.now()
     report: history.Report
     try:
-        report = _entrance("SLUICE_ENGINE", ENGINE)(queue_id, stop=Stop(queue_id))
+        report = _entrance(settings.SLUICE_ENGINE)(queue_id, stop=Stop(queue_id))
     except Exception as e:
         # The process's outermost loop: the run is over either way; its owner row, if it left
         # one, is found by the dispatcher, and the next tick tries again.
@@ -69,4 +67,4 @@ def _ticked(queue_id: int, since: datetime) -> bool:
 def serve_relay() -> None:
     """Relay every provider's outbox until the worker shuts down or another relay holds it."""
     CronInstance.objects.filter(task="relay").update(asked_at=None)
-    _entrance("SLUICE_RELAY", RELAY)(shutdown.is_announced)
+    _entrance(settings.SLUICE_RELAY)(shutdown.is_announced)

@@ -6,21 +6,22 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from devstack import keys, paths, ports, problems
+from devstack import keys, paths, ports, problems, sample
 from devstack.progress import step
 from devstack.servers import Servers
 from devstack.supervise import Command, Process
 
 ANSWERS_WITHIN_SECONDS = 60.0
 SILENT_SECONDS = 10.0
-# A worker lets its running Celery tasks come to their end; a batch settles or rolls back.
-GRACE_SECONDS = 15.0
+# A worker lets its running Celery tasks come to their end; a batch settles or rolls back. Longer
+# waits are for servers that do not answer, and being killed costs nothing but a replay.
+GRACE_SECONDS = 10.0
 WEB_PORT = 8000
 CELERY = ("-m", "celery", "-A", "config")
 
@@ -126,23 +127,23 @@ class App:
     def start(self) -> None:
         """Start what is not running and return when each part works. Raises Problem."""
         self._choose_port()
-        written = {part.name: self._start(part) for part in self.wanted()}
-        for part in self.wanted():
+        parts = wanted()
+        written = {part.name: self._start(part) for part in parts}
+        for part in parts:
             with step(part.title) as under_way:
                 self._wait_for(part, written[part.name])
                 under_way.note = self.address if part.name == "web" else ""
-        for part in self.wanted():
+        for part in parts:
             self._fail_if_ended(part)
         keys.write_private(self.folder / "console.txt", self.login() + "\n")
 
-    def stop(self) -> None:
-        """Ask all to end, beat included, and wait for what they have under way."""
-        _side_by_side([partial(self._stop, part) for part in PARTS])
+    def stop(self) -> list[str]:
+        """Ask all to end, beat included, and wait for what they have under way.
 
-    def wanted(self) -> list[Part]:
-        """The parts of `make run`; SAMPLE=0 leaves the sample traffic out."""
-        with_sample = os.environ.get("SAMPLE", "1") != "0"
-        return [part for part in PARTS if with_sample or part.name != "sample"]
+        Returns the titles of those that did not end in time and were killed.
+        """
+        ended = _side_by_side([partial(self._stop, part) for part in PARTS])
+        return [part.title for part, in_time in zip(PARTS, ended, strict=True) if not in_time]
 
     def process(self, part: Part) -> Process:
         return Process(part.name, self.folder)
@@ -157,6 +158,8 @@ class App:
     def _start(self, part: Part) -> int:
         """Start it unless it runs; return how much its log held before."""
         process = self.process(part)
+        if process.is_ending:
+            self._stop(part)
         if process.is_alive():
             return 0
         process.rotate_log()
@@ -164,8 +167,8 @@ class App:
         process.spawn(self._command(part))
         return before
 
-    def _stop(self, part: Part) -> None:
-        self.process(part).stop(grace_seconds=GRACE_SECONDS)
+    def _stop(self, part: Part) -> bool:
+        return self.process(part).stop(grace_seconds=GRACE_SECONDS)
 
     def _command(self, part: Part) -> Command:
         words = [word.replace("{web_port}", str(self._web_port())) for word in part.arguments]
@@ -214,10 +217,15 @@ class App:
         return known.get("web", WEB_PORT)
 
 
-def _side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
+def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
+    """The parts of `make run`, the sample traffic only on request. Raises Problem BAD_SWITCH."""
+    with_sample = sample.is_wanted(variables)
+    return [part for part in PARTS if with_sample or part.name != "sample"]
+
+
+def _side_by_side(tasks: Sequence[Callable[[], bool]]) -> list[bool]:
     with ThreadPoolExecutor(len(tasks)) as pool:
-        for running in [pool.submit(task) for task in tasks]:
-            running.result()
+        return [running.result() for running in [pool.submit(task) for task in tasks]]
 
 
 def _answers(address: str) -> bool:

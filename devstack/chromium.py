@@ -9,10 +9,11 @@ from devstack import paths, tool
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
-# Where Playwright puts its download.
+# Where Playwright puts its download, unless PLAYWRIGHT_BROWSERS_PATH names another folder.
+CACHES = (".cache/ms-playwright", "Library/Caches/ms-playwright")
 DOWNLOADS = (
-    ".cache/ms-playwright/chromium-*/chrome-linux*/chrome",
-    "Library/Caches/ms-playwright/chromium-*/chrome-mac*/*.app/Contents/MacOS/*",
+    "chromium-*/chrome-linux*/chrome",
+    "chromium-*/chrome-mac*/*.app/Contents/MacOS/*",
 )
 MISSING = (
     "No Chromium could be had: the tests marked `browser` do NOT run. "
@@ -29,10 +30,16 @@ def find() -> Path | None:
     for place in PLACES:
         if Path(place).exists():
             return Path(place)
-    for pattern in DOWNLOADS:
-        for downloaded in sorted(Path.home().glob(pattern), reverse=True):
-            return downloaded
+    for cache in _caches(os.environ):
+        for pattern in DOWNLOADS:
+            for downloaded in sorted(cache.glob(pattern), reverse=True):
+                return downloaded
     return None
+
+
+def _caches(variables: Mapping[str, str]) -> list[Path]:
+    named = variables.get("PLAYWRIGHT_BROWSERS_PATH", "")
+    return [Path(named)] if named else [Path.home() / cache for cache in CACHES]
 
 
 def is_compulsory(variables: Mapping[str, str]) -> bool:

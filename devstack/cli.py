@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from devstack import environment, install, paths, problems
-from devstack.app import PARTS, App
+from devstack.app import GRACE_SECONDS, PARTS, App, wanted
 from devstack.progress import say, step
 from devstack.server import Server
 from devstack.servers import as_left_in, in_folder
+from devstack.supervise import Process
 
 NOT_RUNNING = 3
 
@@ -45,6 +46,8 @@ def lock(_asked: argparse.Namespace) -> int:
 
 def up(asked: argparse.Namespace) -> int:
     began = time.monotonic()
+    # A slip in SAMPLE is told now, not after the set-up.
+    wanted()
     install.everything()
     servers = in_folder(paths.STACK, durable=False)
     app = App(paths.STACK, servers)
@@ -65,8 +68,11 @@ def down(_asked: argparse.Namespace) -> int:
         say("Nothing runs here.")
         return 0
     servers = as_left_in(paths.STACK)
-    with step("Sluice's processes"):
-        App(paths.STACK, servers).stop()
+    with step("Sluice's processes stopped") as under_way:
+        killed = App(paths.STACK, servers).stop()
+        if killed:
+            names = ", ".join(killed)
+            under_way.note = f"by force after {GRACE_SECONDS:.0f} s: {names}"
     servers.stop(_stop_with_a_line)
     return 0
 
@@ -81,8 +87,7 @@ def status(_asked: argparse.Namespace) -> int:
     rows = [(server.title, server.process, f"port {server.port}") for server in servers.each]
     rows += [(part.title, app.process(part), "") for part in PARTS]
     for title, process, note in rows:
-        state = f"runs as {process.pid}" if process.is_alive() else "does not run"
-        say(f"  {title:<16}{state:<18}{note:<12}{process.log}")
+        say(f"  {title:<16}{_state(process):<18}{note:<12}{process.log}")
     return 0 if all(process.is_alive() for _, process, _ in rows) else NOT_RUNNING
 
 
@@ -92,6 +97,12 @@ def run(asked: argparse.Namespace) -> int:
     words = asked.words or ["manage.py", "help"]
     os.chdir(paths.ROOT)
     os.execve(paths.python(), [str(paths.python()), *words], settings)  # noqa: S606 - no shell
+
+
+def _state(process: Process) -> str:
+    if not process.is_alive():
+        return "does not run"
+    return f"{'ends' if process.is_ending else 'runs'} as {process.pid}"
 
 
 def _start_with_a_line(server: Server) -> None:
@@ -109,8 +120,9 @@ def _start_and_prepare(app: App, server: Server) -> None:
 
 def _stop_with_a_line(server: Server) -> None:
     if server.is_running():
-        with step(f"{server.title} stopped"):
-            server.stop()
+        with step(f"{server.title} stopped") as under_way:
+            if not server.stop():
+                under_way.note = "by force after 10 s"
 
 
 def _parser() -> argparse.ArgumentParser:

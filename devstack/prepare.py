@@ -8,6 +8,7 @@ import os
 import sys
 import time
 
+from devstack import sample
 from devstack.kafka import serves_clients
 from devstack.progress import step
 
@@ -26,7 +27,8 @@ def main() -> None:
     # The migrations need the database only and run while Kafka is still starting.
     _wait_for_kafka()
     with step("First data"):
-        call_command("devstack_seed", stdout=sys.stderr)
+        with_sample = sample.is_wanted(os.environ)
+        call_command("devstack_seed", no_sample=not with_sample, stdout=sys.stderr)
 
 
 def _wait_for_kafka() -> None:

@@ -89,6 +89,10 @@ def did_not_stop(name: str, pid: int) -> Problem:
     )
 
 
+def bad_switch(name: str, value: str) -> Problem:
+    return Problem("BAD_SWITCH", f"{name} is {value!r}.", "Write 1 or 0, then try again.")
+
+
 def command_failed(name: str, log: Path) -> Problem:
     return Problem("COMMAND_FAILED", f"{name} failed.", f"Read {log} for the reason.")
 

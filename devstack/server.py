@@ -50,15 +50,17 @@ class Server(ABC):
     def start(self) -> None:
         """Start and return when it answers; nothing if it runs. Raises Problem DID_NOT_START."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.process.is_ending:
+            self.stop()
         if not self.process.is_alive():
             self.process.rotate_log()
             self.prepare()
             self.process.spawn(self.command())
         self._wait_until_ready()
 
-    def stop(self) -> None:
-        """Stop in an orderly way; by force after ten seconds."""
-        self.process.stop(with_signal=self.stop_signal, grace_seconds=10)
+    def stop(self) -> bool:
+        """Stop in an orderly way; by force after ten seconds. Returns whether it took no force."""
+        return self.process.stop(with_signal=self.stop_signal, grace_seconds=10)
 
     def kill(self) -> None:
         """End it at once with SIGKILL, as a crash would; `start` brings it back with its data."""

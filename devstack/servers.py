@@ -11,6 +11,7 @@ from devstack import ports
 from devstack.kafka import Kafka
 from devstack.postgres import Postgres
 from devstack.server import Server
+from devstack.supervise import Process
 from devstack.valkey import Valkey
 
 PORT_NAMES = ("postgres", "valkey", "kafka", "kafka-controller")
@@ -56,7 +57,7 @@ class Servers:
             for started in [pool.submit(starting, server) for server in self.each]:
                 started.result()
 
-    def stop(self, stopping: Callable[[Server], None] = lambda server: server.stop()) -> None:
+    def stop(self, stopping: Callable[[Server], object] = lambda server: server.stop()) -> None:
         """Stop all at the same time. Raises the first Problem."""
         with ThreadPoolExecutor(len(self.each)) as pool:
             for stopped in [pool.submit(stopping, server) for server in self.each]:
@@ -113,6 +114,4 @@ def running(folder: Path, *, durable: bool) -> Iterator[Servers]:
 
 
 def _is_alive(folder: Path, name: str) -> bool:
-    from devstack.supervise import Process
-
     return Process(name.removesuffix("-controller"), folder).is_alive()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from devstack import problems, proc
 
@@ -49,10 +50,10 @@ class Process:
     @property
     def pid(self) -> int | None:
         """The pid while the process lives, else None."""
+        kept = self._kept()
         try:
-            kept = json.loads(self.pid_file.read_text())
             pid, mark = int(kept["pid"]), str(kept["started"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             return None
         return pid if self._lives(pid, mark) else None
 
@@ -86,24 +87,41 @@ class Process:
         if self.log.exists() and self.log.stat().st_size > LARGEST_LOG_BYTES:
             self.log.replace(self.log.with_suffix(".log.1"))
 
-    def remember(self, pid: int) -> None:
+    def remember(self, pid: int, *, is_ending: bool = False) -> None:
         """Write the pid file for a process that runs already."""
-        kept = {"pid": pid, "started": proc.started(pid), "name": self.name}
+        kept = {
+            "pid": pid,
+            "started": proc.started(pid),
+            "name": self.name,
+            "is_ending": is_ending,
+        }
         partial = self.pid_file.with_suffix(".new")
         partial.write_text(json.dumps(kept) + "\n")
         partial.replace(self.pid_file)
 
-    def stop(self, *, with_signal: signal.Signals = signal.SIGTERM, grace_seconds: float) -> None:
-        """Ask it to end, and end it and its children by force after the grace."""
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was asked to stop and still lives: whoever asked did not wait for its end."""
+        return self.is_alive() and bool(self._kept().get("is_ending"))
+
+    def stop(self, *, with_signal: signal.Signals = signal.SIGTERM, grace_seconds: float) -> bool:
+        """Ask it to end, and end it and its children by force after the grace.
+
+        Returns whether it ended without force.
+        """
         pid = self.pid
         if pid is None:
             self.pid_file.unlink(missing_ok=True)
-            return
+            return True
+        # Before the signal: a start that meets it dying must not take it for a running one.
+        self.remember(pid, is_ending=True)
         self.send(with_signal, pid)
         self.send(signal.SIGCONT, pid)
-        if not self.ended_within(grace_seconds):
+        ended = self.ended_within(grace_seconds)
+        if not ended:
             self.kill()
         self.pid_file.unlink(missing_ok=True)
+        return ended
 
     def kill(self) -> None:
         """End it and all its children with SIGKILL, as a crash would; return when all are gone."""
@@ -142,6 +160,14 @@ class Process:
         except OSError:
             return ""
         return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
+
+    def _kept(self) -> dict[str, Any]:
+        """What the pid file says; nothing when there is none or it is damaged."""
+        try:
+            kept = json.loads(self.pid_file.read_text())
+        except (OSError, ValueError):
+            return {}
+        return kept if isinstance(kept, dict) else {}
 
     @staticmethod
     def _lives(pid: int, mark: str) -> bool:

@@ -92,13 +92,12 @@ def planted(servers: Servers, transactional_db: None, monkeypatch: pytest.Monkey
     for queue, topic in list(names.TOPICS.items()):
         monkeypatch.setitem(names.TOPICS, queue, f"{topic}.{suffix}")
     monkeypatch.setenv("SLUICE_ADMIN_PASSWORD", "only-for-tests")
-    monkeypatch.setenv("SAMPLE", "1")
     seeded()
 
 
-def seeded() -> str:
+def seeded(*options: str) -> str:
     out = io.StringIO()
-    call_command("devstack_seed", stdout=out)
+    call_command("devstack_seed", *options, stdout=out)
     return out.getvalue()
 
 
@@ -129,12 +128,11 @@ def test_the_set_up_follows_the_servers_to_another_port(planted: None) -> None:
 @pytest.mark.servers
 @pytest.mark.django_db
 def test_without_the_sample_there_is_only_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMPLE", "0")
     monkeypatch.delenv("SLUICE_ADMIN_PASSWORD", raising=False)
     with pytest.raises(CommandError, match="SLUICE_ADMIN_PASSWORD is not set"):
-        seeded()
+        seeded("--no-sample")
     monkeypatch.setenv("SLUICE_ADMIN_PASSWORD", "only-for-tests")
-    assert seeded() == "Made the user admin.\n"
+    assert seeded("--no-sample") == "Made the user admin.\n"
     assert not Queue.objects.exists()
 
 

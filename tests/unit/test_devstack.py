@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -127,15 +128,26 @@ def test_a_started_process_is_found_again_and_stopped_by_its_pid_file(tmp_path: 
     started = start(tmp_path, SLEEPER)
     found = Process("sleeper", tmp_path)
     assert found.pid == started.pid
-    found.stop(grace_seconds=10)
+    assert found.stop(grace_seconds=10) is True
     assert not found.is_alive()
     assert not found.pid_file.exists()
 
 
 def test_a_process_that_ignores_the_request_is_ended_by_force(tmp_path: Path) -> None:
     process = start(tmp_path, STUBBORN)
-    process.stop(grace_seconds=0.1)
+    assert process.stop(grace_seconds=0.1) is False
     assert not process.is_alive()
+
+
+def test_a_process_that_was_asked_to_end_is_known_as_ending(tmp_path: Path) -> None:
+    process = start(tmp_path, STUBBORN)
+    assert not process.is_ending
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(process.stop, grace_seconds=0.5)
+        while not Process("sleeper", tmp_path).is_ending:
+            assert not stopping.done()
+        assert stopping.result() is False
+    assert not process.is_ending
 
 
 def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
@@ -399,6 +411,19 @@ def test_a_finished_step_is_one_line_with_its_seconds() -> None:
 
 
 # Browser and containers
+
+
+def test_a_browser_is_looked_for_where_playwright_was_told_to_put_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chromium, "NAMES", ())
+    monkeypatch.setattr(chromium, "PLACES", ())
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    assert chromium.find() is None
+    browser = tmp_path / "chromium-1187" / "chrome-linux" / "chrome"
+    browser.parent.mkdir(parents=True)
+    browser.touch()
+    assert chromium.find() == browser
 
 
 @pytest.mark.parametrize(("ci", "compulsory"), [("true", True), ("1", True), ("", False)])

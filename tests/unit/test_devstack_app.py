@@ -1,13 +1,14 @@
 """Sluice's own processes: what `make run` starts, with which settings, and what it tells."""
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from config import env
-from devstack import keys, ports
-from devstack.app import PARTS, App
+from devstack import keys, ports, problems
+from devstack.app import PARTS, App, Part, wanted
 from devstack.servers import as_left_in, in_folder
 
 pytestmark = pytest.mark.fast
@@ -32,11 +33,46 @@ def test_the_password_is_not_among_what_every_process_gets(app: App) -> None:
     assert password in app.login()
 
 
-def test_sample_traffic_can_be_left_out(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SAMPLE", raising=False)
-    assert [part.name for part in app.wanted()] == [part.name for part in PARTS]
-    monkeypatch.setenv("SAMPLE", "0")
-    assert "sample" not in [part.name for part in app.wanted()]
+def test_sample_traffic_can_be_left_out() -> None:
+    assert [part.name for part in wanted({})] == [part.name for part in PARTS]
+    assert "sample" in [part.name for part in wanted({"SAMPLE": "1"})]
+    for said in ("0", "false", "No"):
+        assert "sample" not in [part.name for part in wanted({"SAMPLE": said})]
+
+
+def test_a_slip_in_the_switch_is_told_and_not_guessed() -> None:
+    with pytest.raises(problems.Problem, match=r"SAMPLE is 'off'.* Write 1 or 0") as told:
+        wanted({"SAMPLE": "off"})
+    assert told.value.code == "BAD_SWITCH"
+
+
+def test_a_process_that_is_still_ending_does_not_count_as_started(app: App) -> None:
+    part = Part("sleeper", "Sleeper", ("-c", "import time; time.sleep(600)"))
+    app._start(part)
+    process = app.process(part)
+    old = process.pid
+    assert old is not None
+    try:
+        app._start(part)
+        assert process.pid == old, "one that runs is left alone"
+        # As a `make stop` leaves it that was interrupted before the process had ended.
+        process.remember(old, is_ending=True)
+        app._start(part)
+        assert process.pid not in {None, old}
+        assert not process.is_ending
+    finally:
+        process.kill()
+
+
+def test_a_stack_that_is_stopped_names_what_it_had_to_kill(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devstack.app.GRACE_SECONDS", 0.1)
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); "
+    part = replace(PARTS[1], arguments=("-c", deaf + "time.sleep(600)"), says="up")
+    app._wait_for(part, app._start(part))
+    assert app.stop() == ["Worker"]
+    assert not app.process(part).is_alive()
 
 
 def test_the_consoles_address_is_the_port_it_was_given(app: App) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from config import env
 
@@ -16,14 +16,16 @@ class Command(BaseCommand):
     """`manage.py devstack_seed`; may run any number of times."""
 
     help = (
-        "Make the user admin (password from SLUICE_ADMIN_PASSWORD) and, unless SAMPLE=0, the "
-        "sample's system, topics, queues and services. What is there already stays as it is."
+        "Make the user admin (password from SLUICE_ADMIN_PASSWORD) and the sample's system, "
+        "topics, queues and services. What is there already stays as it is."
     )
 
-    def handle(self, *_: object, **__: Any) -> None:  # noqa: ANN401 - Django's signature
-        told = env.first_data()
-        self._administrator(told.admin_password)
-        if told.with_sample and apps.is_installed("sample"):
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--no-sample", action="store_true", help="make the user only")
+
+    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+        self._administrator(env.admin_password())
+        if not options["no_sample"] and apps.is_installed("sample"):
             call_command("seed_sample", stdout=self.stdout)
 
     def _administrator(self, password: str) -> None:

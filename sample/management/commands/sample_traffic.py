@@ -20,7 +20,8 @@ from sample.traffic import Traffic
 from sample.wire import Sent
 
 RATE_PER_SECOND: Final = 2.0
-FLUSH_SECONDS: Final = 10.0
+# Told to end, it does not wait for a broker that is away.
+FLUSH_SECONDS: Final = 3.0
 FULL_QUEUE_SECONDS: Final = 0.5
 
 
