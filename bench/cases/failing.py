@@ -17,6 +17,7 @@ FAILING_EACH: Final = 25
 # Failing messages are spread evenly: every hundredth, by turns once and always.
 EVERY: Final = 100
 GOOD: Final = '"offset" NOT IN (SELECT seq FROM bench_failing)'
+_HELD: Final = "SELECT count(*) FROM integration_messageerror WHERE state = 'HOLD'"
 # For each key the newest message that could be applied, against what the table holds.
 _STALE: Final = """
 SELECT count(*) FROM bench_newest n LEFT JOIN bench_asset a USING (assetnum)
@@ -30,18 +31,9 @@ def inbound_failing_5pct(ground: Ground) -> Figure:
     failing = workload.pick(count, 0.05, SEED)
     with ground.rig("inbound_failing_5pct") as rig:
         plain = filled(rig, "none-failing", "BenchAsset", count)
-        topic = rig.topic("some-failing", workload.with_failures(count, KEYS, failing))
-        ids = rig.configure(
-            {
-                "name": topic,
-                "topic": topic,
-                "kind": "continuous",
-                "interface": "BenchAsset",
-                "enabled": False,
-                "retry_delay_seconds": 30,
-            }
-        )
-        some = BenchQueue(rig, ids[topic], topic, count)
+        messages = workload.with_failures(count, KEYS, failing)
+        topic = rig.topic("some-failing", messages)
+        some = _configured(rig, topic, count, {"retry_delay_seconds": 30})
         rig.start_worker()
         paired = run_pairs(
             lambda: _rate(rig, some, len(failing)),
@@ -60,6 +52,13 @@ def inbound_failing_5pct(ground: Ground) -> Figure:
     )
 
 
+def _configured(rig: Rig, topic: str, count: int, retries: dict[str, int]) -> BenchQueue:
+    """A continuous queue of `count` messages that fail as they say, switched off as yet."""
+    known = {"name": topic, "topic": topic, "kind": "continuous", "interface": "BenchAsset"}
+    ids = rig.configure({**known, "enabled": False, **retries})
+    return BenchQueue(rig, ids[topic], topic, count)
+
+
 def _rate(rig: Rig, queue: BenchQueue, failing: int) -> float:
     """All messages a second, the failed ones counted as settled when their row is committed."""
     queue.run()
@@ -72,48 +71,45 @@ def _rate(rig: Rig, queue: BenchQueue, failing: int) -> float:
     return found
 
 
-def failing_1pct(ground: Ground) -> Figure:
-    """25 messages fail once and 25 always; three tries one second apart, then hold."""
-    count = 5_000
-    failing = one_percent(count)
-    held: list[int] = []
-    stale: list[int] = []
-    with ground.rig("failing_1pct") as rig:
+class OnePercent:
+    """25 messages fail once and 25 always: rates of both sides, and what ours left behind."""
+
+    def __init__(self, rig: Rig, count: int) -> None:
+        failing = one_percent(count)
         topic = rig.topic("one-percent", workload.with_failures(count, FEW_KEYS, failing))
-        ids = rig.configure(
-            {
-                "name": topic,
-                "topic": topic,
-                "kind": "continuous",
-                "interface": "BenchAsset",
-                "enabled": False,
-                "max_retries": 2,
-                "retry_delay_seconds": 1,
-            }
-        )
-        queue = BenchQueue(rig, ids[topic], topic, count)
+        retries = {"max_retries": 2, "retry_delay_seconds": 1}
+        self.rig = rig
+        self.queue = _configured(rig, topic, count, retries)
+        self.held: set[int] = set()
+        self.stale: set[int] = set()
         _expect(rig, count, failing)
         # The schedule keeps the relay going, which brings the tickets of due retries.
         rig.start("beat")
         rig.start("relay")
-        worker = rig.start_worker()
+        self.worker = rig.start_worker()
 
-        def ours() -> float:
-            queue.run()
-            rig.until(lambda: _waiting(rig) == 0, "no failure waits for a further try")
-            found = facts.rate(rig, facts.OURS, f"ended IN ('APPLIED', 'SUPERSEDED') AND {GOOD}")
-            held.append(
-                rig.value("SELECT count(*) FROM integration_messageerror WHERE state = 'HOLD'")
-            )
-            stale.append(rig.value(_STALE))
-            queue.switch_off()
-            return found
+    def ours(self) -> float:
+        """Good messages a second, once every failure is over."""
+        self.queue.run()
+        self.rig.until(lambda: _waiting(self.rig) == 0, "no failure waits for a further try")
+        found = facts.rate(self.rig, facts.OURS, f"ended IN ('APPLIED', 'SUPERSEDED') AND {GOOD}")
+        self.held.add(self.rig.value(_HELD))
+        self.stale.add(self.rig.value(_STALE))
+        self.queue.switch_off()
+        return found
 
-        def theirs() -> float:
-            run_handwritten(queue, "aside", worker)
-            return facts.rate(rig, facts.THEIRS, GOOD)
+    def theirs(self) -> float:
+        """The same of the hand-written loop, which sets failures aside."""
+        run_handwritten(self.queue, "aside", self.worker)
+        return facts.rate(self.rig, facts.THEIRS, GOOD)
 
-        paired = run_pairs(ours, theirs, quick=ground.quick)
+
+def failing_1pct(ground: Ground) -> Figure:
+    """25 messages fail once and 25 always; three tries one second apart, then hold."""
+    count = 5_000
+    with ground.rig("failing_1pct") as rig:
+        sides = OnePercent(rig, count)
+        paired = run_pairs(sides.ours, sides.theirs, quick=ground.quick)
     return Figure(
         name="failing_1pct",
         value=paired.value,
@@ -124,10 +120,10 @@ def failing_1pct(ground: Ground) -> Figure:
         target=at_least("ratio", 0.7),
         claims={
             "value > 1000": paired.value > 1_000,
-            "25 held": set(held) == {FAILING_EACH},
-            "0 stale keys": set(stale) == {0},
+            "25 held": sides.held == {FAILING_EACH},
+            "0 stale keys": sides.stale == {0},
         },
-        facts={**paired.facts, "held": max(held), "stale_keys": max(stale)},
+        facts={**paired.facts, "held": max(sides.held), "stale_keys": max(sides.stale)},
     )
 
 
