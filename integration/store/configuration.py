@@ -53,6 +53,7 @@ def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:  # noqa: ANN401 -
     services = tuple((r.interface, r.enabled, r.structure_id, _marked(r.structure)) for r in rows)
     return (
         queue.changed_at,
+        queue.provider.name,
         queue.enabled,
         queue.paused,
         None if system is None else (system.name, system.enabled),
