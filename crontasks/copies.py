@@ -1,11 +1,10 @@
-"""A copy of a production database must not act: its environment's name gives it away."""
+"""What a database is marked with when it is set up: whose it is, and with which keys."""
 
 from typing import Final
 
 from cryptography.fernet import InvalidToken
 from django.conf import settings
 
-from crontasks.cursor import Cursor
 from integration.models import Deployment
 from integration.models.fields import keyring
 
@@ -20,16 +19,6 @@ def claim_database() -> None:
             environment=settings.SLUICE_ENVIRONMENT,
             canary=keyring().encrypt(_CANARY).decode(),
         )
-
-
-def foreign_environment(cursor: Cursor) -> str | None:
-    """The environment this database belongs to if that is not ours; None when it may act."""
-    cursor.execute(
-        "SELECT environment FROM integration_deployment WHERE environment <> %s LIMIT 1",
-        (settings.SLUICE_ENVIRONMENT,),
-    )
-    row = cursor.fetchone()
-    return None if row is None else str(row[0])
 
 
 def can_read_secrets() -> bool:

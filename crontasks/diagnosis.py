@@ -14,9 +14,9 @@ from kombu.exceptions import OperationalError
 
 from crontasks import copies, crew
 from crontasks.crew import ALIVE
-from crontasks.cursor import django_cursor
 from crontasks.links import Link, broken, good, reason
 from integration.models import Provider
+from integration.selectors.deployment import foreign_environment
 from integration.store import locks
 from integration.store.sessions import TERMINATE, backend_of, raw_connection
 
@@ -125,8 +125,7 @@ def encryption() -> Link:
 
 
 def environment() -> Link:
-    with django_cursor() as cursor:
-        foreign = copies.foreign_environment(cursor)
+    foreign = foreign_environment()
     if foreign is None:
         return good("copy", f"The database belongs to {settings.SLUICE_ENVIRONMENT}.")
     return broken(

@@ -17,20 +17,17 @@ from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.models import Queue
 from integration.selectors.status import situation
+from integration.store import locks
 
 # A tick this late means that beat does not work on the instance.
 _LATE: Final = timedelta(seconds=30)
 _SKEW_SECONDS: Final = 2.0
-_OWNERS: Final = """
+_OWNERS: Final = f"""
     SELECT p.partition, s.owner, l.held, s.lease_until < clock_timestamp() AS lapsed
     FROM integration_queuepartition p
     LEFT JOIN integration_partitionlease s ON s.partition_id = p.id AND s.released_at IS NULL
-    CROSS JOIN LATERAL (SELECT EXISTS (
-        SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 20001
-          AND objsubid = 2 AND objid::bigint = p.id
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    ) AS held) l
-    WHERE p.queue_id = %s ORDER BY p.partition"""
+    CROSS JOIN LATERAL (SELECT {locks.is_held(locks.LockClass.PARTITION, "p.id")} AS held) l
+    WHERE p.queue_id = %s ORDER BY p.partition"""  # noqa: S608 - constants
 _REQUEST_AGE: Final = (
     "SELECT extract(epoch FROM clock_timestamp() - start_requested_at)::float "
     "FROM integration_queue WHERE id = %s"

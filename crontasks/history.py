@@ -115,7 +115,7 @@ def mark_lost() -> int:
     minute.
     """
     with django_cursor() as cursor:
-        cursor.execute(locks.HELD, (locks.LockClass.INSTANCE,))
+        cursor.execute(locks.held(locks.LockClass.INSTANCE))
         held = [instance_id for (instance_id,) in cursor.fetchall()]
     lost = CronRun.objects.filter(state=RunState.RUNNING).exclude(instance__in=held)
     old = lost.filter(started_at__lt=database_now() - timedelta(minutes=1))

@@ -16,20 +16,17 @@ from typing import Final
 from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor, django_cursor
+from integration.store import locks
+from integration.store.starts import IS_UNASKED, IS_WANTED
 
-REISSUE_SECONDS: Final = 10
 # Longer than the reissue: clocks of hosts differ by seconds, and a start too many is nothing.
 EXPIRES_SECONDS: Final = 30
 logger = logging.getLogger(__name__)
 
 # A partition is free when nobody holds its lock, or when its owner let the lease lapse: that
 # owner is stopped or hangs, and the next one ends its sessions.
-LOCKED: Final = """
-    locked AS MATERIALIZED (
-        SELECT objid::bigint AS id FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND classid = 20001 AND objsubid = 2
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    )"""
+LOCKED: Final = f"""
+    locked AS MATERIALIZED ({locks.held(locks.LockClass.PARTITION)})"""
 IS_FREE: Final = """(
         NOT EXISTS (SELECT 1 FROM locked WHERE locked.id = p.id)
         OR EXISTS (
@@ -46,14 +43,12 @@ HAS_WORK_TO_TAKE: Final = f"""(
 # A request is sent once it was noted on the queue's instance; one that a person's decision left
 # (integration.actions) is newer than that note and goes out at the dispatcher's next look.
 MAY_ASK: Final = f"""(
-        q.start_requested_at IS NULL
-        OR q.start_requested_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS})
+        {IS_UNASKED}
         OR EXISTS (
             SELECT 1 FROM crontasks_croninstance i
             WHERE i.queue_id = q.id AND (i.asked_at IS NULL OR i.asked_at < q.start_requested_at)
         )
     )"""  # noqa: S608 - constants of this module
-IS_WANTED: Final = "(q.enabled AND NOT q.paused AND q.direction = 'inbound')"
 _ASK: Final = f"""
     WITH {LOCKED}, asked AS (
         UPDATE integration_queue q SET start_requested_at = clock_timestamp()

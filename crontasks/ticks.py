@@ -10,13 +10,13 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from django.db.models import Q
 from django.utils import timezone
 
-from crontasks import copies, history, parameters, shutdown
-from crontasks.cursor import django_cursor
+from crontasks import history, parameters, shutdown
 from crontasks.definitions import Definition, registry
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
 from integration.clock import database_now
 from integration.errors import IntegrationError
+from integration.selectors.deployment import foreign_environment
 from integration.store import locks
 from integration.store.sessions import raw_connection
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def tick(instance_id: int, scheduled_at: datetime) -> Outcome:
     """Act upon one moment. A moment that is not newer than the last one is nothing."""
     instance = claim(instance_id, scheduled_at)
-    if instance is None or _is_foreign():
+    if instance is None or foreign_environment() is not None:
         return NOTHING
     definition = registry.named(instance.task)
     context = Context(
@@ -84,11 +84,6 @@ def run_now(instance_id: int) -> None:
         tick(instance_id, timezone.now())
         return
     send(instance, timezone.now())
-
-
-def _is_foreign() -> bool:
-    with django_cursor() as cursor:
-        return copies.foreign_environment(cursor) is not None
 
 
 def _run_alone(instance: CronInstance, definition: Definition, context: Context) -> Outcome:

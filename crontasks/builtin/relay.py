@@ -7,21 +7,19 @@ from kombu.exceptions import OperationalError
 from crontasks.cursor import django_cursor
 from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import NOTHING, Context, Outcome
+from integration.store import locks
 
 EXPIRES_SECONDS: Final = 30
 # Asked when a provider has a shard nobody relays, and not more often than every ten seconds, so
 # that a relay worker that is away finds a few old requests and not a day's worth.
-_ASK: Final = """
+_ASK: Final = f"""
     UPDATE crontasks_croninstance SET asked_at = clock_timestamp()
     WHERE id = %s
       AND (asked_at IS NULL OR asked_at < clock_timestamp() - interval '10 s')
       AND EXISTS (
-        SELECT 1 FROM integration_provider p WHERE NOT EXISTS (
-            SELECT 1 FROM pg_locks
-            WHERE locktype = 'advisory' AND granted AND classid = 20002 AND objsubid = 2
-              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-              AND objid::bigint = p.id * 16))
-    RETURNING id"""
+        SELECT 1 FROM integration_provider p
+        WHERE NOT {locks.is_held(locks.LockClass.RELAY, locks.relay_key_sql("p.id"))})
+    RETURNING id"""  # noqa: S608 - constants
 
 
 @crontask("relay", title="Relay", asks_only=True)

@@ -8,11 +8,12 @@ from typing import Final
 
 import psycopg
 
-from crontasks import copies, starts
+from crontasks import starts
 from crontasks.dispatch import due
 from crontasks.dispatch.hearts import BEAT_EVERY_SECONDS, Heart
 from crontasks.dispatch.patience import Patience
 from crontasks.leadership import Leadership
+from integration.store import deployments
 from integration.store.locks import LockClass
 
 # Twice a second: half a second to become the leader after the old one was killed, half a second
@@ -61,7 +62,7 @@ class Dispatcher(threading.Thread):
             if time.monotonic() - self._beat_at >= BEAT_EVERY_SECONDS or leads != was_leading:
                 self._beat_at = time.monotonic()
                 self.heart.beat(cursor, leads=leads)
-            if not leads or copies.foreign_environment(cursor) is not None:
+            if not leads or deployments.foreign_environment(cursor) is not None:
                 return []
             ripe = self.patience.select(due.find(cursor), time.monotonic())
             asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}

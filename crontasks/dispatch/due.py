@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from crontasks.cursor import Cursor
-from crontasks.starts import IS_FREE, IS_WANTED, LOCKED, MAY_ASK
+from crontasks.starts import IS_FREE, LOCKED, MAY_ASK
+from integration.store.starts import IS_WANTED
 
 # A retry whose reminder lies in the topic gets this long beyond its time before the row itself
 # is taken: the ticket may still stand in the queue's backlog.

@@ -5,12 +5,14 @@ from typing import Final
 
 from django.conf import settings
 
-from crontasks import copies
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.dispatch.hearts import ALIVE_SECONDS, are_alive
 from crontasks.notices.book import Condition
 from crontasks.notices.kinds import NoticeKind
-from crontasks.starts import IS_FREE, IS_WANTED, LOCKED
+from crontasks.starts import IS_FREE, LOCKED
+from integration.store import deployments, locks
+from integration.store.locks import LockClass
+from integration.store.starts import IS_WANTED
 
 BURST_ROWS: Final = 20
 BURST_MINUTES: Final = 10
@@ -56,17 +58,14 @@ _UNSENT: Final = f"""
     WHERE o.state IN ('PENDING', 'STAMPED')
       AND greatest(o.created_at, o.not_before)
           < clock_timestamp() - make_interval(secs => {UNSENT_SECONDS})
-      AND NOT EXISTS (
-        SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 20002
-          AND objsubid = 2 AND objid::bigint = o.provider_id * 16 + o.shard
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+      AND NOT {locks.is_held(LockClass.RELAY, locks.relay_key_sql("o.provider_id", "o.shard"))}
     GROUP BY v.name"""  # noqa: S608 - constants
 
 
 def seen_by_workers(*, is_settled: bool) -> list[Condition]:
     """Everything but dead workers. Until `is_settled` nobody is called dead."""
     with django_cursor() as cursor:
-        foreign = copies.foreign_environment(cursor)
+        foreign = deployments.foreign_environment(cursor)
         if foreign is not None:
             text = (
                 f"The database belongs to {foreign!r} and this process to "

@@ -1,15 +1,15 @@
 """Whether this database belongs to this installation, and whether it answers."""
 
-from django.conf import settings
 from django.db import DatabaseError, connection
 
-from integration.models import Deployment
+from integration.store import deployments
+from integration.store.sessions import django_connection
 
 
 def foreign_environment() -> str | None:
-    """The environment this database was made for, when it is not the one configured here."""
-    stored = Deployment.objects.values_list("environment", flat=True).first()
-    return stored if stored and stored != settings.SLUICE_ENVIRONMENT else None
+    """The environment this database belongs to if that is not ours; None when it may act."""
+    with django_connection().cursor() as cursor:
+        return deployments.foreign_environment(cursor)
 
 
 def database_answers() -> bool:

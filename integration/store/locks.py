@@ -29,9 +29,24 @@ def relay_key(provider_id: int, shard: int) -> int:
 TRY = "SELECT pg_try_advisory_lock(%s, %s)"
 TRY_SHARED = "SELECT pg_try_advisory_lock_shared(%s, %s)"
 RELEASE = "SELECT pg_advisory_unlock(%s, %s)"
-# Locks of one class held in this database; objid is unsigned there.
-HELD = (
-    "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 "
-    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-    "AND classid = %s"
+# Locks held in this database; objid is unsigned there.
+_HELD = (
+    "SELECT objid::bigint AS id FROM pg_locks "
+    "WHERE locktype = 'advisory' AND granted AND objsubid = 2 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+
+
+def held(lock: LockClass) -> str:
+    """SQL: the `id` of every lock of this class that is held in this database."""
+    return f"{_HELD} AND classid = {lock:d}"
+
+
+def is_held(lock: LockClass, key: str) -> str:
+    """SQL condition: the lock of this class whose id is the SQL expression `key` is held."""
+    return f"EXISTS ({held(lock)} AND objid::bigint = {key})"
+
+
+def relay_key_sql(provider: str, shard: str = "0") -> str:
+    """SQL: `relay_key` of two SQL expressions."""
+    return f"({provider} * {SHARDS_PER_PROVIDER} + {shard})"

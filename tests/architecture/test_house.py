@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from django.conf import global_settings
 
 from tests.architecture.sources import (
     ROOT,
@@ -156,3 +157,35 @@ def test_the_project_speaks_of_itself_alone():
             if WORDS_OF_THE_WORKPLACE.search(line)
         ]
     assert not mentions
+
+
+SETTINGS_FROM_DJANGO = frozenset(dir(global_settings))
+
+
+def test_every_setting_that_is_read_is_declared():
+    declared = {
+        target.id
+        for node in ast.walk(parsed(text("config/settings.py")))
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    read = {
+        (name, node.attr)
+        for name, source in modules(*SHIPPED)
+        for node in ast.walk(parsed(source))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "settings"
+        and node.attr.isupper()
+    }
+    assert {setting for _, setting in read} > {"SLUICE_ENGINE", "SLUICE_LEASE_SECONDS"}
+    assert not {one for one in read if one[1] not in declared | SETTINGS_FROM_DJANGO}
+    guessed = [name for name, source in modules(*SHIPPED) if "getattr(settings" in source]
+    assert not guessed, "a setting with a second default hides from config/settings.py"
+
+
+def test_lock_classes_are_named_and_not_written_as_numbers():
+    number = re.compile(r"classid\s*(=|IN \()\s*'?\d")
+    assert number.search("AND granted AND classid = 20001 AND objsubid = 2")
+    assert not [name for name, source in modules(*SHIPPED) if number.search(source)]

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from integration.models import Deployment, OutboxRow, QueuePartition
+from integration.selectors.deployment import foreign_environment
 
 
 class Command(BaseCommand):
@@ -49,8 +50,8 @@ class Command(BaseCommand):
         )
 
     def _tell_owner(self) -> None:
-        owner = Deployment.objects.values_list("environment", flat=True).first()
-        if owner in {None, settings.SLUICE_ENVIRONMENT}:
+        owner = foreign_environment()
+        if owner is None:
             self.stdout.write("The database belongs to this environment: it may act.")
             return
         self.stdout.write(

@@ -8,7 +8,8 @@ from django.db import connections
 
 from integration.delivery.relay.ports import Publisher, Tenure
 from integration.kafka.errors import ProviderUnusableError
-from integration.models import Deployment, Provider
+from integration.models import Provider
+from integration.store import deployments
 from integration.store.sessions import alias
 
 
@@ -43,10 +44,10 @@ def worker_name() -> str:
 
 def shards() -> list[tuple[int, int]]:
     """Every (provider, shard) to relay; none in a copy of another environment's database."""
-    ours = settings.SLUICE_ENVIRONMENT
     try:
-        if Deployment.objects.using(alias()).exclude(environment=ours).exists():
-            return []
+        with connections[alias()].cursor() as cursor:
+            if deployments.foreign_environment(cursor) is not None:
+                return []
         return [(pk, 0) for pk in Provider.objects.using(alias()).values_list("pk", flat=True)]
     finally:
         connections[alias()].close()

@@ -1,0 +1,26 @@
+"""When a queue may be asked to run: the rule of everybody who asks, in SQL over a queue `q`.
+
+A request is the time in the queue's `start_requested_at`; the run clears it once it owns a
+partition. One that stands longer than ten seconds was lost on its way and is made again.
+"""
+
+from typing import Final
+
+from integration.store.sessions import django_connection
+
+REISSUE_SECONDS: Final = 10
+IS_WANTED: Final = "(q.enabled AND NOT q.paused AND q.direction = 'inbound')"
+IS_UNASKED: Final = f"""(
+        q.start_requested_at IS NULL
+        OR q.start_requested_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS})
+    )"""
+_LEAVE: Final = f"""
+    UPDATE integration_queue q SET start_requested_at = clock_timestamp()
+    WHERE q.id = %s AND {IS_WANTED} AND {IS_UNASKED}"""  # noqa: S608 - constants of this module
+
+
+def leave_request(queue_id: int) -> bool:
+    """Leave a request for the dispatcher; False when none is wanted or a recent one stands."""
+    with django_connection().cursor() as cursor:
+        cursor.execute(_LEAVE, (queue_id,))
+        return bool(cursor.rowcount == 1)
