@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from console.filters import state_name
 from crontasks.outcome import RunState
-from integration.delivery.policy.states import ErrorState
+from integration.delivery.policy.states import ErrorState, OutboxState
 from integration.selectors.status import Status
 
 register = template.Library()
@@ -37,6 +37,13 @@ STATUS_SIGNS: Final = {
     Status.RUNNING: "✓",
     Status.OFF: "○",
 }
+OUTGOING_SIGNS: Final = {
+    OutboxState.PENDING: ("azure", "…", "Waiting"),
+    OutboxState.STAMPED: ("purple", "→", "Being sent"),
+    OutboxState.PUBLISHED: ("green", "✓", "In Kafka"),
+    OutboxState.DEAD: ("red", "!", "Refused"),
+    OutboxState.CANCELLED: ("secondary", "✕", "Not sent"),
+}
 RUN_SIGNS: Final[dict[str, tuple[str, str]]] = {
     RunState.RUNNING: ("azure", "◆"),
     RunState.DONE: ("green", "✓"),
@@ -60,6 +67,14 @@ def error_state(state: str) -> SafeString:
     known = state in set(ErrorState)
     tone, sign = ERROR_SIGNS[ErrorState(state)] if known else ("secondary", "?")
     return format_html(BADGE, tone, sign, state_name(state))
+
+
+@register.simple_tag
+def outgoing_state(state: str) -> SafeString:
+    """The badge of where an outgoing row stands."""
+    known = state in set(OutboxState)
+    tone, sign, name = OUTGOING_SIGNS[OutboxState(state)] if known else ("secondary", "?", state)
+    return format_html(BADGE, tone, sign, name)
 
 
 @register.simple_tag
