@@ -222,7 +222,7 @@ def _write(verb: Verb, rows: list[OutboxRow], by: tuple[str, str]) -> None:
             action=verb.action,
             from_state=row.state,
             to_state=verb.target,
-            why_before=f"{row.dead_code}: {row.dead_text}",
+            why_before=row.dead_text or row.dead_code,
             reason=reason,
         )
         for row in rows

@@ -34,11 +34,24 @@ def manned(crew: Crew | None, found: Standing) -> Standing:
     return Status.NO_READER, Situation(f"{lack.why} Last found: {reason.why}", lack.next_step)
 
 
-def sends(crew: Crew | None) -> Standing:
-    """An outbound queue has no reader here: what is published to it leaves by the relay."""
+def sends(crew: Crew | None, stuck: Standing | None = None) -> Standing:
+    """An outbound queue has no reader here: what is published to it leaves by the relay.
+
+    `stuck` is what waits for a person, whether a relay lives or not.
+    """
     if crew is not None and not crew.relays:
-        return Status.NO_SENDER, NO_RELAY
+        if stuck is None:
+            return Status.NO_SENDER, NO_RELAY
+        why = f"{NO_RELAY.why} Besides: {stuck[1].why}"
+        status = max(stuck[0], Status.NO_SENDER, key=_urgency)
+        return status, Situation(why, f"{NO_RELAY.next_step} Then: {stuck[1].next_step}")
+    if stuck is not None:
+        return stuck
     return Status.RUNNING, Situation("What handlers publish to it is sent by the relay.", "")
+
+
+def _urgency(status: Status) -> int:
+    return -list(Status).index(status)
 
 
 def _lack(crew: Crew | None, status: Status) -> Situation | None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.models import Queue, QueuePartition
-from integration.selectors.crew import manned, sends
+from integration.selectors.crew import Standing, manned, sends
 from integration.selectors.status import (
     OF_PARTITION,
     Crew,
@@ -71,6 +71,7 @@ class QueueRow:
     retrying: int
     ready: int
     partitions: tuple[PartitionRow, ...]
+    is_stuck: bool
 
     @property
     def is_braked(self) -> bool:
@@ -86,14 +87,17 @@ def queue_row(
     partitions: Sequence[QueuePartition],
     open_errors: Mapping[str, int],
     crew: Crew | None = None,
+    *,
+    stuck: Standing | None = None,
 ) -> QueueRow:
     """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state.
 
-    Without a `crew` it is not judged whether anybody lives to do the work.
+    Without a `crew` it is not judged whether anybody lives to do the work. `stuck` is why an
+    outbound queue needs a person.
     """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
     if queue.direction == Queue.Direction.OUTBOUND:
-        status, reason = sends(crew)
+        status, reason = sends(crew, stuck)
     else:
         status, reason = _verdict(queue, rows, crew)
     order = list(Status)
@@ -122,6 +126,7 @@ def queue_row(
         retrying=open_errors.get(ErrorState.RETRY, 0),
         ready=open_errors.get(ErrorState.READY, 0) + open_errors.get(ErrorState.PROCESSING, 0),
         partitions=rows,
+        is_stuck=stuck is not None,
     )
 
 

@@ -15,6 +15,7 @@ from integration.models import Gap, MessageError, Queue, QueueChange, QueueParti
 from integration.selectors.outbox import Sending, sending
 from integration.selectors.queue_rows import QueueRow, queue_row
 from integration.selectors.status import Crew, Status
+from integration.selectors.stuck import stuck
 
 # The dispatcher starts a worker within seconds, and the shipped schedule every ten.
 UNREAD_AFTER: Final = timedelta(minutes=3)
@@ -60,7 +61,7 @@ class QueueDetail:
 
 
 def overview(crew: Crew | None = None) -> list[QueueRow]:
-    """Every queue, the most urgent first, in three queries however many there are."""
+    """Every queue, the most urgent first, in five queries however many there are."""
     queues = list(Queue.objects.select_related("provider", "system"))
     rows = _rows(queues, crew)
     order = list(Status)
@@ -117,7 +118,11 @@ def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
     )
     for queue_id, state, count in found:
         counts[queue_id][state] = count
-    return [queue_row(queue, partitions[queue.pk], counts[queue.pk], crew) for queue in queues]
+    needy = stuck(queues)
+    return [
+        queue_row(queue, partitions[queue.pk], counts[queue.pk], crew, stuck=needy.get(queue.pk))
+        for queue in queues
+    ]
 
 
 def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:

@@ -8,6 +8,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from integration.models import OutboxChange, OutboxRow, Provider
+from integration.selectors.queues import overview
+from integration.selectors.status import Crew, Status
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
 from tests.support.rows import a_person, a_queue_row
 
@@ -247,3 +249,41 @@ def test_no_page_asks_more_for_more_rows(
     client = logged_in("Operators")
     with django_assert_max_num_queries(16):
         client.get(reverse("outbox"))
+
+
+def test_the_overview_says_that_a_strict_queue_is_blocked_and_links_to_the_way_out(
+    provider: Provider,
+) -> None:
+    strict = a_queue_row(name="orders", direction="outbound", provider=provider)
+    free = a_queue_row("continuous", name="readings", direction="outbound", provider=provider)
+    client = logged_in("Viewers")
+    assert "Open the outbox" not in client.get(reverse("overview")).text
+    row = a_dead_row(provider, topic=strict.topic, strict_queue=strict.pk)
+    a_dead_row(provider, topic=free.topic)
+    rows = {found.name: found for found in overview(Crew(workers=1, relays=1, beats=1))}
+    assert (rows["orders"].status, rows["readings"].status) == (Status.BLOCKED, Status.RUNNING)
+    assert rows["orders"].situation.why.startswith(f"Kafka refused row {row.pk} to {strict.topic}")
+    assert "everything else is sent" in rows["readings"].situation.why
+    for address in (reverse("overview"), reverse("queue", args=["orders"])):
+        page = client.get(address).text
+        assert f"{reverse('outbox')}?queue=orders" in page
+        assert "this queue keeps its order" in page
+
+
+def test_a_relay_in_doubt_blocks_every_queue_of_its_provider(provider: Provider) -> None:
+    a_queue_row(name="orders", direction="outbound", provider=provider)
+    a_queue_row(name="elsewhere", direction="outbound", provider=a_provider(name="other"))
+    a_relay_in_doubt(provider)
+    rows = {found.name: found for found in overview(Crew(workers=1, relays=1, beats=1))}
+    assert (rows["orders"].status, rows["elsewhere"].status) == (Status.BLOCKED, Status.RUNNING)
+    assert "does not know whether its last batch is in Kafka" in rows["orders"].situation.why
+
+
+def test_without_a_relay_a_blocked_queue_still_says_what_blocks_it(provider: Provider) -> None:
+    queue = a_queue_row(name="orders", direction="outbound", provider=provider)
+    [row] = overview(Crew(workers=1, relays=0, beats=1))
+    assert row.status is Status.NO_SENDER
+    a_dead_row(provider, topic=queue.topic, strict_queue=queue.pk)
+    [row] = overview(Crew(workers=1, relays=0, beats=1))
+    assert row.status is Status.BLOCKED
+    assert "nothing is sent to Kafka. Besides: Kafka refused row" in row.situation.why
