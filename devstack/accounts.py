@@ -1,6 +1,7 @@
 """The unprivileged account a server drops to when root starts it, and where it may go."""
 
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -10,8 +11,6 @@ from devstack.supervise import Account
 
 def unprivileged() -> Account:
     """Return the account that runs the server for root: PostgreSQL refuses to be root."""
-    import pwd
-
     for user in ("postgres", "nobody"):
         try:
             found = pwd.getpwnam(user)

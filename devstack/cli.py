@@ -19,7 +19,7 @@ NOT_RUNNING = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command; the answer is the exit status. A Problem is told in two sentences."""
-    asked = _parser().parse_args(arguments)
+    asked = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         status: int = asked.command(asked)
     except problems.Problem as problem:
@@ -29,6 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nStopped half-way; run the same command again to go on.", file=sys.stderr)
         return 130
     return status
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line. What follows `run` is another program's, options included."""
+    is_ours = arguments[:1] != ["run"] or arguments[1:2] in (["-h"], ["--help"])
+    cut = len(arguments) if is_ours else 1
+    asked = _parser().parse_args(arguments[:cut])
+    asked.words = [*arguments[cut:]]
+    return asked
 
 
 def set_up(asked: argparse.Namespace) -> int:
@@ -140,7 +149,10 @@ def _parser() -> argparse.ArgumentParser:
     added.set_defaults(command=up)
     commands.add_parser("down", help="stop what was started").set_defaults(command=down)
     commands.add_parser("status", help="tell what runs").set_defaults(command=status)
-    added = commands.add_parser("run", help="run Python with the stack's settings")
-    added.add_argument("words", nargs=argparse.REMAINDER, metavar="manage.py ...")
+    added = commands.add_parser(
+        "run",
+        usage="%(prog)s manage.py ... | -m MODULE ...",
+        help="run Python with the stack's settings",
+    )
     added.set_defaults(command=run)
     return parser

@@ -8,6 +8,9 @@ import os
 import sys
 import time
 
+import django
+from django.core.management import call_command
+
 from devstack import sample
 from devstack.kafka import serves_clients
 from devstack.progress import step
@@ -16,9 +19,6 @@ KAFKA_WITHIN_SECONDS = 90.0
 
 
 def main() -> None:
-    import django
-    from django.core.management import call_command
-
     with step("Migrations"):
         django.setup()
         call_command("migrate", interactive=False, stdout=sys.stderr)

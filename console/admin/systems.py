@@ -16,8 +16,18 @@ class ExternalSystemAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # not sub
 
 @admin.register(Endpoint)
 class EndpointAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable at run time
-    """Where outbound messages are delivered."""
+    """Where outbound messages will be delivered."""
 
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": ("name", "system", "handler_type", "properties"),
+                "description": "Nothing delivers to endpoints yet: outgoing messages end in their "
+                "Kafka topic. What is entered here is kept for later.",
+            },
+        ),
+    )
     list_display = ("name", "system", "handler_type")
     list_filter = ("handler_type",)
     list_select_related = ("system",)

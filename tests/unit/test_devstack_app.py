@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from config import env
-from devstack import keys, ports, problems
+from devstack import cli, keys, ports, problems
 from devstack.app import PARTS, App, Part, wanted
 from devstack.servers import as_left_in, in_folder
 
@@ -44,6 +44,11 @@ def test_a_slip_in_the_switch_is_told_and_not_guessed() -> None:
     with pytest.raises(problems.Problem, match=r"SAMPLE is 'off'.* Write 1 or 0") as told:
         wanted({"SAMPLE": "off"})
     assert told.value.code == "BAD_SWITCH"
+
+
+@pytest.mark.parametrize("words", [["manage.py", "doctor"], ["-m", "celery", "-A", "config"], []])
+def test_what_follows_run_is_left_to_the_program_that_is_run(words: list[str]) -> None:
+    assert cli.parse(["run", *words]).words == words
 
 
 def test_a_process_that_is_still_ending_does_not_count_as_started(app: App) -> None:
