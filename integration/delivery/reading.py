@@ -143,13 +143,14 @@ class Reader:
         return unit
 
     def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:
-        """What cannot be read has the id and the service that its headers name."""
+        """What cannot be read has the id and the service that its envelope or headers name."""
         failure = Failure(FailureClass.PERMANENT, flaw.code, f"{flaw.message} {flaw.hint}")
+        interface, message_id = flaw.interface, flaw.message_id
         fields = addressed_by_headers(record.headers or ())
-        if isinstance(fields, envelope.Flaw):
-            return Unit(record, None, None, Failed(failure), self._fallback_id(record), "")
-        message_id = fields[MESSAGE_ID] or self._fallback_id(record)
-        return Unit(record, None, None, Failed(failure), message_id, fields[INTERFACE] or "")
+        if not isinstance(fields, envelope.Flaw):
+            interface, message_id = interface or fields[INTERFACE], message_id or fields[MESSAGE_ID]
+        message_id = message_id or self._fallback_id(record)
+        return Unit(record, None, None, Failed(failure), message_id, interface or "")
 
     def _tombstone(self, record: Record) -> Unit:
         fields = addressed_by_headers(record.headers or ())

@@ -102,16 +102,23 @@ class Flaw:
     """Why a message cannot be read: stable code, sentence for people, what to do now.
 
     The sentence names places and keys, never values: it is shown to people who may not see
-    payloads.
+    payloads. `interface` and `message_id` are what the envelope around a bad payload says; a
+    message keeps them, readable or not.
     """
 
     code: FlawCode
     message: str
     hint: str
+    interface: str | None = None
+    message_id: str | None = None
 
     def in_payload(self) -> "Flaw":
         """Return the same flaw, saying that it lies in the payload inside the envelope."""
         return replace(self, message=f"In the payload: {self.message}")
+
+    def of(self, interface: str | None, message_id: str | None) -> "Flaw":
+        """Return the same flaw of a message that says who it is."""
+        return replace(self, interface=interface, message_id=message_id)
 
 
 def flaw(code: FlawCode, message: str) -> Flaw:

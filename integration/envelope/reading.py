@@ -70,21 +70,29 @@ def _opened(
     fields = addressed(envelope, headers)
     if isinstance(fields, Flaw):
         return fields
+    source, body = _payload(record, envelope, limits)
+    if isinstance(body, Flaw):
+        return body.of(fields[0], fields[-1])
+    return _document(fields, body, source, wrapped=True)
+
+
+def _payload(
+    record: bytes, envelope: Mapping[str, object], limits: Limits
+) -> tuple[str | bytes | Enclosed, object]:
+    """Return the payload's own text and what is in it, or a Flaw in its place."""
     payload = envelope["payload"]
+    if payload is None:
+        return record, empty_body().in_payload()
     if not isinstance(payload, str):
-        if payload is None:
-            return empty_body().in_payload()
-        return _document(fields, payload, Enclosed(record), wrapped=True)
+        return Enclosed(record), payload
     source = _unpacked(payload, envelope.get("compressed"), limits)
     if isinstance(source, Flaw):
-        return source
+        return record, source
     if isinstance(source, str):
         body = _parsed_text(source, limits.max_depth)
     else:
         body = _parsed(source, limits.max_depth)
-    if isinstance(body, Flaw):
-        return body.in_payload()
-    return _document(fields, body, source, wrapped=True)
+    return source, body.in_payload() if isinstance(body, Flaw) else body
 
 
 def _unpacked(payload: str, mark: object, limits: Limits) -> str | bytes | Flaw:

@@ -140,6 +140,16 @@ def test_headers_name_also_what_cannot_be_read(value):
     assert (unit.message_id, unit.interface) == ("m-1", "Z")
 
 
+@pytest.mark.parametrize(
+    "payload", ['"{"', '"%%%", "compressed": "1"', "null", '"", "compressed": 7']
+)
+def test_an_envelope_names_also_the_payload_that_cannot_be_read(payload):
+    value = f'{{"INTERFACE": "Z", "MEAMessageID": "m-1", "payload": {payload}}}'.encode()
+    unit = a_reader().unit(a_record(9, value))
+    assert isinstance(unit.known, Failed)
+    assert (unit.message_id, unit.interface) == ("m-1", "Z")
+
+
 def test_our_own_header_names_win_over_the_founding_ones_whatever_their_case():
     headers = [
         ("Sluice-Message-Id", b"ours"),
