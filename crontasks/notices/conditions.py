@@ -61,6 +61,14 @@ _UNSENT: Final = f"""
       AND NOT {locks.is_held(LockClass.RELAY, locks.relay_key_sql("o.provider_id", "o.shard"))}
     GROUP BY v.name"""  # noqa: S608 - constants
 
+_REFUSED: Final = """
+    SELECT q.name, min(o.id), min(o.dead_code) FROM integration_outboxrow o
+    JOIN integration_queue q ON q.id = o.strict_queue
+    WHERE o.state = 'DEAD' AND o.strict_queue IS NOT NULL GROUP BY q.name"""
+_IN_DOUBT: Final = """
+    SELECT v.name, l.in_doubt_text FROM integration_relaylease l
+    JOIN integration_provider v ON v.id = l.provider_id WHERE l.in_doubt_since IS NOT NULL"""
+
 
 def seen_by_workers(*, is_settled: bool) -> list[Condition]:
     """Everything but dead workers. Until `is_settled` nobody is called dead."""
@@ -73,7 +81,7 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
                 "run `manage.py after_restore`."
             )
             return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
-        found = [*_states(cursor), *_bursts(cursor), *_gaps(cursor)]
+        found = [*_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
         if is_settled:
             found += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
         return found
@@ -108,6 +116,20 @@ def _gaps(cursor: Cursor) -> Iterator[Condition]:
     for subject, count in cursor.fetchall():
         text = f"{count:,} offsets were gone before they were read. Look at the gap and confirm it."
         yield Condition(NoticeKind.GAP, subject, text)
+
+
+def _stuck(cursor: Cursor) -> Iterator[Condition]:
+    """Outbound queues that go on only after a person's decision."""
+    cursor.execute(_REFUSED)
+    for subject, row, code in cursor.fetchall():
+        text = (
+            f"{code}: Kafka refused row {row} of the outbox, and what follows on this queue waits. "
+            "Decide on the outbox page, or with `manage.py outbox`."
+        )
+        yield Condition(NoticeKind.BLOCKED, subject, text)
+    cursor.execute(_IN_DOUBT)
+    for subject, text in cursor.fetchall():
+        yield Condition(NoticeKind.BLOCKED, f"relay of {subject}", text)
 
 
 def _unread(cursor: Cursor) -> Iterator[Condition]:

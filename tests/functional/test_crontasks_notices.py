@@ -22,6 +22,7 @@ from integration.models import (
     Provider,
     Queue,
     QueuePartition,
+    RelayLease,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -209,3 +210,18 @@ def test_every_kind_has_a_title_and_somebody_who_looks_for_it():
     assert set(TITLES) == set(NoticeKind)
     looked_for = conditions.WORKER_KINDS | conditions.BEAT_KINDS
     assert looked_for == set(NoticeKind) - {NoticeKind.RETENTION}
+
+
+def test_an_outbound_queue_that_waits_for_a_person_is_told(row):
+    provider = row.queue.provider
+    refused = {"provider": provider, "kind": "MESSAGE", "created_at": database_now()}
+    OutboxRow.objects.create(topic="t", state="DEAD", dead_code="TOO_LARGE", **refused)
+    assert look() == set(), "a queue without an order goes on"
+    OutboxRow.objects.update(strict_queue=row.queue.pk)
+    assert look() == {"BLOCKED"}
+    assert "TOO_LARGE: Kafka refused row" in mail.outbox[0].body
+    OutboxRow.objects.update(state="CANCELLED")
+    assert look() == set()
+    RelayLease.objects.create(provider=provider, in_doubt_since=database_now(), in_doubt_text="?")
+    assert look() == {"BLOCKED"}
+    assert mail.outbox[-1].subject == "[sluice] Queue blocked: relay of main"
