@@ -1,0 +1,48 @@
+"""The outbox in a real browser: both themes, a narrow screen, decisions without JavaScript."""
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from integration.models import OutboxRow
+from tests.e2e.conftest import OpenPage
+from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt
+from tests.support.rows import a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_outbox_complains_of_nothing_and_is_no_wider_than_the_screen(
+    open_page: OpenPage, complaints: list[str], colours: str, width: int
+) -> None:
+    provider = a_provider()
+    queue = a_queue_row(direction="outbound", provider=provider)
+    row = a_dead_row(provider, strict_queue=queue.pk, topic="a-topic-with-a-long-name." * 8)
+    a_relay_in_doubt(a_provider(name="other"))
+    page = open_page("Editors", colours=colours, width=width)
+    for address in (reverse("outbox"), reverse("outgoing", args=[row.pk]), reverse("overview")):
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    assert complaints == []
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_row_is_given_up_with_a_reason_and_another_sent_again(
+    open_page: OpenPage, complaints: list[str], *, javascript: bool
+) -> None:
+    provider = a_provider()
+    lost, mended = a_dead_row(provider), a_dead_row(provider)
+    page = open_page("Operators", javascript=javascript)
+    page.goto(reverse("outbox"))
+    page.get_by_label(f"Give up row {lost.pk}", exact=True).click()
+    page.get_by_label("Reason", exact=True).locator("visible=true").fill("sent by mail")
+    page.get_by_role("button", name=f"Give up row {lost.pk} for good").click()
+    expect(page.get_by_text("“sent by mail”")).to_be_visible()
+    page.get_by_role("checkbox", name=f"Choose row {mended.pk}").check()
+    page.get_by_role("button", name="Send chosen again").click()
+    expect(page.get_by_text("1 given back to the relay")).to_be_visible()
+    assert set(OutboxRow.objects.values_list("state", flat=True)) == {"CANCELLED", "PENDING"}
+    assert complaints == []
