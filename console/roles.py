@@ -2,14 +2,13 @@
 
 from django.apps import apps as installed
 from django.contrib.auth.management import create_permissions
+from django.contrib.auth.models import Group, Permission
 
 from console.access import ROLES
 
 
 def make_roles(**_: object) -> None:
     """Make the groups that are missing; existing ones stay as the administrator left them."""
-    from django.contrib.auth.models import Group, Permission
-
     # The permissions of `integration` come after its migrations; they may not be there yet.
     create_permissions(installed.get_app_config("integration"), verbosity=0)
     for name, rights in ROLES.items():

@@ -18,6 +18,7 @@ from crontasks.dispatch.hearts import BEAT_EVERY_SECONDS, Heart, are_alive, beat
 from crontasks.errors import BadScheduleError
 from crontasks.leadership import Leadership
 from crontasks.models import CronInstance
+from crontasks.notices import book, conditions
 from integration.store.locks import LockClass
 
 STANDBY_SECONDS: Final = 0.5
@@ -180,8 +181,6 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
 
     def _look(self) -> None:
         """Whether any worker lives; who else should say it when none does."""
-        from crontasks.notices import book, conditions
-
         now = time.monotonic()
         if now - self.looked_at < LOOK_EVERY_SECONDS:
             return

@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 from crontasks import copies, crew
 from crontasks.crew import ALIVE
 from crontasks.links import Link, broken, good, reason
+from integration.kafka import admin
 from integration.models import Provider
 from integration.selectors.deployment import foreign_environment
 from integration.store import locks
@@ -192,8 +193,6 @@ def relay() -> Link:
 
 
 def providers() -> Iterator[Link]:
-    from integration.kafka import admin
-
     try:
         rows = list(Provider.objects.all())
     except Error:

@@ -15,6 +15,7 @@ from crontasks.schedule.moments import upcoming
 from integration.delivery.policy.states import PartitionState
 from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
+from integration.kafka import admin
 from integration.models import Queue
 from integration.selectors.status import situation
 from integration.store import locks
@@ -47,8 +48,6 @@ def check_flow(queue: Queue) -> list[Link]:
 
 
 def provider(queue: Queue) -> Link:
-    from integration.kafka import admin
-
     reach = admin.reachable(queue.provider)
     if reach.ok:
         return good("provider", reach.text)
@@ -99,8 +98,6 @@ def switches(queue: Queue) -> Link:
 
 
 def topic(queue: Queue) -> Link:
-    from integration.kafka import admin
-
     try:
         facts = admin.topic_facts(queue.provider, queue.topic)
     except IntegrationError as e:

@@ -5,6 +5,8 @@ from typing import Any, Final
 from django.db import connections
 from django.db.models.signals import post_delete, post_migrate, post_save
 
+from crontasks import copies, periodic
+from crontasks.models import CronInstance
 from integration.models import Queue
 
 CONSUMER_SECONDS: Final = 10
@@ -35,8 +37,6 @@ def queue_saved(instance: Queue, *, raw: bool = False, **_: Any) -> None:  # noq
 
 def consumer_of(queue: Queue) -> None:
     """Create the queue's consumer instance, or turn it into the kind that fits the queue."""
-    from crontasks.models import CronInstance
-
     if queue.direction != Queue.Direction.INBOUND:
         return
     task = "error_queue_consumer" if queue.is_error_queue else "queue_consumer"
@@ -57,16 +57,11 @@ def consumer_of(queue: Queue) -> None:
 
 def instance_deleted(instance: Any, **_: Any) -> None:  # noqa: ANN401 - Django's signature
     """Receiver: beat forgets a deleted instance."""
-    from crontasks import periodic
-
     periodic.remove(instance)
 
 
 def ship(sender: Any, *, using: str = "default", **_: Any) -> None:  # noqa: ANN401 - Django's signature
     """Receiver: what every installation needs; the instances are yours to change after."""
-    from crontasks import copies
-    from crontasks.models import CronInstance
-
     tables = connections[using].introspection.table_names()
     if getattr(sender, "name", "") != "crontasks" or TABLE not in tables:
         return

@@ -94,7 +94,7 @@ def stands(queue_id: int, requested_at: datetime) -> bool:
 
 def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     """Send requested runs to the workers; a broker that is down takes the requests back."""
-    from crontasks.tasks import run_queue
+    from crontasks.tasks import run_queue  # noqa: PLC0415 - it imports this module
 
     unsent = list(requests)
     try:

@@ -10,7 +10,7 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from django.db.models import Q
 from django.utils import timezone
 
-from crontasks import history, parameters, shutdown
+from crontasks import history, parameters, shutdown, starts
 from crontasks.definitions import Definition, registry
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
@@ -57,7 +57,7 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
 
 def send(instance: CronInstance, scheduled_at: datetime) -> None:
     """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
-    from crontasks.tasks import tick as celery_task
+    from crontasks.tasks import tick as celery_task  # noqa: PLC0415 - it imports this module
 
     celery_task.apply_async(
         (instance.pk, scheduled_at.isoformat()),
@@ -74,8 +74,6 @@ def run_now(instance_id: int) -> None:
 
     Raises kombu's OperationalError when the broker does not answer.
     """
-    from crontasks import starts
-
     instance = CronInstance.objects.get(pk=instance_id)
     if instance.queue_id is not None:
         starts.ask(instance.queue_id)

@@ -3,7 +3,7 @@
 
 def register() -> None:
     """Import every built-in cron task, which registers it."""
-    from crontasks.builtin import (  # noqa: F401 - importing registers
+    from crontasks.builtin import (  # noqa: F401, PLC0415 - importing registers, once Django is up
         consumers,
         errors_cleanup,
         history_cleanup,

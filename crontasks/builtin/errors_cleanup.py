@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.conf import settings
+from django.db import transaction
+
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
@@ -88,9 +91,6 @@ class ErrorsCleanup:
 
 def remove_chunk(rows: int) -> list[str]:
     """Remove at most so many in one transaction; returns their states."""
-    from django.conf import settings
-    from django.db import transaction
-
     with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
         cursor.execute(_PICK, (rows,))
         picked: list[Any] = list(cursor.fetchall())

@@ -7,6 +7,8 @@ from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import Context, Outcome, RunState
 from integration.delivery.values import TopicFacts
 from integration.errors import IntegrationError
+from integration.kafka import admin
+from integration.kafka.waiting import first_waiting
 from integration.models import Queue
 
 _WRITE: Final = """
@@ -42,8 +44,6 @@ class LagMonitor:
 
 
 def _look(queue: Queue, context: Context) -> bool:
-    from integration.kafka import admin
-
     try:
         facts = admin.topic_facts(queue.provider, queue.topic)
     except IntegrationError as e:
@@ -65,8 +65,6 @@ def write(queue_id: int, facts: TopicFacts) -> None:
 
 def write_oldest(queue: Queue, facts: TopicFacts) -> None:
     """Store since when the first message of each partition waits; nothing waiting, nothing told."""
-    from integration.kafka.waiting import first_waiting
-
     waiting = {
         row.partition: max(row.next_offset, facts.low[row.partition])
         for row in queue.partitions.filter(topic_uuid=facts.topic_uuid)

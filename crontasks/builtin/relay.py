@@ -27,7 +27,7 @@ class Relay:
     """Sends the outbox to Kafka. A second relay ends at once, for the first holds the lock."""
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
-        from crontasks.tasks import run_relay
+        from crontasks.tasks import run_relay  # noqa: PLC0415 - it imports this module, in turn
 
         with django_cursor() as cursor:
             cursor.execute(_ASK, (context.instance_id,))

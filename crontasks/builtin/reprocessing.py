@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
+from integration.actions import errors
 from integration.clock import database_now
 from integration.delivery.policy.states import ErrorState
 from integration.errors import IntegrationError
@@ -85,8 +86,6 @@ def _found(parameters: ReprocessingParameters) -> Sequence[tuple[UUID, int]]:
 def _release(
     error_id: UUID, version: int, parameters: ReprocessingParameters, context: Context
 ) -> str:
-    from integration.actions import errors
-
     try:
         errors.release(
             error_id,

@@ -7,6 +7,7 @@ from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
 from integration.errors import IntegrationError
+from integration.kafka import admin
 from integration.models import Queue
 
 logger = logging.getLogger(__name__)
@@ -38,8 +39,6 @@ class RetentionMirror:
 
 
 def _mirror(queue: Queue, parameters: MirrorParameters, context: Context) -> str:
-    from integration.kafka import admin
-
     try:
         topic = admin.describe(queue.provider, queue.topic)
     except IntegrationError as e:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from django.db import Error, connections
 
+from crontasks.notices import book, conditions
+
 if TYPE_CHECKING:
     from crontasks.dispatch.dispatcher import Dispatcher
 
@@ -46,8 +48,6 @@ class Watcher(threading.Thread):
                 connections.close_all()
 
     def round(self) -> None:
-        from crontasks.notices import book, conditions
-
         is_settled = self._led_rounds * ROUND_SECONDS > GRACE_SECONDS
         book.settle(conditions.seen_by_workers(is_settled=is_settled), conditions.WORKER_KINDS)
 

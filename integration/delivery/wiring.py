@@ -13,6 +13,11 @@ from integration.delivery.report import Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.run import run
 from integration.delivery.steps import Observer, Silent
+from integration.kafka.source import open_source
+from integration.models import Queue
+from integration.store.configuration import snapshot
+from integration.store.desk import PartitionDesk
+from integration.store.ledger import DatabaseLedger
 
 
 def worker_name() -> str:
@@ -31,8 +36,6 @@ def run_queue(
     `stop` is asked about every 200 ms and returns a reason to end ("YIELD" when another queue
     waits), or None. Clients and sessions are made here, after any fork, and closed at the end.
     """
-    from integration.models import Queue
-
     try:
         road = build(queue_id, stop=stop, observer=observer or Silent())
     except Queue.DoesNotExist:
@@ -66,12 +69,6 @@ def calm_collector() -> Iterator[None]:
 
 def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> Road:
     """The road of one queue on the real adapters. Raises Queue.DoesNotExist."""
-    from integration.kafka.source import open_source
-    from integration.models import Queue
-    from integration.store.configuration import snapshot
-    from integration.store.desk import PartitionDesk
-    from integration.store.ledger import DatabaseLedger
-
     close_old_connections()
     worker = worker_name()
     queue = snapshot(queue_id, worker=worker)

@@ -7,6 +7,7 @@ from typing import Any
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.handlers.databases import guarded
 from integration.handlers.registry import Registration, registry
+from integration.store.objects import store_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,6 @@ class Missing:
 
 def structure_handler(structure: Any, interface: str = "") -> Registration:  # noqa: ANN401 - a model row, imported only when used
     """The handler that stores each message into an ObjectStructure row."""
-    from integration.store.objects import store_documents
-
     return Registration(
         interface=interface or structure.name,
         call=partial(store_documents, structure),

@@ -150,7 +150,7 @@ def publish(
         strict_queue=target.strict,
     )
     if outbound is None:
-        from integration.store import outbox
+        from integration.store import outbox  # noqa: PLC0415 - as below
 
         outbox.insert([row])
     else:
@@ -184,7 +184,8 @@ def _remembered(outbound: Outbound, queue: str) -> Target:
 
 
 def _target(name: str) -> Target:
-    from integration.models import Queue
+    # Authors may import this module where Django's models are not loaded yet.
+    from integration.models import Queue  # noqa: PLC0415 - see above
 
     rows = Queue.objects.using(settings.SLUICE_DATABASE).select_related("system")
     row = rows.filter(name=name, direction=Queue.Direction.OUTBOUND).first()

@@ -2,6 +2,9 @@
 
 from django.core.exceptions import ValidationError
 from django.db import models
+from jsonschema import Draft202012Validator, SchemaError
+
+from integration.paths import BadPath, compile_path
 
 
 class ObjectStructure(models.Model):
@@ -31,8 +34,6 @@ class ObjectStructure(models.Model):
         return self.name
 
     def clean(self) -> None:
-        from integration.paths import BadPath, compile_path
-
         if not isinstance(self.key_paths, list) or not self.key_paths:
             raise ValidationError({"key_paths": "Name at least one path, as a JSON list."})
         wanted = {
@@ -48,8 +49,6 @@ class ObjectStructure(models.Model):
         self._check_schema()
 
     def _check_schema(self) -> None:
-        from jsonschema import Draft202012Validator, SchemaError
-
         if self.json_schema is None:
             return
         try:

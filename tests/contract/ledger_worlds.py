@@ -7,10 +7,27 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import psycopg
+from django.db.models import F
 
+from integration.clock import database_now
 from integration.delivery.memory import MemoryDatabase, MemoryDesk, MemoryLedger
 from integration.delivery.ports import Desk, Ledger
 from integration.delivery.snapshot import QueueSnapshot
+from integration.models import (
+    ErrorAttempt,
+    Gap,
+    MessageError,
+    MessageTrack,
+    OutboxRow,
+    Provider,
+    Queue,
+    QueuePartition,
+)
+from integration.store.configuration import snapshot
+from integration.store.desk import PartitionDesk
+from integration.store.ledger import DatabaseLedger
+from integration.store.sessions import django_connection
+from tests.support.world.models import Child, Effect, Unique
 
 TOPIC = "topic-1"
 
@@ -171,8 +188,6 @@ class DatabaseWorld:
     """The real adapters on the session's PostgreSQL. Needs a test with database access."""
 
     def __init__(self) -> None:
-        from integration.models import Provider, Queue, QueuePartition
-
         provider = Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")
         self.record = Queue.objects.create(
             name="q", provider=provider, topic="t", kind="continuous", start_from="beginning"
@@ -185,18 +200,12 @@ class DatabaseWorld:
         self._read()
 
     def _read(self) -> None:
-        from integration.store.configuration import snapshot
-
         self.queue = snapshot(self.record.pk, worker="test")
 
     def ledger(self) -> Ledger:
-        from integration.store.ledger import DatabaseLedger
-
         return DatabaseLedger(self.queue)
 
     def desk(self) -> Desk:
-        from integration.store.desk import PartitionDesk
-
         desk = PartitionDesk(self.record.pk, "test", 60.0)
         self.desks.append(desk)
         return desk
@@ -205,28 +214,18 @@ class DatabaseWorld:
         self.queue = replace(self.queue, **fields)
 
     def effect(self, ledger: Ledger, value: int, *, orphan: bool = False) -> None:
-        from tests.support.world.models import Child, Effect
-
         Effect.objects.create(message_id="", interface="", n=value)
         if orphan:
             Child.objects.create(parent_id=-1)
 
     def refuse(self, ledger: Ledger) -> None:
-        from tests.support.world.models import Unique
-
         Unique.objects.create(name="twice")
         Unique.objects.create(name="twice")
 
     def effects(self) -> list[int]:
-        from tests.support.world.models import Effect
-
         return sorted(Effect.objects.values_list("n", flat=True))
 
     def later(self, seconds: float) -> None:
-        from django.db.models import F
-
-        from integration.models import MessageError, QueuePartition
-
         step = timedelta(seconds=seconds)
         MessageError.objects.update(
             not_before=F("not_before") - step, first_failed_at=F("first_failed_at") - step
@@ -246,67 +245,44 @@ class DatabaseWorld:
         )
 
     def _place(self, partition: int) -> Any:
-        from integration.models import QueuePartition
-
         return QueuePartition.objects.filter(queue=self.record, partition=partition)
 
     def put(self, partition: int = 0, **fields: Any) -> None:
         self._place(partition).update(**fields)
 
     def row(self, error: UUID) -> Row:
-        from integration.models import MessageError
-
         row = MessageError.objects.get(pk=error)
         told = (row.attempts, row.crashes, row.code, row.carrier)
         return Row(row.pk, row.version, row.state, *told, row.expired_at is not None, row.ended)
 
     def rows(self) -> int:
-        from integration.models import MessageError
-
         return MessageError.objects.count()
 
     def alter(self, error: UUID, **fields: Any) -> None:
-        from django.db.models import F
-
-        from integration.models import MessageError
-
         if "arrival" in fields:
             fields["arrival_batch"], fields["arrival_index"] = fields.pop("arrival")
         MessageError.objects.filter(pk=error).update(version=F("version") + 1, **fields)
 
     def tracks(self) -> list[tuple[int, int, str]]:
-        from integration.models import MessageTrack
-
         rows = MessageTrack.objects.order_by("pk")
         return list(rows.values_list("partition", "offset", "ended"))
 
     def tries(self, error: UUID) -> list[tuple[int, str]]:
-        from integration.models import ErrorAttempt
-
         rows = ErrorAttempt.objects.filter(error=error).order_by("pk")
         return list(rows.values_list("number", "ended"))
 
     def outbox(self) -> list[tuple[str, str]]:
-        from integration.models import OutboxRow
-
         return list(OutboxRow.objects.order_by("pk").values_list("kind", "state"))
 
     def gaps(self) -> list[tuple[int, int]]:
-        from integration.models import Gap
-
         rows = Gap.objects.order_by("found_at")
         return list(rows.values_list("from_offset", "to_offset"))
 
     def acknowledge(self) -> None:
-        from integration.clock import database_now
-        from integration.models import Gap
-
         Gap.objects.update(acknowledged_at=database_now())
 
     def break_commit(self, ledger: Ledger, *, happened: bool) -> None:
         """The connection breaks while the commit's answer is on its way, or just before."""
-        from integration.store.sessions import django_connection
-
         connection = django_connection()
         connection.ensure_connection()
         raw: Any = connection.connection
@@ -322,8 +298,6 @@ class DatabaseWorld:
 
     def die(self, desk: Desk) -> None:
         """End the session that holds the locks, as the death of its process does."""
-        from integration.store.desk import PartitionDesk
-
         assert isinstance(desk, PartitionDesk)
         desk.close(clean=False)
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from integration.delivery.memory_source import MemorySource, MemoryTopic
 from integration.delivery.ports import Source
+from integration.kafka.admin import group_offsets
 from integration.kafka.source import open_source
 from integration.models import Provider
 
@@ -144,6 +145,4 @@ class KafkaWorld:
         return open_source(self.provider(), topic=self.name, queue_name=self.name)
 
     def mirrored(self) -> dict[int, int]:
-        from integration.kafka.admin import group_offsets
-
         return group_offsets(self.provider(), f"sluice-{self.name}", self.name, [0, 1])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import Error, connection
 
 from devstack.kafka import Kafka as KafkaServer
 from devstack.servers import in_folder
@@ -153,8 +153,6 @@ def committed_position(servers) -> int:
 
 def run_queue_without_database(queue_id: int) -> str:
     """A start while nothing answers: Celery would see the exception of the very first query."""
-    from django.db import Error
-
     try:
         return run_queue(queue_id).ending
     except Error:

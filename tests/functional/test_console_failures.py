@@ -6,6 +6,7 @@ from html import unescape
 from uuid import uuid4
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -402,8 +403,6 @@ class TestEdit:
         assert list(error.changes.values_list("action", flat=True)) == ["edit", "release"]
 
     def test_bytes_that_are_no_text_are_replaced_by_a_file(self, client: Client) -> None:
-        from django.core.files.uploadedfile import SimpleUploadedFile
-
         error = a_held(a_queue_row("continuous"), payload=b"\xff\xfe\x00\x01")
         address = reverse("edit", args=[error.pk])
         page = client.get(address).text

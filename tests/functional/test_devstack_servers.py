@@ -1,5 +1,6 @@
 """The three real servers come up, die by SIGKILL, and come back with what they acknowledged."""
 
+import select
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,6 +122,4 @@ def ask_valkey(port: int, command: str) -> bytes:
 
 
 def _arrives_within(descriptor: int, seconds: float) -> bool:
-    import select
-
     return bool(select.select([descriptor], [], [], seconds)[0])

@@ -9,6 +9,8 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+import redis
+from django.db import connections
 from django.utils import timezone
 
 from crontasks.models import CronInstance, CronRun, Heartbeat
@@ -37,8 +39,6 @@ def broker(servers) -> Kafka:
 
 
 def flush_broker(environment: dict[str, str]) -> None:
-    import redis
-
     with redis.Redis.from_url(environment["SLUICE_CELERY_BROKER_URL"]) as client:
         client.flushall()
 
@@ -175,8 +175,6 @@ def test_a_run_past_its_time_limit_is_ended_and_says_so(world):
 
 
 def test_beat_and_dispatcher_outlive_a_restart_of_the_database(world, servers):
-    from django.db import connections
-
     a_trace()
     worker, beat = world.worker("one"), world.beat("beat")
     eventually(moments, worker, beat)

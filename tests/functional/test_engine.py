@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from integration.codec import decode_headers
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.report import Report
 from integration.delivery.wiring import run_queue
@@ -152,8 +153,6 @@ def test_a_retry_by_ticket_is_written_to_the_outbox_and_done_when_the_ticket_com
     drain(queue)
     ticket = OutboxRow.objects.get()
     assert (ticket.kind, ticket.state, bytes(ticket.value)) == ("TICKET", "PENDING", b"")
-    from integration.codec import decode_headers
-
     broker.send(queue.topic, [b""], headers=list(decode_headers(ticket.headers)))
     OutboxRow.objects.update(state="PUBLISHED")
     drain(queue)

@@ -15,9 +15,16 @@ from integration.codec import decode_headers
 from integration.handlers import Message, PermanentError, caused_by, inbound, publish
 from integration.handlers.publishing import Outbound, UnknownQueueError, current
 from integration.handlers.registry import HandlerConflictError, Registry, registry
-from integration.models import ExternalSystem, ObjectStructure, OutboxRow, Provider, Queue
+from integration.models import (
+    EnterpriseService,
+    ExternalSystem,
+    ObjectStructure,
+    OutboxRow,
+    Provider,
+    Queue,
+)
 from integration.testing import NoHandlerError, a_message, run_handler
-from sample.models import Asset
+from sample.models import Asset, MeterReading
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -245,8 +252,6 @@ def test_a_swallowed_error_is_told() -> None:
 
 
 def test_a_deferred_constraint_is_checked() -> None:
-    from sample.models import MeterReading
-
     def dangles(message: Message) -> None:
         MeterReading.objects.create(
             asset_id=999_999, meter="m", value=1, read_at="2026-03-01T08:00:00Z"
@@ -289,8 +294,6 @@ def test_an_unknown_interface_is_told() -> None:
 
 
 def test_a_service_with_a_structure_needs_no_code() -> None:
-    from integration.models import EnterpriseService
-
     structure = ObjectStructure.objects.create(name="places", key_paths=["$.location"])
     EnterpriseService.objects.create(interface="MXLOCATIONInterface", structure=structure)
     assert run_handler("MXLOCATIONInterface", {"location": "H"}).is_applied

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -91,8 +92,6 @@ def test_a_compacted_topic_needs_the_row_as_carrier(provider: Provider) -> None:
 def test_a_topic_we_may_not_write_needs_the_row_as_carrier(provider: Provider) -> None:
     topic = admin.describe(provider, a_topic(provider))
     assert topic.may_write is True
-    from dataclasses import replace
-
     closed = replace(topic, may_write=False)
     queue = a_queue(provider, topic.name)
     assert "cannot be written" in registration.topic_mistakes(queue, closed)["carrier"][0]

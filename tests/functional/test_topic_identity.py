@@ -8,6 +8,7 @@ import time
 
 import pytest
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewPartitions
 
 from integration.actions.blocks import Place, acknowledge_gap, adopt
 from integration.delivery.steps import Step
@@ -348,8 +349,6 @@ def test_a_released_row_runs_while_a_gap_is_not_acknowledged(broker):
 
 
 def test_a_sequential_topic_that_got_more_partitions_blocks(broker):
-    from confluent_kafka.admin import NewPartitions
-
     queue = a_queue(broker, "sequential")
     broker.send(queue.topic, [{"n": 0}])
     drain(queue)

@@ -167,7 +167,7 @@ def _kafka(port: int) -> Contained:
 
 
 def _container(name: str, inside: int, port: int) -> Any:
-    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - asks for its daemon
 
     made: Any = DockerContainer(IMAGES[name])
     # with_bind_ports() would publish it on every address of the machine.

@@ -12,7 +12,7 @@ from tests.support import crash_child
 
 def main() -> None:
     django.setup()
-    from tests.support.mutations import mutate
+    from tests.support.mutations import mutate  # noqa: PLC0415 - Django is set up first
 
     mutate(os.environ["TESTS_MUTATION"])
     crash_child.main()

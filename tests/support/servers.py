@@ -8,7 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.conf import settings
+from django.db import connection, connections
 
+from config.celery import app
 from devstack.server import Server
 from devstack.servers import Servers, as_left_in, in_folder
 from devstack.supervise import Process
@@ -45,8 +48,6 @@ def postgres(unstarted_servers: Servers) -> Server:
 @pytest.fixture(scope="session")
 def kafka(unstarted_servers: Servers) -> Server:
     """Kafka alone, running; the settings and child processes find it."""
-    from django.conf import settings
-
     started = unstarted_servers.kafka
     started.start()
     os.environ["SLUICE_KAFKA_BOOTSTRAP"] = unstarted_servers.kafka_bootstrap
@@ -57,10 +58,6 @@ def kafka(unstarted_servers: Servers) -> Server:
 @pytest.fixture(scope="session")
 def valkey(unstarted_servers: Servers) -> Server:
     """Valkey alone, running; Celery sends its messages there."""
-    from django.conf import settings
-
-    from config.celery import app
-
     started = unstarted_servers.valkey
     started.start()
     os.environ["SLUICE_CELERY_BROKER_URL"] = unstarted_servers.celery_broker_url
@@ -90,8 +87,6 @@ def django_db_modify_db_settings(postgres: Server) -> None:
 @pytest.fixture
 def child_environment(servers: Servers) -> dict[str, str]:
     """What a child process needs to work on the very database and servers of this test."""
-    from django.db import connection
-
     url = urlsplit(servers.database_url)
     database = url._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     return {
@@ -108,8 +103,6 @@ def _on_this_machine(folder: Path) -> Servers:
 
 def point_django_at(database_url: str) -> None:
     """Give Django's default database another host and port; no connection may be open yet."""
-    from django.db import connections
-
     url = urlsplit(database_url)
     place = {"HOST": url.hostname, "PORT": str(url.port), "USER": url.username}
     connections.settings["default"].update(place, PASSWORD=url.password or "")

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 
 from devstack import (
     accounts,
@@ -351,8 +352,6 @@ def test_an_unreadable_file_of_keys_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_the_encryption_key_is_one_that_fernet_takes() -> None:
-    from cryptography.fernet import Fernet
-
     coder = Fernet(keys.encryption_key())
     assert coder.decrypt(coder.encrypt(b"secret")) == b"secret"
 

@@ -1,12 +1,16 @@
 """What becomes of a provider row, and what never leaves it."""
 
 import logging
+import subprocess
+import sys
+import threading
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from integration.delivery.values import TroubleKind
 from integration.kafka import client, troubles
+from integration.kafka.bounded import bounded
 from integration.kafka.errors import BrokerRefusedError, ProviderUnusableError
 from integration.kafka.source import KafkaSource
 from integration.models import Provider
@@ -109,8 +113,6 @@ def test_each_code_has_one_meaning(code: int, kind: TroubleKind) -> None:
 
 
 def test_a_refusal_is_told_apart_from_silence() -> None:
-    from confluent_kafka import KafkaException
-
     refused = KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
     silent = KafkaException(KafkaError(KafkaError._TIMED_OUT))
     assert isinstance(troubles.unreachable("p", refused), BrokerRefusedError)
@@ -143,9 +145,6 @@ def test_one_lost_broker_is_no_trouble_yet_but_all_are() -> None:
 
 def test_importing_the_door_makes_no_client() -> None:
     """Clients do not survive a fork, so none may exist before the worker's children do."""
-    import subprocess
-    import sys
-
     program = (
         "import threading, os\n"
         "os.environ['DJANGO_SETTINGS_MODULE'] = 'tests.support.settings'\n"
@@ -161,12 +160,6 @@ def test_importing_the_door_makes_no_client() -> None:
 
 
 def test_a_call_that_never_comes_back_is_given_up() -> None:
-    import threading
-
-    from confluent_kafka import KafkaException
-
-    from integration.kafka.bounded import bounded
-
     never = threading.Event()
     with pytest.raises(KafkaException, match="no answer in time"):
         bounded(never.wait, 0.05)
@@ -174,8 +167,6 @@ def test_a_call_that_never_comes_back_is_given_up() -> None:
 
 
 def test_what_a_bounded_call_raises_is_raised_here() -> None:
-    from integration.kafka.bounded import bounded
-
     def fail() -> None:
         raise LookupError("as it was")
 

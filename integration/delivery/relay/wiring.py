@@ -7,9 +7,11 @@ from django.conf import settings
 from django.db import connections
 
 from integration.delivery.relay.ports import Publisher, Tenure
+from integration.kafka.client import connection
 from integration.kafka.errors import ProviderUnusableError
+from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider
-from integration.store import deployments
+from integration.store import deployments, relay_lease
 from integration.store.sessions import alias
 
 
@@ -20,9 +22,6 @@ def transactional_id(provider_id: int, shard: int) -> str:
 
 def publisher_for(provider_id: int, shard: int) -> Publisher:
     """Make the real publisher from the provider as it is now. Raises ProviderUnusableError."""
-    from integration.kafka.client import connection
-    from integration.kafka.publisher import KafkaPublisher
-
     provider = Provider.objects.using(alias()).filter(pk=provider_id).first()
     # Relays live in threads; none keeps a connection of Django's open for days.
     connections[alias()].close()
@@ -33,8 +32,6 @@ def publisher_for(provider_id: int, shard: int) -> Publisher:
 
 def take(provider_id: int, shard: int) -> Tenure | None:
     """Become the owner of a shard; None when another process is. Raises RelayLostError."""
-    from integration.store import relay_lease
-
     return relay_lease.take(provider_id, shard, worker_name())
 
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
+from psycopg import errors
 
 from integration.delivery.memory import MemoryDatabase, MemoryDesk, MemoryLedger
 from integration.delivery.outcome import APPLIED, STALE, SUPERSEDED, Failed, Outcome
@@ -89,9 +91,6 @@ def codes(outcomes: list[Outcome] | FailedAt) -> list[str]:
 
 def swallow(ledger: MemoryLedger) -> None:
     """A statement fails and the handler goes on as if nothing was."""
-    from django.db import DatabaseError
-    from psycopg import errors
-
     try:
         ledger.refuse(errors.UniqueViolation("twice"))
     except DatabaseError:
