@@ -68,7 +68,7 @@ class Contents:
 
 AFTER_CLASS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        FailureClass.PERMANENT: "Trying again as it is would not help.",
+        FailureClass.PERMANENT: "It is not tried again by itself.",
         FailureClass.TRANSIENT: "It may succeed later, but is not tried by itself any more.",
         FailureClass.CONFLICT: "It met other work on the same rows and is not tried any more.",
         FailureClass.DEPENDENCY: "It refers to something that was not there.",

@@ -2,13 +2,23 @@
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from devstack.servers import Servers
+from integration.delivery.policy.states import PartitionState
 from integration.models import MessageError
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, account_of
 from tests.support.builders import a_provider
-from tests.support.rows import a_blocked_queue, a_held, a_place, a_queue_row
+from tests.support.contrast import too_faint
+from tests.support.rows import (
+    a_blocked_queue,
+    a_crew,
+    a_held,
+    a_message_to_send,
+    a_place,
+    a_queue_row,
+)
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -42,14 +52,76 @@ def test_no_page_complains_or_is_wider_than_the_screen(
     assert complaints == []
 
 
+def many_states(servers: Servers) -> list[str]:
+    """Pages with every badge, message and kind of button there is."""
+    provider = a_provider(servers.kafka_bootstrap)
+    addresses = [*pages(servers), reverse("review"), "/nowhere/"]
+    now = timezone.now()
+    for number, state in enumerate(PartitionState):
+        queue = a_queue_row("continuous", provider=provider, name=f"is-{state.lower()}")
+        a_place(queue, state=state, state_code="CODE", state_text="A cause.", resume_at=now)
+        a_held(queue, number, state="RETRY", not_before=now, fingerprint="")
+    queue = a_queue_row("continuous", provider=provider, paused=True, pause_reason="stocktaking")
+    a_queue_row("continuous", provider=provider, enabled=False)
+    a_queue_row("continuous", provider=provider)
+    for number, state in enumerate(["HOLD", "READY", "PROCESSING", "RESOLVED", "DELETED"]):
+        error = a_held(queue, number, state=state, edited_at=now, expired_at=now)
+        addresses.append(reverse("failure", args=[error.pk]))
+    outbound = a_queue_row("continuous", provider=provider, direction="outbound")
+    a_message_to_send(outbound, "DEAD", dead_code="MSG_SIZE_TOO_LARGE", dead_text="Too large.")
+    addresses.append(reverse("outbox"))
+    everything = f"{reverse('failures')}?state=&since=yesterday"
+    return [*addresses, everything, reverse("queue", args=[outbound.name])]
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_every_text_is_readable(open_page: OpenPage, servers: Servers, colours: str) -> None:
+    addresses = many_states(servers)
+    page = open_page("Editors", colours=colours)
+    faint = {}
+    for address in addresses:
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        for panel in page.locator("details").all():
+            panel.evaluate("one => { one.open = true }")
+        faint[address] = too_faint(page)
+    assert not {address: texts for address, texts in faint.items() if texts}
+
+
+def test_the_measure_of_contrast_sees_what_is_faint(open_page: OpenPage) -> None:
+    page = open_page("Viewers")
+    page.goto("about:blank")
+    page.set_content("<p style='color:#777'>just below</p><p style='color:#767676'>just enough</p>")
+    assert [text.split()[0] for text in too_faint(page)] == ["4.48"]
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_narrow_screen_has_two_rows_above_the_page(
+    open_page: OpenPage, *, javascript: bool
+) -> None:
+    page = open_page("Editors", width=390, javascript=javascript)
+    header = page.locator("header").bounding_box()
+    assert header is not None
+    assert header["height"] <= 100
+    for name in ("Queues", "Failures", "Cron tasks"):
+        page.get_by_role("navigation").get_by_role("link", name=name).click()
+        expect(page.locator("[aria-current=page]")).to_have_text(name)
+    account_of(page).click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
 def test_the_theme_chosen_by_a_person_stays(open_page: OpenPage) -> None:
-    page = open_page("Viewers", colours="light")
+    page = open_page("Viewers", colours="light", javascript=False)
+    assert not page.get_by_role("button", name="Dark").is_visible()
+    account_of(page).click()
     page.get_by_role("button", name="Dark").click()
     page.goto(reverse("failures"))
-    assert page.evaluate("document.documentElement.dataset.bsTheme") == "dark"
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
 
 
 def test_figures_are_fresh_without_a_reload(open_page: OpenPage, complaints: list[str]) -> None:
+    a_crew()
     queue = a_queue_row("continuous", name="meter-readings")
     a_place(queue, next_offset=15)
     page = open_page("Viewers")

@@ -1,0 +1,58 @@
+"""How readable a page's texts are, computed from the styles the browser really applies."""
+
+from typing import Final
+
+from playwright.sync_api import Page
+
+# WCAG 2.2, criteria 1.4.3 and 1.4.11: 4.5 to 1, or 3 to 1 from 24 px or from 18.66 px in bold, and
+# for signs beside a word (they are hidden from screen readers). What is disabled is exempt.
+FIND: Final = """() => {
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const painted = colours => {
+    for (const colour of ["white", ...colours]) {
+      pen.fillStyle = colour;
+      pen.fillRect(0, 0, 1, 1);
+    }
+    return pen.getImageData(0, 0, 1, 1).data;
+  };
+  const luminance = colour => {
+    const [r, g, b] = [...colour].map(value => {
+      const part = value / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const layers = element => {
+    const found = [];
+    for (let one = element; one; one = one.parentElement) {
+      found.unshift(getComputedStyle(one).backgroundColor);
+    }
+    return found;
+  };
+  const found = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.checkVisibility({ visibilityProperty: true })) continue;
+    if (element.closest(":disabled, option, noscript")) continue;
+    const style = getComputedStyle(element);
+    const back = layers(element);
+    const [light, dark] = [painted([...back, style.color]), painted(back)]
+      .map(luminance).sort((a, b) => b - a);
+    const ratio = (light + 0.05) / (dark + 0.05);
+    const size = parseFloat(style.fontSize);
+    const isSign = element.closest("[aria-hidden=true]") !== null;
+    const isLarge = isSign || size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
+    if (ratio < (isLarge ? 3 : 4.5)) {
+      const name = element.tagName.toLowerCase() + "." + element.className;
+      found.push(`${ratio.toFixed(2)} ${name}: ${node.data.trim().slice(0, 40)}`);
+    }
+  }
+  return [...new Set(found)];
+}"""
+
+
+def too_faint(page: Page) -> list[str]:
+    """The texts of this page that are below the limit, with their ratio; empty when all is well."""
+    found: list[str] = page.evaluate(FIND)
+    return found
