@@ -12,7 +12,6 @@ from integration.selectors.outbox import sending
 
 # The relay sends within a second; a row that is this old is stuck.
 STUCK: Final = timedelta(seconds=60)
-DECIDE: Final = "integration.delivery.relay.doubt"
 
 
 def switches(queue: Queue) -> Link:
@@ -40,8 +39,8 @@ def lease(queue: Queue) -> Link:
             f"The relay of {queue.provider.name} is in doubt since "
             f"{found.in_doubt_since:%d %B %Y, %H:%M:%S} UTC and sends nothing. "
             f"{found.in_doubt_text}",
-            "Compare the topic with the outbox's rows in state STAMPED, then say in "
-            f"`manage.py shell` whether they were sent: {DECIDE}.resolve_in_doubt.",
+            "Open the outbox in the console: look whether the topic has the messages of the "
+            "batch, then say whether they were sent.",
         )
     if found.owner:
         return good("lease", f"{queue.provider.name} is relayed by {found.owner}.")
@@ -53,10 +52,11 @@ def outbox(queue: Queue) -> Link:
     if found.refused:
         return broken(
             "outbox",
-            f"Kafka refused {found.refused:,} message(s) of this queue, and what follows them "
-            "waits, so that the order is kept.",
-            "Read why in the outbox under Configuration; then send them again or give them up "
-            f"in `manage.py shell`: {DECIDE}.send_again or give_up.",
+            f"Kafka refused {found.refused:,} message(s) of this queue. "
+            + (
+                "What follows them waits, so that the order is kept." if queue.is_sequential else ""
+            ),
+            "Open the outbox in the console: read why, then send them again or give them up.",
         )
     if not found.waiting or found.oldest_at is None:
         return good("outbox", "Nothing waits to be sent.")

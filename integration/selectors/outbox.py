@@ -16,15 +16,11 @@ SHARD: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """`waiting` stops at the cap; `refused` is None where the queue keeps no order.
-
-    Those of a queue without an order are among the outbox's rows with the state DEAD: there is
-    no index that finds them by their topic.
-    """
+    """`waiting` and `refused` stop one above the cap; a person decides about refused ones."""
 
     waiting: int
     oldest_at: datetime | None
-    refused: int | None
+    refused: int
     owner: str
     seen_at: datetime | None
     in_doubt_since: datetime | None
@@ -48,10 +44,12 @@ def sending(queue: Queue) -> Sending:
         topic=queue.topic,
         kind=OutboxKind.MESSAGE,
     )
-    refused = None
-    if queue.is_sequential:
-        dead = OutboxRow.objects.filter(strict_queue=queue.pk, state=OutboxState.DEAD)
-        refused = dead.order_by()[: COUNT_CAP + 1].count()
+    dead = OutboxRow.objects.filter(
+        provider=queue.provider_id,
+        topic=queue.topic,
+        kind=OutboxKind.MESSAGE,
+        state=OutboxState.DEAD,
+    )
     lease = (
         RelayLease.objects.filter(provider=queue.provider_id, shard=SHARD)
         .annotate(is_held=Q(lease_until__gt=database_now()))
@@ -60,7 +58,7 @@ def sending(queue: Queue) -> Sending:
     return Sending(
         waiting=still.order_by()[: COUNT_CAP + 1].count(),
         oldest_at=still.order_by("id").values_list("created_at", flat=True).first(),
-        refused=refused,
+        refused=dead.order_by()[: COUNT_CAP + 1].count(),
         owner=lease.owner if lease is not None and lease.is_held else "",
         seen_at=None if lease is None else lease.seen_at,
         in_doubt_since=None if lease is None else lease.in_doubt_since,

@@ -244,11 +244,12 @@ class TestOutbound:
         for verb in ("pause", "disable"):
             assert reverse(verb, args=[queue.name]) not in page, "it would stop no sending"
 
-    def test_a_queue_without_order_does_not_count_what_was_refused(self, client: Client) -> None:
+    def test_one_that_has_nothing_to_send_says_so(self, client: Client) -> None:
         queue = a_queue_row("continuous", direction="outbound")
         page = client.get(reverse("queue", args=[queue.name])).text
         assert "<dt>Waiting to be sent</dt><dd>nothing</dd>" in page
-        assert "Refused by Kafka" not in page
+        assert "<dt>Refused by Kafka</dt><dd>none</dd>" in page
+        assert "nobody now" in page
 
 
 def test_the_most_urgent_queue_comes_first(client: Client) -> None:
