@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Min, Q, QuerySet
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min, Q, QuerySet
 
 from integration.clock import database_now
 from integration.delivery.policy.states import OutboxState
@@ -94,7 +94,10 @@ def page(wanted: OutgoingFilter, after: int | None = None, size: int = PAGE_ROWS
     """The rows behind the id `after`, without payloads, in at most five queries."""
     matching = _matching(wanted)
     at = matching if after is None else matching.filter(pk__gt=after)
-    found = list(_told(at).order_by("pk").defer("value", "headers")[: size + 1])
+    # Dead rows have an index in this order. For the others a sum keeps the planner from looking
+    # for them along the primary key, through all that was ever sent.
+    order = F("pk") if wanted.state == OutboxState.DEAD else F("pk") + 0
+    found = list(_told(at).order_by(order).defer("value", "headers")[: size + 1])
     rows = found[:size]
     return OutgoingPage(
         rows=tuple(OutgoingRow(row, account(row, place)) for row, place in _placed(rows)),
