@@ -1,6 +1,6 @@
 """What the engine asks of the world.
 
-Each port has an in-memory twin in delivery.memory; one contract suite runs over the twin and
+Each port has an in-memory twin in delivery.twins.ledger; one contract suite runs over the twin and
 the real adapter.
 """
 

@@ -22,7 +22,7 @@ def bounded(call: Callable[[], None], seconds: float) -> None:
         except BaseException as e:  # noqa: BLE001 - handed over to the thread that waits
             raised.append(e)
 
-    thread = threading.Thread(target=run, name="relay watermark", daemon=True)
+    thread = threading.Thread(target=run, name="bounded call", daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():

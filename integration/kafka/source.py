@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from django.conf import settings
 
 from integration.delivery.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
+from integration.kafka.bounded import bounded
 from integration.kafka.client import Connection, connection, new_admin, new_consumer
 from integration.kafka.facts import FactsReader
 from integration.kafka.troubles import (
@@ -26,6 +27,10 @@ from integration.kafka.troubles import (
 from integration.models.provider import Provider
 
 log = logging.getLogger(__name__)
+
+# Closing waits for the answer to a commit under way: over half a minute, as measured with a
+# silent broker. The commit is a copy for lag tools, and no group waits for this consumer to leave.
+CLOSE_SECONDS: Final = 2.0
 
 # A header's name that is not UTF-8 makes the library withhold all of them. The message comes
 # all the same, with this in their place: a stranger's record must not stop the queue.
@@ -175,7 +180,7 @@ class KafkaSource:
         if "_consumer" not in self.__dict__:
             return
         try:
-            self._consumer.close()
+            bounded(self._consumer.close, CLOSE_SECONDS)
         except (KafkaException, RuntimeError) as e:
             log.warning("The consumer of %s did not close cleanly: %s", self._topic, e)
 

@@ -10,9 +10,9 @@ import psycopg
 from django.db.models import F
 
 from integration.clock import database_now
-from integration.delivery.memory import MemoryDatabase, MemoryDesk, MemoryLedger
 from integration.delivery.ports import Desk, Ledger
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk, MemoryLedger
 from integration.models import (
     ErrorAttempt,
     Gap,

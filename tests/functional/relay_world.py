@@ -7,9 +7,9 @@ from collections.abc import Callable
 from django.db import transaction
 from django.utils import timezone
 
-from integration.delivery.relay.memory import MemoryBroker, MemoryPublisher
 from integration.delivery.relay.ports import Publisher
 from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.relay.twins import MemoryBroker, MemoryPublisher
 from integration.delivery.values import Outgoing
 from integration.models import OutboxRow, Provider, RelayLease
 from integration.store import outbox

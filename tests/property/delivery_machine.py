@@ -13,13 +13,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from integration.delivery.memory import MemoryDatabase, MemoryDesk
 from integration.delivery.policy.brake import BrakePolicy
 from integration.delivery.policy.retry import RetryPolicy
 from integration.delivery.policy.states import Ended, ErrorState, may_move
 from integration.delivery.reading import ticket_headers
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
+from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk
 from tests.support.twin_world import Died, Script, TwinWorld, Written
 
 DEEDS = [

@@ -10,9 +10,6 @@ from uuid import UUID
 from django.db import DatabaseError
 from psycopg import errors as pg
 
-from integration.delivery.memory import MemoryDatabase, MemoryDesk, MemoryLedger
-from integration.delivery.memory_rows import ErrorRow, PlaceRow
-from integration.delivery.memory_source import MemorySource, MemoryTopic
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import (
     ErrorState,
@@ -25,6 +22,9 @@ from integration.delivery.road import Road
 from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.steps import Step
+from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk, MemoryLedger
+from integration.delivery.twins.rows import ErrorRow, PlaceRow
+from integration.delivery.twins.source import MemorySource, MemoryTopic
 from integration.delivery.values import Fetched, Outgoing
 from integration.handlers import (
     Applied,

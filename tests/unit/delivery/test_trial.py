@@ -7,11 +7,11 @@ import pytest
 from django.db import DatabaseError
 from psycopg import errors
 
-from integration.delivery.memory import MemoryDatabase, MemoryDesk, MemoryLedger
 from integration.delivery.outcome import APPLIED, STALE, SUPERSEDED, Failed, Outcome
 from integration.delivery.policy.failure import FailureClass
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.trial import FailedAt, Trial, pieces, stops
+from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk, MemoryLedger
 from integration.delivery.unit import Unit
 from integration.handlers import (
     Applied,

@@ -12,14 +12,6 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from integration.delivery.memory_rows import (
-    ErrorRow,
-    GapRow,
-    OutRow,
-    PlaceRow,
-    TrackRow,
-    TryRow,
-)
 from integration.delivery.owned import Owned
 from integration.delivery.policy.states import (
     CLOSED,
@@ -31,6 +23,14 @@ from integration.delivery.policy.states import (
 )
 from integration.delivery.settlement import NewError, RowChange, Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.twins.rows import (
+    ErrorRow,
+    GapRow,
+    OutRow,
+    PlaceRow,
+    TrackRow,
+    TryRow,
+)
 
 TOPIC_UUID: Final = "twin-topic"
 

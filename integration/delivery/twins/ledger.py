@@ -13,16 +13,16 @@ from uuid import UUID
 import psycopg
 from django.db import DatabaseError
 
-from integration.delivery.memory_desk import MemoryDesk
-from integration.delivery.memory_rows import ErrorRow, GapRow
-from integration.delivery.memory_tables import TOPIC_UUID, MemoryClock, MemoryDatabase
-from integration.delivery.memory_work import LOST, MemoryWork
 from integration.delivery.owned import ClosedHead, Owned
 from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.twins.desk import MemoryDesk
+from integration.delivery.twins.rows import ErrorRow, GapRow
+from integration.delivery.twins.tables import TOPIC_UUID, MemoryClock, MemoryDatabase
+from integration.delivery.twins.work import LOST, MemoryWork
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Record, TopicFacts
 

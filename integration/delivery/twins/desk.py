@@ -1,11 +1,11 @@
 """The in-memory twin of ownership: locks, epochs, unclean ends."""
 
-from integration.delivery.memory_rows import PlaceRow
-from integration.delivery.memory_tables import MemoryDatabase
-from integration.delivery.memory_work import LOST
 from integration.delivery.owned import Owned
 from integration.delivery.policy.states import ErrorState
 from integration.delivery.ports import LostError
+from integration.delivery.twins.rows import PlaceRow
+from integration.delivery.twins.tables import MemoryDatabase
+from integration.delivery.twins.work import LOST
 
 
 class MemoryDesk:

@@ -9,9 +9,9 @@ import psycopg
 from django.db import DatabaseError, DataError, IntegrityError, InternalError, OperationalError
 from psycopg import errors as pg
 
-from integration.delivery.memory_tables import Batch, MemoryDatabase
 from integration.delivery.owned import Owned
 from integration.delivery.settlement import Settlement
+from integration.delivery.twins.tables import Batch, MemoryDatabase
 from integration.delivery.values import content_hash
 
 LOST: Final = "The twin's session was broken."
