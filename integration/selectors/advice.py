@@ -20,7 +20,7 @@ RECODE: Final = (
     "sender send it again, and delete this one."
 )
 WRAPPING: Final = (
-    "Edit the whole record: correct the field “compressed” or the payload, then release it; or "
+    "Edit: correct the envelope's field “compressed” or its payload, then release it; or "
     "have the sender send it again right, and delete this one."
 )
 OTHER_OBJECT: Final = (
@@ -74,7 +74,7 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "you can upload a shorter record instead.",
         FlawCode.TOO_DEEP: "Edit: make the document flatter and release it; or have the sender "
         "do so, and delete this one.",
-        FlawCode.BAD_FIELD: "Edit the whole record: correct the envelope's field that is named, "
+        FlawCode.BAD_FIELD: "Edit: correct the envelope's field that is named, "
         "then release it. A wrong header of Kafka only the sender can correct.",
         FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine document can be "
         "pasted under Edit, uncompressed, and released.",

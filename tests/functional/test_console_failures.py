@@ -361,6 +361,15 @@ class TestEdit:
         page = client.get(reverse("edit", args=[error.pk])).text
         assert textarea(page) == record.decode()
 
+    def test_an_envelope_that_cannot_be_opened_is_not_said_to_be_missing(
+        self, client: Client
+    ) -> None:
+        record = b'{"INTERFACE":"X","compressed":"1","payload":"%%%"}'
+        error = a_held(a_queue_row("continuous"), payload=record, code="BAD_BASE64")
+        page = client.get(reverse("edit", args=[error.pk])).text
+        assert "with its envelope if it came in one" in page
+        assert textarea(page).splitlines()[1] == '  "INTERFACE": "X",'
+
     @pytest.mark.parametrize(
         ("payload", "part"),
         [
