@@ -80,6 +80,7 @@ def _in_transaction(
         raise LostError
     if isinstance(outcomes, FailedAt):
         return outcomes
+    road.observer.step(Step.CHECKED)
     result = tally(road, owned, units, outcomes)
     result.settlement.outgoing += outbound.rows
     if road.queue.dedupe:

@@ -86,6 +86,9 @@ class Work(Protocol):
     def undo(self) -> None:
         """Back to the savepoint, which stays; hooks registered since are forgotten."""
 
+    def check(self) -> None:
+        """Check deferred constraints now, as the commit would."""
+
     def abandon(self) -> None:
         """Roll back at the end of the block instead of committing."""
 

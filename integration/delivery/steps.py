@@ -13,6 +13,7 @@ class Step(StrEnum):
     MARKED = "marked"  # a crash suspect's marker is committed
     BEGUN = "begun"  # transaction open, arrival number drawn
     HANDLED = "handled"  # handlers have run
+    CHECKED = "checked"  # deferred constraints hold
     SETTLED = "settled"  # all consequences written, not committed
     COMMITTED = "committed"  # the instant after the commit
     UNDONE = "undone"  # a batch was rolled back and is narrowed down

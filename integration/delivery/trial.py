@@ -59,10 +59,7 @@ class Trial:
         self.desk = desk
 
     def optimistic(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
-        """All in one go; ends at the first failure of a handler, or after a known stop.
-
-        Deferred constraints are left to the commit: whose fault it is nobody can tell before.
-        """
+        """All in one go; ends at the first failure of a handler, or after a known stop."""
         outcomes: list[Outcome] = []
         for piece in pieces(units):
             result = self._call(piece)
@@ -72,6 +69,10 @@ class Trial:
             outcomes += result
             if result[-1] is not APPLIED and stops(piece[-1], result[-1], self.queue):
                 break
+        try:
+            self.work.check()
+        except DatabaseError as e:
+            return FailedAt(None, classify(e))
         return outcomes
 
     def with_savepoints(self, units: Sequence[Unit]) -> list[Outcome]:

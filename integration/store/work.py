@@ -30,6 +30,7 @@ KEEP: Final = (
     b"RELEASE SAVEPOINT sluice; SAVEPOINT sluice"
 )
 UNDO: Final = b"ROLLBACK TO SAVEPOINT sluice"
+CHECK: Final = b"SET CONSTRAINTS ALL IMMEDIATE"
 
 # The fence: no row comes back when the epoch or the position is no longer this run's.
 ADVANCE: Final = """
@@ -136,6 +137,9 @@ class LedgerWork:
         self._frame(UNDO)
         self.connection.needs_rollback = False
         del self.connection.run_on_commit[self._hooks :]
+
+    def check(self) -> None:
+        self._frame(CHECK)
 
     def abandon(self) -> None:
         self.abandoned = True

@@ -194,6 +194,7 @@ def test_a_deferred_constraint_is_checked_where_its_message_is_known(tables):
             work.keep()
         work.undo()
         tables.effect(ledger, 3)
+        work.check()
         assert work.settle(a_settlement(11, 10))
     assert tables.effects() == [1, 3]
 

@@ -57,7 +57,7 @@ class MemoryWork:
         self._keep()
 
     def keep(self) -> None:
-        self._check()
+        self.check()
         self._keep()
 
     def _keep(self) -> None:
@@ -69,7 +69,7 @@ class MemoryWork:
         effects, self._orphans = self._kept
         del self.batch.effects[effects:]
 
-    def _check(self) -> None:
+    def check(self) -> None:
         self.statement("check")
         if self._orphans:
             self.aborted = True
@@ -113,7 +113,7 @@ class MemoryWork:
         """What ends the block. Raises what PostgreSQL would refuse the commit with."""
         if self.abandoned or self.aborted or self.batch.settlement is None:
             return
-        self._check()
+        self.check()
         # Whoever took the partition over since has ended this session first.
         self.lost = self.lost or not self.database.is_owned(self.owned)
         self.statement("commit")

@@ -136,6 +136,7 @@ def test_what_nothing_may_run_behind(kind, code, sequential, moves, expected):
         ("one", PermanentError("no"), 2),
         ("one", permanent("no", code="NO"), 2),
         ("one", swallow, 2),
+        ("one", orphan, None),
         ("indexed", PermanentError("no"), 2),
         ("mute", PermanentError("no"), None),
         ("mute", swallow, None),
