@@ -33,14 +33,15 @@ class Sent(NamedTuple):
 
 def send(queue: str, interface: str, fields: Fields, random: Random, why: str = "") -> Sent:
     """The document in one of the forms, chosen at random."""
-    key = str(fields.get("ponum") or fields.get("assetnum") or fields.get("location"))
+    identifiers = ("ponum", "assetnum", "location", "wonum")
+    key = next((str(fields[name]).encode() for name in identifiers if fields.get(name)), None)
     # Stored documents are found by JSON paths, so locations come as JSON only.
     as_xml = interface != names.LOCATION and random.random() < 0.4
     text = to_xml(interface, fields) if as_xml else encode(fields)
     if random.random() < 0.3:
-        return bare(queue, interface, text, random, why)._replace(key=key.encode())
+        return bare(queue, interface, text, random, why)._replace(key=key)
     compress = True if random.random() < 0.5 else None
-    return Sent(queue, key.encode(), wrapped(queue, interface, text, compress), (), why)
+    return Sent(queue, key, wrapped(queue, interface, text, compress), (), why)
 
 
 def bare(queue: str, interface: str, text: str, random: Random, why: str = "") -> Sent:
