@@ -19,6 +19,7 @@ from devstack.kafka import Kafka as KafkaServer
 from devstack.servers import in_folder
 from integration.delivery.steps import Step
 from integration.delivery.wiring import run_queue
+from integration.kafka.source import mirror_group, open_source
 from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue, QueuePartition
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, ended, standing
@@ -106,6 +107,29 @@ def test_a_broker_that_dies_in_a_batch_costs_nothing(mortal_kafka):
     Queue.objects.filter(pk=queue.pk).update(stay_seconds=0.1)
     until_running(queue)
     account(queue)
+
+
+def test_a_broker_that_falls_silent_keeps_no_slot_when_a_run_ends(mortal_kafka):
+    """A commit under way would keep the client's closing waiting for its answer."""
+    broker = Kafka(mortal_kafka.bootstrap)
+    queue = a_full_queue(broker)
+    source = open_source(queue.provider, topic=queue.topic, queue_name=queue.name)
+    source.attach({0: 0})
+    deadline = time.monotonic() + BACK_SECONDS
+    while not source.fetch(BATCH, 0.5).records:
+        assert time.monotonic() < deadline
+    source.mirror({0: 1})
+    while broker.committed(mirror_group(queue.name), queue.topic) != 1:
+        assert time.monotonic() < deadline
+        source.fetch(BATCH, 0.1)
+    mortal_kafka.pause()
+    try:
+        source.mirror({0: 2})
+        began = time.monotonic()
+        source.close()
+        assert time.monotonic() - began < 15
+    finally:
+        mortal_kafka.resume()
 
 
 def until_running(queue: Queue) -> None:

@@ -6,7 +6,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 
@@ -68,6 +75,16 @@ class Kafka:
     def end(self, topic: str, partition: int = 0) -> int:
         place = TopicPartition(topic, partition)
         return int(self.admin.list_offsets({place: OffsetSpec.latest()})[place].result(10).offset)
+
+    def committed(self, group: str, topic: str) -> int:
+        """The offset a group has committed for the first partition, negative for none yet."""
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
+        try:
+            found = self.admin.list_consumer_group_offsets([asked])[group].result(10)
+        except KafkaException:
+            # A coordinator that has just been chosen is still loading.
+            return -1
+        return int(found.topic_partitions[0].offset)
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
         place = TopicPartition(topic, partition, before)
