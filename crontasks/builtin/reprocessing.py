@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -19,7 +19,8 @@ from integration.delivery.policy.states import ErrorState
 from integration.errors import IntegrationError
 from integration.models import MessageError
 
-_CHUNK: Final = 500
+# How long a worker that ends waits for this task at most.
+_PIECE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,8 @@ class Reprocessing:
         counts: Counter[str] = Counter()
         pace = Pace(parameters.per_second)
         for error_id, version in _found(parameters):
-            if context.should_stop():
+            if not pace.wait(context.should_stop):
                 break
-            pace.wait()
             counts[_release(error_id, version, parameters, context)] += 1
         return Outcome(counts=counts)
 
@@ -58,14 +58,30 @@ class Reprocessing:
 class Pace:
     """At most so many turns a second."""
 
-    def __init__(self, per_second: float) -> None:
+    def __init__(
+        self,
+        per_second: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.step_seconds = 1 / per_second
-        self.next_at = time.monotonic()
+        self.clock = clock
+        self.sleep = sleep
+        self.next_at = clock()
 
-    def wait(self) -> None:
-        # Sleeps in short pieces at most, for a rate below one a second and a worker that ends.
-        time.sleep(max(0.0, self.next_at - time.monotonic()))
-        self.next_at = max(self.next_at, time.monotonic() - 1) + self.step_seconds
+    def wait(self, should_stop: Callable[[], bool]) -> bool:
+        """Wait for the next turn; False if the run is to stop.
+
+        Sleeps in short pieces: a turn may be ten seconds away when the worker ends.
+        """
+        while not should_stop():
+            remaining = self.next_at - self.clock()
+            if remaining <= 0:
+                self.next_at = max(self.next_at, self.clock() - 1) + self.step_seconds
+                return True
+            self.sleep(min(remaining, _PIECE_SECONDS))
+        return False
 
 
 def matching(parameters: ReprocessingParameters) -> QuerySet[MessageError]:

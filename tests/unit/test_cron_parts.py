@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crontasks import parameters, turns
+from crontasks.builtin.reprocessing import Pace
 from crontasks.definitions import Definition, Registry, registry
 from crontasks.dispatch.due import Due
 from crontasks.dispatch.patience import (
@@ -197,3 +198,31 @@ def test_the_more_queues_wait_the_sooner_a_run_gives_way():
     assert patience[0] == pytest.approx(0.7)
     assert patience == sorted(patience, reverse=True)
     assert min(patience) == 0.2
+
+
+class FakeTime:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def test_a_slow_pace_sleeps_in_short_pieces_and_keeps_its_rate():
+    time = FakeTime()
+    pace = Pace(0.1, clock=lambda: time.now, sleep=time.sleep)
+    assert all(pace.wait(lambda: False) for _ in range(3))
+    assert time.now - 100 == pytest.approx(20)
+    assert max(time.slept) <= 0.2
+
+
+def test_a_worker_that_ends_does_not_wait_for_the_next_turn():
+    time = FakeTime()
+    pace = Pace(0.1, clock=lambda: time.now, sleep=time.sleep)
+    assert pace.wait(lambda: False)
+    assert not pace.wait(lambda: time.now >= 103)
+    assert time.now - 100 < 3.3, "one piece after it was told"
