@@ -11,7 +11,7 @@ from integration.models import Queue
 
 CONSUMER_SECONDS: Final = 10
 TABLE: Final = "crontasks_croninstance"
-# name, task, crontab, interval, parameters
+# name, task, crontab, interval in seconds
 SHIPPED: Final[tuple[tuple[str, str, str, int | None], ...]] = (
     ("Relay", "relay", "", 5),
     ("Errors cleanup", "errors_cleanup", "17 * * * *", None),

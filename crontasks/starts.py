@@ -78,7 +78,8 @@ def request(cursor: Cursor, queue_id: int, *, was_mine: bool = False) -> datetim
 def ask(queue_id: int, *, was_mine: bool = False) -> bool:
     """Ask for a run of the queue and send it to the workers; False if none is wanted or free.
 
-    The console calls it after whatever lets a queue go on. Cheap, and harmless when repeated.
+    The consumers' ticks call it, and a run that ended and goes on. A person's decision leaves its
+    request by integration.store.starts instead. Cheap, and harmless when repeated.
     """
     with django_cursor() as cursor:
         requested_at = request(cursor, queue_id, was_mine=was_mine)

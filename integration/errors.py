@@ -1,4 +1,4 @@
-"""The root of every exception Sluice raises: a stable code, a sentence, the next step."""
+"""The root of every error with a code that leaves its room: a sentence and the next step."""
 
 from typing import ClassVar
 
