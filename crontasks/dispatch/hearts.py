@@ -1,12 +1,12 @@
 """Heartbeats: written by the processes themselves, judged by the database's clock."""
 
 import os
-import socket
 import time
 from dataclasses import dataclass
 from typing import Final
 
 from crontasks.cursor import Cursor
+from integration.worker import worker_name
 
 BEAT_EVERY_SECONDS: Final = 2.0
 ALIVE_SECONDS: Final = 15
@@ -49,7 +49,7 @@ class Heart:
 
 
 def beat_node() -> str:
-    return f"beat@{socket.gethostname()}:{os.getpid()}"
+    return f"beat@{worker_name()}"
 
 
 def are_alive(cursor: Cursor, kind: str) -> bool:

@@ -8,12 +8,12 @@ from django.db.models import F
 
 from integration.actions.problems import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import CLEARED, note
-from integration.actions.starts import ask_for_start
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy.states import PartitionState
 from integration.delivery.values import TopicFacts
 from integration.models import Gap, Queue, QueuePartition
+from integration.store.starts import leave_request
 
 TOPIC_CODES: Final = frozenset({"TOPIC_RECREATED", "TOPIC_TRUNCATED", "TOPIC_GONE"})
 GAP_CODE: Final = "GAP"
@@ -57,7 +57,7 @@ def acknowledge_gap(gap_id: UUID, *, actor: str, reason: str = "") -> None:
             effect=effect,
             partition=place.partition,
         )
-    ask_for_start(place.queue_id)
+    leave_request(place.queue_id)
 
 
 def adopt(
@@ -89,7 +89,7 @@ def adopt(
                 effect=effect,
                 partition=row.partition,
             )
-    ask_for_start(queue_id)
+    leave_request(queue_id)
     return len(moved)
 
 

@@ -10,11 +10,11 @@ from django.db.models import F
 from integration.actions import errors
 from integration.actions.errors import Move, Request, Values
 from integration.actions.problems import ReasonMissingError
-from integration.actions.starts import ask_for_start
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.models import ErrorChange, MessageError, QueuePartition
 from integration.selectors.lateness import why_late
+from integration.store.starts import leave_request
 
 # Each chunk is one short transaction: thousands of rows never lock each other out for long.
 CHUNK_ROWS: Final = 500
@@ -173,7 +173,7 @@ def _write(rows: Sequence[MessageError], asked: Request, more: Values) -> None:
 
 def _ask_for_starts(rows: Sequence[MessageError]) -> None:
     for queue_id in sorted({row.queue_id for row in rows}):
-        ask_for_start(queue_id)
+        leave_request(queue_id)
 
 
 def _chunks(ids: Iterable[UUID]) -> Iterator[list[UUID]]:

@@ -14,13 +14,13 @@ from integration.actions.problems import (
     ReasonMissingError,
     StateMismatchError,
 )
-from integration.actions.starts import ask_for_start
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy.states import ErrorState, OutboxKind, OutboxState
 from integration.envelope import DEFAULT
 from integration.models import ErrorChange, MessageError, OutboxRow, QueuePartition
 from integration.selectors.lateness import why_late
+from integration.store.starts import leave_request
 
 Values = Mapping[str, object]
 
@@ -80,7 +80,7 @@ def release(
             raise LateReleaseError(why=why)
         more = released(late=why is not None, apply_as_newest=apply_as_newest)
         _move(row, asked, more)
-    ask_for_start(row.queue_id)
+    leave_request(row.queue_id)
 
 
 def hold(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
@@ -102,7 +102,7 @@ def delete(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
     with short_transaction():
         row = _as_seen(error_id, version, asked)
         _move(row, asked, deleted())
-    ask_for_start(row.queue_id)
+    leave_request(row.queue_id)
 
 
 def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:

@@ -3,11 +3,11 @@
 from django.db.models import Q
 
 from integration.actions.problems import QueueMismatchError
-from integration.actions.starts import ask_for_start
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy.states import PartitionState
 from integration.models import Queue, QueueChange, QueuePartition
+from integration.store.starts import leave_request
 
 CLEARED = {"state_code": "", "state_text": "", "state_error": None, "resume_at": None, "probes": 0}
 
@@ -40,13 +40,13 @@ def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
         if unbraked:
             effect += f" The brake was released on {unbraked} partition(s)."
         note(queue_id, actor, "resume", reason=reason, effect=effect.strip())
-    ask_for_start(queue_id)
+    leave_request(queue_id)
 
 
 def enable(queue_id: int, *, actor: str, reason: str = "") -> None:
     """Switch the queue on. Raises QueueMismatchError."""
     _switch(queue_id, actor, reason, on=True)
-    ask_for_start(queue_id)
+    leave_request(queue_id)
 
 
 def disable(queue_id: int, *, actor: str, reason: str = "") -> None:

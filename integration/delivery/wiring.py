@@ -1,8 +1,6 @@
 """The composition root: the only module that joins the real adapters to the road."""
 
 import gc
-import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,11 +16,7 @@ from integration.models import Queue
 from integration.store.configuration import snapshot
 from integration.store.desk import PartitionDesk
 from integration.store.ledger import DatabaseLedger
-
-
-def worker_name() -> str:
-    """Who this process is, for people: host and pid."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+from integration.worker import worker_name
 
 
 def run_queue(

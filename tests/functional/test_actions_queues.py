@@ -3,11 +3,12 @@
 import pytest
 from django.utils import timezone
 
-from integration.actions import blocks, queues, starts
+from integration.actions import blocks, queues
 from integration.actions.blocks import Place
 from integration.actions.problems import QueueMismatchError, TopicAbsentError
 from integration.delivery.values import TopicFacts
 from integration.models import Gap, Queue, QueueChange, QueuePartition
+from integration.store import starts
 from tests.support.rows import TOPIC_UUID, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -50,7 +51,7 @@ def test_a_queue_is_switched_off_and_on() -> None:
     queues.disable(queue.pk, actor="otto")
     with pytest.raises(QueueMismatchError, match="already switched off"):
         queues.disable(queue.pk, actor="otto")
-    assert starts.ask_for_start(queue.pk) is False
+    assert starts.leave_request(queue.pk) is False
     queues.enable(queue.pk, actor="otto")
     queue.refresh_from_db()
     assert queue.enabled
@@ -59,8 +60,8 @@ def test_a_queue_is_switched_off_and_on() -> None:
 
 def test_a_start_is_asked_for_once_in_ten_seconds() -> None:
     queue = a_queue_row()
-    assert starts.ask_for_start(queue.pk) is True
-    assert starts.ask_for_start(queue.pk) is False
+    assert starts.leave_request(queue.pk) is True
+    assert starts.leave_request(queue.pk) is False
 
 
 def a_gap(place: QueuePartition, first: int = 10, after: int = 20) -> Gap:

@@ -12,11 +12,11 @@ from crontasks.cursor import django_cursor
 from crontasks.dispatch import due
 from crontasks.dispatch.hearts import Heart, are_alive
 from crontasks.models import CronInstance, Heartbeat
-from integration.actions.starts import ask_for_start
 from integration.clock import database_now
 from integration.models import MessageError, PartitionLease, Provider, Queue, QueuePartition
 from integration.store import locks
 from integration.store.sessions import raw_connection
+from integration.store.starts import leave_request
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECOND = timedelta(seconds=1)
@@ -211,7 +211,7 @@ def test_a_start_is_good_for_its_own_request_only():
 
 def test_a_persons_request_goes_out_at_the_next_look_not_after_ten_seconds():
     queue = a_queue()
-    assert ask_for_start(queue.pk)
+    assert leave_request(queue.pk)
     assert causes() == ["requested"]
     assert request(queue)
     assert causes() == []

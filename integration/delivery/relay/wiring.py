@@ -1,8 +1,5 @@
 """Builds what a relay works with: the only place that knows the real publisher and tables."""
 
-import os
-import socket
-
 from django.conf import settings
 from django.db import connections
 
@@ -13,6 +10,7 @@ from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider
 from integration.store import deployments, relay_lease
 from integration.store.sessions import alias
+from integration.worker import worker_name
 
 
 def transactional_id(provider_id: int, shard: int) -> str:
@@ -33,10 +31,6 @@ def publisher_for(provider_id: int, shard: int) -> Publisher:
 def take(provider_id: int, shard: int) -> Tenure | None:
     """Become the owner of a shard; None when another process is. Raises RelayLostError."""
     return relay_lease.take(provider_id, shard, worker_name())
-
-
-def worker_name() -> str:
-    return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def shards() -> list[tuple[int, int]]:
