@@ -19,7 +19,8 @@ from integration.delivery.policy.states import Ended, ErrorState, may_move
 from integration.delivery.reading import ticket_headers
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
-from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk
+from integration.delivery.twins.desk import MemoryDesk
+from integration.delivery.twins.tables import MemoryDatabase
 from tests.support.twin_world import Died, Script, TwinWorld, Written
 
 DEEDS = [

@@ -123,6 +123,14 @@ def test_the_failure_rate_stays_a_share_and_picks_the_mode(batches):
     assert (rate.mode() is Mode.SAVEPOINTS) == (rate.share > SAVEPOINTS_ABOVE)
 
 
+@pytest.mark.parametrize(("failed", "mode"), [(1, Mode.OPTIMISTIC), (10, Mode.SAVEPOINTS)])
+def test_one_in_a_hundred_takes_savepoints_and_one_in_a_thousand_does_not(failed, mode):
+    rate = FailureRate()
+    for _ in range(50):
+        rate.add(failed=failed, handled=1_000)
+    assert rate.mode() is mode
+
+
 @given(st.uuids(), st.uuids(), st.integers(0), st.integers(0))
 def test_failures_of_one_cause_share_a_fingerprint(first, second, n, m):
     def failure(id_: object, number: int) -> Failure:

@@ -104,4 +104,4 @@ class MemoryDesk:
         for place in self.database.places.values():
             if place.owner is self:
                 place.owner = None
-                place.released = place.released or (clean and not self.lost)
+                place.released = place.released or clean

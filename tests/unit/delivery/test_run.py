@@ -7,7 +7,7 @@ from integration.delivery.policy.retry import RetryPolicy
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
-from integration.delivery.twins.ledger import MemoryDesk
+from integration.delivery.twins.desk import MemoryDesk
 from tests.support.twin_world import Died, Script, TwinWorld
 
 pytestmark = pytest.mark.fast
@@ -220,15 +220,47 @@ def test_a_deleted_head_does_not_take_the_brake_off():
     assert world.run().ending is RunEnding.DRAINED
 
 
-def test_an_owner_without_its_lock_settles_nothing_more():
-    world = TwinWorld()
-    world.send()
+class LosesItsLocks(Script):
+    """The session that holds the locks breaks at the first step of this kind, unnoticed so far."""
+
+    def __init__(self, desk: MemoryDesk, when: Step) -> None:
+        super().__init__()
+        self.desk = desk
+        self.when = when
+
+    def step(self, step: Step) -> None:
+        super().step(step)
+        self.desk.lost = self.desk.lost or step is self.when
+
+
+@pytest.mark.parametrize(
+    ("when", "applied"),
+    [(Step.CHECKED, []), (Step.COMMITTED, [0, 1])],
+    ids=["before settling", "between batches"],
+)
+def test_an_owner_without_its_locks_settles_nothing_more(when, applied):
+    world = TwinWorld(batch_size=2)
+    for _ in range(4):
+        world.send()
     desk = MemoryDesk(world.database)
-    report = world.run(Script(3, lambda _: setattr(desk, "lost", True)), desk)
-    assert report.ending is RunEnding.LOST or world.effects() == []
+    script = LosesItsLocks(desk, when)
+    assert world.run(script, desk).ending is RunEnding.LOST
+    assert world.effects() == applied
+    # Between batches it is noticed before the next one begins.
+    assert script.steps.count(Step.BEGUN) == 1
     assert world.place().released is False
     world.run()
-    assert world.effects() == [0]
+    assert world.effects() == [0, 1, 2, 3]
+
+
+def test_the_position_is_mirrored_about_once_a_second_while_a_run_lasts():
+    world = TwinWorld(stay_seconds=2.5)
+    world.send()
+    began = world.clock
+    script = Script()
+    world.run(script)
+    assert 2 <= script.steps.count(Step.MIRRORED) <= world.clock - began
+    assert world.topic.mirrored == {0: 1}
 
 
 @pytest.mark.parametrize(("at", "applied"), [("commit", []), ("answer", [0])])
@@ -237,7 +269,8 @@ def test_a_lost_session_at_the_commit_is_looked_up(at, applied):
     world.send()
     world.database.interrupt = lambda name: name == at
     report = world.run()
-    assert (report.ending is RunEnding.LOST) == (at == "commit")
+    assert report.ending is (RunEnding.LOST if at == "commit" else RunEnding.DRAINED)
+    assert world.place().released is (at == "answer")
     assert world.effects() == applied
     world.database.interrupt = lambda _: False
     world.run()

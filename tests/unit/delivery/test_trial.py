@@ -11,7 +11,9 @@ from integration.delivery.outcome import APPLIED, STALE, SUPERSEDED, Failed, Out
 from integration.delivery.policy.failure import FailureClass
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.trial import FailedAt, Trial, pieces, stops
-from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk, MemoryLedger
+from integration.delivery.twins.desk import MemoryDesk
+from integration.delivery.twins.ledger import MemoryLedger
+from integration.delivery.twins.tables import MemoryDatabase
 from integration.delivery.unit import Unit
 from integration.handlers import (
     Applied,
