@@ -15,7 +15,7 @@ from lxml import etree
 
 from integration import envelope
 from integration.delivery.calling import call_batch, call_one
-from integration.delivery.outcome import SUPERSEDED, Failed
+from integration.delivery.outcome import SUPERSEDED, Failed, Good
 from integration.delivery.policy.failure import Failure
 from integration.delivery.unit import Unit
 from integration.delivery.values import Outgoing, Record
@@ -208,7 +208,8 @@ def _called(found: Registration, unit: Unit) -> Applied | Superseded | Failure:
         outcome = call_one(unit)
     if isinstance(outcome, Failed):
         return outcome.failure
-    return Superseded() if outcome.ended == SUPERSEDED.ended else Applied()
+    is_late = isinstance(outcome, Good) and outcome.ended == SUPERSEDED.ended
+    return Superseded() if is_late else Applied()
 
 
 def _registration(taker: str | Callable[..., Any]) -> Registration:

@@ -5,6 +5,7 @@ from typing import Final
 
 from crontasks.cursor import Cursor
 from crontasks.starts import IS_FREE, LOCKED, MAY_ASK
+from integration.store import strict_order
 from integration.store.starts import IS_WANTED
 
 # A retry whose reminder lies in the topic gets this long beyond its time before the row itself
@@ -26,6 +27,7 @@ free AS MATERIALIZED (
     LEFT JOIN integration_partitionlease s ON s.partition_id = p.id
     WHERE {IS_FREE}
 ),
+turn AS MATERIALIZED ({strict_order.TURNS}),
 rows AS (
     SELECT DISTINCT e.id, e.queue_id, e.version
     FROM integration_messageerror e
@@ -37,6 +39,9 @@ rows AS (
            - make_interval(secs => CASE e.carrier WHEN 'topic' THEN {TICKET_GRACE_SECONDS}
                                                   ELSE 0 END)))
       AND NOT (f.state IN ('BACKOFF', 'OUTAGE') AND f.resume_at > clock_timestamp())
+      AND NOT EXISTS (
+          SELECT 1 FROM turn JOIN integration_queue q ON q.error_queue_id = turn.error_queue
+          WHERE q.id = e.queue_id AND {strict_order.WAITS})
 )
 SELECT id, 'never started' FROM wanted q
     WHERE NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
@@ -78,7 +83,7 @@ def find(cursor: Cursor) -> list[Due]:
     last ten seconds. Due are: queues that were never started; standing requests; BACKOFF and
     OUTAGE whose time has come; partitions whose recorded owner holds no lock or let its lease
     lapse; WAITING, looked at again every five seconds; a block whose failure was deleted; READY
-    rows and overdue RETRY rows.
+    rows and overdue RETRY rows, unless they wait for their turn on a strict error queue.
     """
     cursor.execute(_DUE)
     return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]

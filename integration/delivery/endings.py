@@ -4,7 +4,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
-from integration.delivery.outcome import Failed, Good
+from integration.delivery.outcome import Failed, Good, Waits
+from integration.delivery.owned import HEAD_HELD
 from integration.delivery.policy import retry
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import Ended, ErrorState, OutboxKind, PartitionState
@@ -48,6 +49,17 @@ def end_good(unit: Unit, outcome: Good) -> Ending:
             carrier=unit.row.carrier,
         )
     return ending
+
+
+def end_waiting(outcome: Waits) -> Ending:
+    """A copy whose failure is open: it has not ended, and nothing behind it is read."""
+    stop = StateChange(
+        state=PartitionState.BLOCKED,
+        code=HEAD_HELD,
+        text="It is the copy of a failure that is still open.",
+        error=outcome.error,
+    )
+    return Ending(None, stop=stop)
 
 
 def end_failed(unit: Unit, outcome: Failed, queue: QueueSnapshot, chance: Chance) -> Ending:
@@ -170,7 +182,7 @@ def _hold(
     error_id = chance.new_id if unit.row is None else unit.row.id
     if queue.sequential and unit.moves:
         ending.stop = StateChange(
-            state=PartitionState.BLOCKED, code="HEAD_HELD", text=failure.text, error=error_id
+            state=PartitionState.BLOCKED, code=HEAD_HELD, text=failure.text, error=error_id
         )
     elif queue.error_topic and (unit.row is None or not unit.row.mirrored):
         ending.outgoing.append(_mirror(unit, error_id, queue, chance))

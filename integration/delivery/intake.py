@@ -3,12 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
-from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed
-from integration.delivery.owned import HEAD_HELD, ClosedHead, Owned
+from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
+from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import ErrorState, PartitionState
-from integration.delivery.reading import DEPLOYMENT, MIRROR, Ticket, header, ticket_of
+from integration.delivery.reading import (
+    DEPLOYMENT,
+    MIRROR,
+    Ticket,
+    header,
+    mirrored_failure,
+    ticket_of,
+)
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, StateChange
 from integration.delivery.steps import Step
@@ -47,6 +55,7 @@ class Intake:
     def from_heads(self) -> Iterator[Batch]:
         """Sequential queues: while a row exists at the next offset, the head comes from it."""
         if not self.road.queue.sequential:
+            self._forget_heads()
             return
         for owned in list(self.held):
             while owned.may_have_head and not owned.blocked_by_topic:
@@ -54,6 +63,13 @@ class Intake:
                 if unit is None:
                     break
                 yield Batch(owned, [unit])
+
+    def _forget_heads(self) -> None:
+        """An error queue whose strict order was given up waits at no head any more."""
+        for owned in self.held:
+            if owned.may_have_head:
+                owned.may_have_head = False
+                self._unblock(owned)
 
     def _head(self, owned: Owned) -> Unit | None:
         head = self.road.ledger.head(owned)
@@ -75,6 +91,9 @@ class Intake:
                 return unit
             case OpenError():
                 self._wait_at(owned, head)
+                return None
+            case CopiedHead():
+                owned.may_have_head, owned.due = False, False
                 return None
 
     def _pass(self, owned: Owned) -> None:
@@ -117,11 +136,24 @@ class Intake:
             return
         full = False
         for owned in list(self.held):
-            rows = self.road.ledger.due_rows(owned, self.road.queue.batch_size)
-            full = full or len(rows) >= self.road.queue.batch_size
-            if rows:
+            for rows in self._due_rows(owned):
+                full = full or len(rows) >= self.road.queue.batch_size
                 yield Batch(owned, [self.road.reader.row_unit(row) for row in rows])
         self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
+
+    def _due_rows(self, owned: Owned) -> Iterator[Sequence[OpenError]]:
+        """One batch; where a strict error queue gives turns, one row after the other.
+
+        The next one's turn comes when the one before it is closed, so each is asked for anew.
+        """
+        limit = self.road.queue.batch_size
+        tried: set[UUID] = set()
+        for _ in range(1 if self.road.queue.strict_error_queue is None else limit):
+            rows = self.road.ledger.due_rows(owned, limit)
+            if not rows or rows[0].id in tried or owned not in self.held:
+                return
+            tried.update(row.id for row in rows)
+            yield rows
 
     def fetch(self, wait_seconds: float) -> Fetched:
         """The next records of every partition that may be read."""
@@ -203,7 +235,7 @@ class Intake:
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
         if self.road.queue.is_error_queue:
-            return [self._mirror_unit(record) for record in records]
+            return self._mirror_units(records)
         units = self.road.reader.units(records)
         tickets = {
             place: ticket
@@ -227,6 +259,22 @@ class Intake:
                 units[place] = self.road.reader.row_unit(row)
                 units[place].moves = True
                 units[place].at = records[place].offset
+
+    def _mirror_units(self, records: Sequence[Record]) -> list[Unit]:
+        """Records of an error queue; in strict order the copy of an open failure is waited at."""
+        units = [self._mirror_unit(record) for record in records]
+        if not self.road.queue.keeps_copies_in_order:
+            return units
+        copies = {
+            place: failure
+            for place, unit in enumerate(units)
+            if unit.known is PASSED and (failure := mirrored_failure(unit.record)) is not None
+        }
+        open_ = self.road.ledger.open_copies(list(copies.values())) if copies else frozenset()
+        for place, failure in copies.items():
+            if failure in open_:
+                units[place].known = Waits(failure)
+        return units
 
     def _mirror_unit(self, record: Record) -> Unit:
         """A record of an error queue: our own mirror passes, a stranger's is kept for a person."""

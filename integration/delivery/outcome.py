@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from integration.delivery.policy.failure import Failure
 from integration.delivery.policy.states import Ended
@@ -23,7 +24,14 @@ class Failed:
     crashes: int = 0
 
 
-Outcome = Good | Failed
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A copy on a strict error queue whose failure `error` is open: the position stays at it."""
+
+    error: UUID
+
+
+Outcome = Good | Failed | Waits
 
 APPLIED: Final = Good(Ended.APPLIED)
 SUPERSEDED: Final = Good(Ended.SUPERSEDED, "Its key already has newer data; nothing was written.")

@@ -19,6 +19,13 @@ class ClosedHead:
     ended: Ended
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedHead:
+    """At the next offset is the copy of an open failure; only the queue it failed in tries it."""
+
+    id: UUID
+
+
 @dataclass(slots=True, kw_only=True)
 class Owned:
     """One partition held by this run. Only the holder of `epoch` may change its row.

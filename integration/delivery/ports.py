@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
-from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
@@ -122,14 +122,26 @@ class Ledger(Protocol):
         by its batch id and raises only when it did not happen.
         """
 
-    def head(self, owned: Owned) -> OpenError | ClosedHead | None:
-        """The row at the partition's next offset, if there is one."""
+    def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
+        """The row at the partition's next offset, if there is one.
+
+        A strict error queue that stands at a copy is told of the failure it is the copy of.
+        """
+
+    def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
+        """Which of these failures are open in a queue that feeds this error queue."""
 
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         """The offsets from `first` to `last` of this partition's topic that have an open row."""
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
-        """READY rows and overdue RETRY rows of this partition, in arrival order."""
+        """READY rows and overdue RETRY rows of this partition, in arrival order.
+
+        Where the queue's error queue keeps its order, of those copied to it only the one whose
+        turn it is: no failure copied earlier by any queue that feeds it is open, and the error
+        queue stands at no failure of its own. One whose copy the error queue has passed waits
+        for nobody.
+        """
 
     def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
         """The queue's rows that these tickets point at and whose retry is the one named."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from integration.delivery.endings import Ending, end_failed, end_good
-from integration.delivery.outcome import APPLIED, Failed, Outcome
+from integration.delivery.endings import Ending, end_failed, end_good, end_waiting
+from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
 from integration.delivery.owned import Owned
 from integration.delivery.policy.failure import cause_of
 from integration.delivery.policy.states import Ended, PartitionState
@@ -56,6 +56,8 @@ def tally(road: Road, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Ou
 def _ending(road: Road, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
     if isinstance(outcome, Failed):
         return end_failed(unit, outcome, road.queue, road.chance(owned))
+    if isinstance(outcome, Waits):
+        return end_waiting(outcome)
     return end_good(unit, outcome)
 
 
@@ -73,7 +75,9 @@ def _add(result: Tally, unit: Unit, ending: Ending, *, partition: int) -> None:
             settlement.tracks.append(track)
         else:
             settlement.strays.append((record.partition, track))
-    if ending.ended is Ended.PASSED and (failure := mirrored_failure(unit.record)) is not None:
+    if isinstance(unit.known, Waits):
+        settlement.mirrors.append((unit.known.error, unit.record.offset))
+    elif ending.ended is Ended.PASSED and (failure := mirrored_failure(unit.record)) is not None:
         settlement.mirrors.append((failure, unit.record.offset))
     if unit.moves:
         stays = ending.stop is not None

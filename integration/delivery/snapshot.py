@@ -22,7 +22,10 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot:
-    """Everything the engine needs to know of a queue. `mark` changes when any of it did."""
+    """Everything the engine needs to know of a queue. `mark` changes when any of it did.
+
+    `strict_error_queue` is the error queue's id when its order is kept (`strict_order`).
+    """
 
     id: int
     name: str
@@ -41,6 +44,7 @@ class QueueSnapshot:
     carrier: str = "topic"
     error_topic: str | None = None
     error_provider_id: int | None = None
+    strict_error_queue: int | None = None
     on_gap: str = "block"
     on_head_expired: str = "advance"
     crash_limit: int = 3
@@ -51,6 +55,11 @@ class QueueSnapshot:
     services: Mapping[str, Service] = field(default_factory=dict)
     worker: str = ""
     mark: Any = None
+
+    @property
+    def keeps_copies_in_order(self) -> bool:
+        """Whether this is an error queue with strict order."""
+        return self.is_error_queue and self.sequential
 
     def service_for(self, interface: str | None) -> Service | Failure:
         """Who takes messages of `interface` (None: the queue's default), or why nobody does."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 
 from integration.delivery.calling import SWALLOWED, call_batch, call_one
-from integration.delivery.outcome import APPLIED, Failed, Outcome
+from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.ports import Desk, Work
 from integration.delivery.snapshot import QueueSnapshot
@@ -26,7 +26,7 @@ class FailedAt:
 def stops(unit: Unit, outcome: Outcome, queue: QueueSnapshot) -> bool:
     """Whether nothing behind this message may run before it has ended."""
     if not isinstance(outcome, Failed):
-        return False
+        return isinstance(outcome, Waits)
     if outcome.failure.kind is FailureClass.OUTAGE:
         return True
     if queue.sequential and unit.moves:

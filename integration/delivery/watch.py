@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from integration.delivery.owned import Owned
+from integration.delivery.owned import CopiedHead, Owned
 from integration.delivery.policy import retry
 from integration.delivery.policy.states import PartitionState
 from integration.delivery.ports import QueueGoneError
@@ -205,7 +205,7 @@ class Watch:
             head = self.road.ledger.head(owned)
             if head is None:
                 return True
-            if isinstance(head, OpenError):
+            if isinstance(head, OpenError | CopiedHead):
                 self.road.ledger.expire_head(owned)
                 if self.road.queue.on_head_expired != "advance":
                     return False

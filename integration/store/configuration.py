@@ -6,6 +6,7 @@ from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.handlers.builtin import Missing, resolve
 from integration.models import EnterpriseService, ObjectStructure, Queue
+from integration.store import strict_order
 
 
 def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
@@ -35,6 +36,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         carrier=queue.carrier,
         error_topic=None if error_queue is None else error_queue.topic,
         error_provider_id=None if error_queue is None else error_queue.provider_id,
+        strict_error_queue=strict_order.of(error_queue),
         on_gap=queue.on_gap,
         on_head_expired=queue.on_head_expired,
         crash_limit=queue.crash_limit,
@@ -58,6 +60,7 @@ def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:  # noqa: ANN401 -
         queue.paused,
         None if system is None else (system.name, system.enabled),
         None if error_queue is None else (error_queue.topic, error_queue.provider_id),
+        strict_order.of(error_queue),
         services,
     )
 

@@ -11,7 +11,7 @@ import psycopg
 from django.db import DatabaseError, InterfaceError, connections, transaction
 
 from integration import registration
-from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.states import CLOSED, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
@@ -20,7 +20,7 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import TopicFacts
 from integration.models import Queue
-from integration.store import configuration, rows
+from integration.store import configuration, rows, strict_order
 from integration.store.sessions import alias, backend_of, django_connection
 from integration.store.work import STATE, LedgerWork, state_parameters
 
@@ -157,16 +157,32 @@ class DatabaseLedger:
         except (DatabaseError, InterfaceError, psycopg.Error) as e:
             raise LostError(str(e).strip()) from e
 
-    def head(self, owned: Owned) -> OpenError | ClosedHead | None:
+    def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
         key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
         with self._guarded():
             found = self._all(rows.HEAD, key)
         if not found:
-            return None
+            return self._copied_head(owned)
         row = rows.open_error(found[0])
         if ErrorState(row.state) in CLOSED:
             return ClosedHead(row.id, Ended(found[0][-1] or Ended.DELETED))
         return row
+
+    def _copied_head(self, owned: Owned) -> ClosedHead | CopiedHead | None:
+        if not self.queue.keeps_copies_in_order or owned.state_code != HEAD_HELD:
+            return None
+        with self._guarded():
+            found = self._all(strict_order.COPIED_HEAD, [owned.id])
+        for id_, state, ended in found:
+            if ErrorState(state) in CLOSED:
+                return ClosedHead(id_, Ended(ended or Ended.DELETED))
+            return CopiedHead(id_)
+        return None
+
+    def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
+        with self._guarded():
+            found = self._all(strict_order.OPEN_COPIES, [list(failures), self.queue.id])
+        return frozenset(id_ for (id_,) in found)
 
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         key = [self.queue.id, owned.topic_uuid, owned.partition, first, last]
@@ -175,7 +191,8 @@ class DatabaseLedger:
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         with self._guarded():
-            found = self._all(rows.DUE, rows.due_parameters(self.queue, owned, limit))
+            sql = rows.DUE if self.queue.strict_error_queue is None else rows.DUE_IN_TURN
+            found = self._all(sql, rows.due_parameters(self.queue, owned, limit))
         return [rows.open_error(row) for row in found]
 
     def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:

@@ -13,6 +13,7 @@ from integration.delivery.settlement import NewError, RowChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
 from integration.delivery.values import Record
+from integration.store import strict_order
 
 # How long a ticket may be late before its row is taken without it (design: continuous).
 TICKET_GRACE_SECONDS: Final = 30
@@ -34,7 +35,7 @@ SELECT "offset" FROM integration_messageerror
 WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" BETWEEN %s AND %s
   AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
 """
-DUE: Final = f"""
+_DUE: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY')
   AND (e.partition = %(partition)s OR (%(lowest)s AND NOT EXISTS (
@@ -44,8 +45,14 @@ WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY')
        THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp())
   AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e.partition = %(partition)s
            AND e."offset" >= %(next)s)
-ORDER BY e.arrival_batch, e.arrival_index LIMIT %(limit)s
 """  # noqa: S608 - COLUMNS is a constant
+_IN_ORDER: Final = "ORDER BY e.arrival_batch, e.arrival_index LIMIT %(limit)s"
+DUE: Final = f"{_DUE}{_IN_ORDER}"
+# Only where the queue's error queue is strict; everybody else's query knows nothing of turns.
+DUE_IN_TURN: Final = f"""
+WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
+{_DUE} AND NOT EXISTS (SELECT 1 FROM turn WHERE {strict_order.WAITS})
+{_IN_ORDER}"""  # noqa: S608 - constants
 TICKETED: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 JOIN unnest(%s::uuid[], %s::int[]) t (id, retry_no) ON e.id = t.id AND e.retry_no = t.retry_no
@@ -95,6 +102,7 @@ def open_error(row: Sequence[Any]) -> OpenError:
 def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, Any]:
     return {
         "queue": queue.id,
+        "strict": queue.strict_error_queue,
         "partition": owned.partition,
         "lowest": owned.is_lowest,
         "grace": TICKET_GRACE_SECONDS,
@@ -117,10 +125,12 @@ INSERT_COLUMNS: Final = (
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
     "mirrored_at, first_failed_at, last_failed_at, late, apply_as_newest, version, edited_by, ended"
 )
+# Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
+# it is on a strict error queue, not the order in which a statement happened to write them.
 INSERT_ROW: Final = (
     "(%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second', %s, %s, %s, "
-    "CASE WHEN %s THEN clock_timestamp() END, clock_timestamp(), clock_timestamp(), "
+    "CASE WHEN %s THEN now() END, clock_timestamp(), clock_timestamp(), "
     "false, false, 1, '', '')"
 )
 # An offset that failed before and is met again after a rewind: its closed row is opened again.
@@ -200,7 +210,7 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
   arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
   arrival_index = coalesce(e.arrival_index, v.arrival_index),
-  mirrored_at = CASE WHEN v.mirrored THEN clock_timestamp() ELSE e.mirrored_at END,
+  mirrored_at = CASE WHEN v.mirrored THEN now() ELSE e.mirrored_at END,
   last_failed_at = CASE WHEN v.code IS NULL THEN e.last_failed_at ELSE clock_timestamp() END,
   closed_at = CASE WHEN v.state = 'RESOLVED' THEN clock_timestamp() END,
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END

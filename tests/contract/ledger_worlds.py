@@ -61,7 +61,11 @@ class Row:
 
 
 class World(Protocol):
-    """One queue with partitions 0 and 1, both at offset 10."""
+    """One queue with partitions 0 and 1, both at offset 10.
+
+    `strict_error_queue` makes an error queue that keeps its order, with partition 0 at 10, which
+    this queue feeds from then on; `feeding` of that one makes another queue that feeds it.
+    """
 
     queue: QueueSnapshot
 
@@ -85,16 +89,19 @@ class World(Protocol):
     def break_commit(self, ledger: Ledger, *, happened: bool) -> None: ...
     def die(self, desk: Desk) -> None: ...
     def remove_queue(self) -> None: ...
+    def strict_error_queue(self) -> "World": ...
+    def feeding(self) -> "World": ...
+    def link(self, error: UUID, offset: int | None) -> None: ...
 
 
 class MemoryWorld:
     """The twins."""
 
-    def __init__(self) -> None:
-        queue = QueueSnapshot(
-            id=1, name="q", provider_id=1, provider_name="main", topic="t", sequential=False
-        )
-        self.database = MemoryDatabase(queue, {0: 10, 1: 10}, topic_uuid=TOPIC)
+    def __init__(self, partitions: int = 2, **fields: Any) -> None:
+        known = {"id": 1, "name": "q", "topic": "t", "sequential": False}
+        queue = QueueSnapshot(provider_id=1, provider_name="main", **(known | fields))
+        places = dict.fromkeys(range(partitions), 10)
+        self.database = MemoryDatabase(queue, places, topic_uuid=TOPIC)
 
     @property
     def queue(self) -> QueueSnapshot:
@@ -183,16 +190,35 @@ class MemoryWorld:
     def remove_queue(self) -> None:
         self.database.remove()
 
+    def strict_error_queue(self) -> "MemoryWorld":
+        strict = MemoryWorld(1, id=9, name="e", topic="e", sequential=True, is_error_queue=True)
+        self._feed(strict)
+        return strict
+
+    def feeding(self) -> "MemoryWorld":
+        other = MemoryWorld(id=2, name="o", topic="o")
+        other._feed(self)
+        return other
+
+    def _feed(self, strict: "MemoryWorld") -> None:
+        self.database.feed(strict.database)
+        self.configure(strict_error_queue=strict.queue.id)
+
+    def link(self, error: UUID, offset: int | None) -> None:
+        row = self.database.errors[error]
+        self.database.errors[error] = replace(row, mirror_offset=offset)
+
 
 class DatabaseWorld:
     """The real adapters on the session's PostgreSQL. Needs a test with database access."""
 
-    def __init__(self) -> None:
-        provider = Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")
-        self.record = Queue.objects.create(
-            name="q", provider=provider, topic="t", kind="continuous", start_from="beginning"
+    def __init__(self, partitions: int = 2, **fields: Any) -> None:
+        provider, _ = Provider.objects.get_or_create(
+            name="main", defaults={"bootstrap_servers": "127.0.0.1:1"}
         )
-        for partition in (0, 1):
+        known = {"name": "q", "topic": "t", "kind": "continuous", "start_from": "beginning"}
+        self.record = Queue.objects.create(provider=provider, **(known | fields))
+        for partition in range(partitions):
             QueuePartition.objects.create(
                 queue=self.record, partition=partition, topic_uuid=TOPIC, next_offset=10
             )
@@ -305,6 +331,30 @@ class DatabaseWorld:
         self._place(0).delete()
         self._place(1).delete()
         self.record.delete()
+
+    def strict_error_queue(self) -> "DatabaseWorld":
+        fields = {"kind": "sequential", "is_error_queue": True, "strict_order": True}
+        strict = self._other(1, name="e", topic="e", **fields)
+        self._feed(strict)
+        return strict
+
+    def feeding(self) -> "DatabaseWorld":
+        other = self._other(2, name="o", topic="o")
+        other._feed(self)
+        return other
+
+    def _other(self, partitions: int, **fields: Any) -> "DatabaseWorld":
+        other = DatabaseWorld(partitions, **fields)
+        other.desks = self.desks
+        return other
+
+    def _feed(self, strict: "DatabaseWorld") -> None:
+        self.record.error_queue = strict.record
+        self.record.save()
+        self._read()
+
+    def link(self, error: UUID, offset: int | None) -> None:
+        MessageError.objects.filter(pk=error).update(mirror_offset=offset)
 
     def close(self) -> None:
         for desk in self.desks:

@@ -149,6 +149,29 @@ def test_rows_are_due_when_ready_or_when_their_reminder_had_its_grace():
     assert causes() == ["rows"], f"{row} belongs to a partition that is gone"
 
 
+def test_a_row_that_waits_for_its_turn_on_a_strict_error_queue_is_not_due():
+    strict = a_queue("errors", kind="sequential", is_error_queue=True, strict_order=True)
+    queue = a_queue(error_queue=strict)
+    first = an_error(queue, 1, state="HOLD", mirrored_at=database_now() - SECOND)
+    an_error(queue, 2, state="READY", mirrored_at=database_now())
+    assert causes() == []
+    MessageError.objects.filter(pk=first.pk).update(state="READY")
+    assert causes() == ["rows"]
+    MessageError.objects.filter(pk=first.pk).update(state="HOLD")
+    Queue.objects.filter(pk=strict.pk).update(strict_order=False)
+    assert causes() == ["rows"]
+
+
+def test_an_error_queue_at_a_copy_is_due_when_the_failure_is_closed():
+    strict = a_queue("errors", kind="sequential", is_error_queue=True, strict_order=True)
+    first = an_error(a_queue(error_queue=strict), state="HOLD", mirrored_at=database_now())
+    at_copy = QueuePartition.objects.filter(queue=strict)
+    at_copy.update(state="BLOCKED", state_code="HEAD_HELD", state_error=first.pk)
+    assert causes() == []
+    MessageError.objects.update(state="RESOLVED")
+    assert causes() == ["unblocked"]
+
+
 def test_an_attached_owner_takes_its_rows_itself(other_session):
     queue = a_queue(partitions=2)
     an_error(queue, state="READY")

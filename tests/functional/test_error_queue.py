@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from integration.actions import errors
 from integration.codec import decode_headers
 from integration.delivery.wiring import run_queue
 from integration.models import MessageError, OutboxRow, Queue
@@ -67,3 +68,73 @@ def test_strict_order_blocks_at_the_first_failure_until_it_is_closed(broker):
     run_queue(strict.pk)
     assert sorted(MessageError.objects.values_list("offset", flat=True)) == [0, 1]
     assert strict.partitions.get().next_offset == 1
+
+
+@pytest.fixture
+def strict(broker) -> Queue:
+    return a_queue(broker, "sequential", is_error_queue=True, strict_order=True)
+
+
+def two_held(broker: Kafka, strict: Queue) -> tuple[Queue, MessageError, MessageError]:
+    """Two held messages, mended by hand, with their copies on the strict error queue."""
+    queue = a_queue(broker, max_retries=0, error_queue=strict)
+    broker.send(queue.topic, [{"n": n, "do": "permanent"} for n in (1, 2)])
+    run_queue(queue.pk)
+    for error in MessageError.objects.filter(queue=queue):
+        mended = bytes(error.payload or b"").replace(b"permanent", b"ok")
+        MessageError.objects.filter(pk=error.pk).update(edited_payload=mended)
+    for mirror in OutboxRow.objects.filter(kind="MIRROR").order_by("id"):
+        broker.send(
+            strict.topic, [bytes(mirror.value)], headers=list(decode_headers(mirror.headers))
+        )
+    first, second = MessageError.objects.filter(queue=queue).order_by("offset")
+    return queue, first, second
+
+
+def release(error: MessageError) -> None:
+    error.refresh_from_db()
+    errors.release(error.pk, version=error.version, actor="ann")
+
+
+def test_in_strict_order_a_released_row_waits_for_the_one_before_it(broker, strict):
+    queue, first, second = two_held(broker, strict)
+    assert run_queue(strict.pk).ending == "BLOCKED"
+    place = strict.partitions.get()
+    first.refresh_from_db()
+    assert (place.next_offset, place.state_error, first.mirror_offset) == (0, first.pk, 0)
+
+    release(second)
+    run_queue(queue.pk)
+    assert Effect.objects.count() == 0
+    release(first)
+    run_queue(strict.pk)
+    assert (Effect.objects.count(), strict.partitions.get().next_offset) == (0, 0)
+    run_queue(queue.pk)
+    assert list(Effect.objects.order_by("pk").values_list("n", flat=True)) == [1, 2]
+    assert run_queue(strict.pk).ending == "DRAINED"
+    assert strict.partitions.get().next_offset == 2
+
+
+def test_in_strict_order_deleting_the_first_lets_the_second_go(broker, strict):
+    queue, first, second = two_held(broker, strict)
+    run_queue(strict.pk)
+    release(second)
+    errors.delete(first.pk, version=first.version, actor="ann", reason="not wanted")
+    run_queue(queue.pk)
+    assert Effect.objects.get().n == 2
+    run_queue(strict.pk)
+    assert strict.partitions.get().next_offset == 2
+
+
+def test_in_strict_order_a_copy_that_expired_gives_its_place_up(broker, strict):
+    queue, first, second = two_held(broker, strict)
+    run_queue(strict.pk)
+    release(second)
+    broker.delete_records(strict.topic, 1)
+    run_queue(strict.pk)
+    assert strict.partitions.get().state_error == second.pk
+    run_queue(queue.pk)
+    assert Effect.objects.get().n == 2
+    release(first)
+    run_queue(queue.pk)
+    assert Effect.objects.count() == 2

@@ -99,6 +99,7 @@ class TwinWorld:
         self.clock = 0.0
         self.forgiven: Counter[UUID] = Counter()
         self.ledgers: list[MemoryLedger] = []
+        self.error_queue: TwinWorld | None = None
         known: dict[str, Any] = {
             "id": 1,
             "name": "q",
@@ -218,8 +219,15 @@ class TwinWorld:
         value = json.dumps({"do": do, **body}).encode()
         return self.topic.append(value, partition=partition, headers=headers)
 
+    def feed(self, error_queue: "TwinWorld") -> None:
+        """Send copies of held messages to that error queue."""
+        self.error_queue = error_queue
+        self.database.feed(error_queue.database)
+        queue = error_queue.database.queue
+        self.configure(strict_error_queue=queue.id if queue.keeps_copies_in_order else None)
+
     def relay(self, *, twice: bool = False) -> None:
-        """Write due tickets to the topic, as the relay does; mirrors go elsewhere."""
+        """Write due tickets to the topic, as the relay does, and copies to the error queue's."""
         for place, row in enumerate(self.database.outbox):
             due = row.due_at is None or row.due_at <= self.database.clock.seconds
             if row.state is not OutboxState.PENDING or not due:
@@ -231,6 +239,8 @@ class TwinWorld:
                         headers=row.outgoing.headers,
                         partition=row.outgoing.partition or 0,
                     )
+            elif row.outgoing.kind == OutboxKind.MIRROR and self.error_queue is not None:
+                self.error_queue.topic.append(row.outgoing.value, headers=row.outgoing.headers)
             self.database.outbox[place] = replace(row, state=OutboxState.PUBLISHED)
 
     # runs

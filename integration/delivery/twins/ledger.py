@@ -13,12 +13,13 @@ from uuid import UUID
 import psycopg
 from django.db import DatabaseError
 
-from integration.delivery.owned import ClosedHead, Owned
+from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.twins import strict_order
 from integration.delivery.twins.desk import MemoryDesk
 from integration.delivery.twins.rows import ErrorRow, GapRow
 from integration.delivery.twins.tables import TOPIC_UUID, MemoryClock, MemoryDatabase
@@ -73,14 +74,30 @@ class MemoryLedger:
         if self.database.interrupt(name):
             raise LostError(LOST)
 
-    def head(self, owned: Owned) -> OpenError | ClosedHead | None:
+    def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
         self._statement("head")
         row = self._at(owned)
+        if row is None:
+            return self._copied_head(owned)
+        if row.state in CLOSED:
+            return ClosedHead(row.id, Ended(row.ended or Ended.DELETED))
+        return self._open_error(row)
+
+    def _copied_head(self, owned: Owned) -> ClosedHead | CopiedHead | None:
+        if not self.queue.keeps_copies_in_order or owned.state_code != HEAD_HELD:
+            return None
+        head = self.database.place(owned).state_error
+        row = None if head is None else strict_order.copied(self.database, head)
         if row is None:
             return None
         if row.state in CLOSED:
             return ClosedHead(row.id, Ended(row.ended or Ended.DELETED))
-        return self._open_error(row)
+        return CopiedHead(row.id)
+
+    def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
+        self._statement("open_copies")
+        rows = (strict_order.copied(self.database, failure) for failure in failures)
+        return frozenset(row.id for row in rows if row is not None and row.state in OPEN)
 
     def _at(self, owned: Owned) -> ErrorRow | None:
         return self.database.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
@@ -96,6 +113,8 @@ class MemoryLedger:
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         self._statement("due_rows")
         rows = [row for row in self.database.errors.values() if self._is_due(row, owned)]
+        if self.queue.strict_error_queue is not None:
+            rows = [row for row in rows if not strict_order.waits(self.database, row)]
         rows.sort(key=lambda row: row.arrival)
         return [self._open_error(row) for row in rows[:limit]]
 
@@ -141,7 +160,7 @@ class MemoryLedger:
             due_in_seconds=0.0 if row.not_before is None else row.not_before - now,
             late=row.late,
             apply_as_newest=row.apply_as_newest,
-            mirrored=row.mirrored,
+            mirrored=row.mirrored_at is not None,
             arrival_batch=row.arrival[0],
             arrival_index=row.arrival[1],
             since_first_seconds=now - row.first_failed_at,

@@ -31,7 +31,8 @@ class ErrorRow:
     version: int = 1
     epoch: int | None = None
     edited: bytes | None = None
-    mirrored: bool = False
+    mirrored_at: float | None = None
+    mirror_offset: int | None = None
     expired: bool = False
     ended: str = ""
 

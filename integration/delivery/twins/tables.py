@@ -97,6 +97,8 @@ class MemoryDatabase:
         self.locked: set[UUID] = set()
         self.moves: set[tuple[ErrorState, ErrorState]] = set()
         self.removed = False
+        self.error_queue: MemoryDatabase | None = None
+        self.feeders: list[MemoryDatabase] = []
         self.interrupt: Callable[[str], bool] = lambda _: False
 
     def add_partition(self, partition: int, offset: int, topic_uuid: str) -> None:
@@ -153,6 +155,17 @@ class MemoryDatabase:
     def open_rows(self) -> list[ErrorRow]:
         return [row for row in self.errors.values() if row.state in OPEN]
 
+    def feed(self, error_queue: "MemoryDatabase") -> None:
+        """Send copies to that error queue: one PostgreSQL, so one clock and one sequence too."""
+        self.error_queue, self.clock = error_queue, error_queue.clock
+        self.arrivals = error_queue.arrivals
+        error_queue.feeders.append(self)
+
+    def _link(self, failure: UUID, offset: int) -> None:
+        for feeder in self.feeders:
+            if failure in feeder.errors:
+                feeder.errors[failure] = replace(feeder.errors[failure], mirror_offset=offset)
+
     def set_state(self, place: PlaceRow, change: StateChange) -> None:
         if change.state is PartitionState.BACKOFF and change.resume_seconds is None:
             raise IntegrityError("backoff_has_an_end")
@@ -192,6 +205,8 @@ class MemoryDatabase:
             for row in settlement.outgoing
             if row.error not in unknown
         ]
+        for failure, offset in settlement.mirrors:
+            self._link(failure, offset)
         if settlement.logged is not None:
             self.logged.append((batch.arrival, owned.partition, *settlement.logged))
         self._advance(owned, batch, settlement)
@@ -222,7 +237,7 @@ class MemoryDatabase:
                 arrival=(arrival, record.offset),
                 first_failed_at=self.clock.seconds,
                 not_before=self._from_now(new.delay_seconds),
-                mirrored=mirrored,
+                mirrored_at=self.clock.seconds if mirrored else None,
             )
         )
         self._tried(new.id, new.counters.attempts, new.state, new.failure.code)
@@ -258,7 +273,7 @@ class MemoryDatabase:
             spent=change.counters.spent,
             not_before=self._from_now(change.delay_seconds),
             carrier=change.carrier,
-            mirrored=known.mirrored or mirrored,
+            mirrored_at=self.clock.seconds if mirrored else known.mirrored_at,
             ended=change.ended if resolved else "",
         )
         self._store(row)

@@ -1,0 +1,72 @@
+"""Strict error queues in SQL: whose turn it is among the failures that were copied to one.
+
+Only rows decide, never the copies: one that is lost, refused by Kafka or late strands nobody.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from integration.models import MessageError, Queue
+from integration.store.sessions import django_connection
+
+_OPEN: Final = "o.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
+
+# For each strict error queue `s` the one failure whose turn it is, and how far the queue has
+# passed. A stranger's failure it stands at comes first; then the earliest copied one that is open
+# and whose copy it has not passed (a copy is passed untried when it expired in Kafka).
+TURNS: Final = f"""
+SELECT s.id AS error_queue, p.next_offset, head.id AS head
+FROM integration_queue s
+LEFT JOIN integration_queuepartition p ON p.queue_id = s.id AND p.partition = 0
+CROSS JOIN LATERAL (
+  SELECT first.id FROM (
+    SELECT 0 AS rank, o.id, o.mirrored_at, o.arrival_batch, o.arrival_index
+    FROM integration_messageerror o
+    WHERE o.queue_id = s.id AND o.topic_uuid = p.topic_uuid AND o.partition = p.partition
+      AND o."offset" = p.next_offset AND {_OPEN}
+    UNION ALL
+    SELECT 1, o.id, o.mirrored_at, o.arrival_batch, o.arrival_index
+    FROM integration_queue f JOIN integration_messageerror o ON o.queue_id = f.id
+    WHERE f.error_queue_id = s.id AND o.mirrored_at IS NOT NULL AND {_OPEN}
+      AND coalesce(o.mirror_offset >= p.next_offset, true)
+  ) first
+  ORDER BY first.rank, first.mirrored_at, first.arrival_batch, first.arrival_index, first.id
+  LIMIT 1
+) head
+WHERE s.is_error_queue AND s.strict_order"""  # noqa: S608 - constants
+# Over a row `e` and the `turn` of its queue's error queue.
+WAITS: Final = """(
+    e.mirrored_at IS NOT NULL AND turn.head <> e.id
+    AND coalesce(e.mirror_offset >= turn.next_offset, true)
+)"""
+_AHEAD: Final = f"""
+WITH turn AS MATERIALIZED ({TURNS} AND s.id = %s)
+SELECT turn.head FROM turn, integration_messageerror e WHERE e.id = %s AND {WAITS}"""  # noqa: S608 - constants
+# The failure at whose copy the partition was blocked; its own failures are found by their offset.
+COPIED_HEAD: Final = """
+SELECT e.id, e.state, e.ended FROM integration_queuepartition p
+JOIN integration_messageerror e ON e.id = p.state_error AND e.queue_id <> p.queue_id
+WHERE p.id = %s AND p.state = 'BLOCKED' AND p.state_code = 'HEAD_HELD'"""
+OPEN_COPIES: Final = f"""
+SELECT o.id FROM integration_messageerror o JOIN integration_queue f ON f.id = o.queue_id
+WHERE o.id = ANY(%s) AND f.error_queue_id = %s AND {_OPEN}"""  # noqa: S608 - constants
+
+
+def of(error_queue: Queue | None) -> int | None:
+    """The id of an error queue that keeps its order, or None."""
+    is_strict = error_queue is not None and error_queue.is_error_queue and error_queue.strict_order
+    return error_queue.pk if error_queue is not None and is_strict else None
+
+
+def ahead_of(error: MessageError) -> UUID | None:
+    """The failure that has to be closed before this one is tried, or None.
+
+    One query, made only for a failure that was copied to a strict error queue.
+    """
+    strict = of(error.queue.error_queue)
+    if strict is None or error.mirrored_at is None:
+        return None
+    with django_connection().cursor() as cursor:
+        cursor.execute(_AHEAD, [strict, error.pk])
+        found = cursor.fetchone()
+    return None if found is None else found[0]
