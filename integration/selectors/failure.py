@@ -14,6 +14,7 @@ from integration.selectors.advice import advice
 from integration.selectors.failures import COLUMNS, FailureRow, as_row
 from integration.selectors.lateness import why_late
 from integration.selectors.payloads import PayloadView, bytes_as_text, decode_headers, show
+from integration.store import strict_order
 
 NEIGHBOURS: Final = 5
 
@@ -37,12 +38,16 @@ class Behind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureDetail:
-    """Everything the page of one failure shows. `late` is why a release needs a confirmation."""
+    """Everything the page of one failure shows. `late` is why a release needs a confirmation.
+
+    `ahead` is the failure that is to be closed before this one is tried: a strict error queue's.
+    """
 
     error: MessageError
     queue: str
     account: Account
     late: str | None
+    ahead: FailureRow | None
     behind: Behind
     tries: tuple[ErrorAttempt, ...]
     changes: tuple[ErrorChange, ...]
@@ -90,18 +95,22 @@ NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
 
 
 def detail(error_id: UUID) -> FailureDetail | None:
-    """One failure in five queries, or None when there is none (any more)."""
+    """One failure in five queries, or None when there is none (any more).
+
+    Two more tell what it waits for on a strict error queue.
+    """
     found = MessageError.objects.select_related("queue__system", "queue__error_queue")
     error = found.filter(pk=error_id).first()
     if error is None:
         return None
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
-    late = why_late(error, error.queue, place)
+    late, ahead = why_late(error, error.queue, place), _ahead(error)
     return FailureDetail(
         error=error,
         queue=error.queue.name,
-        account=_account(error, late),
+        account=_account(error, late, ahead),
         late=late,
+        ahead=ahead,
         behind=_behind(error, place),
         tries=tuple(error.tries.all()),
         changes=tuple(error.changes.defer("payload_before")),
@@ -127,7 +136,13 @@ def current_record(error_id: UUID) -> bytes | None:
     return None if error is None else error.current_payload
 
 
-def _account(error: MessageError, late: str | None) -> Account:
+def _ahead(error: MessageError) -> FailureRow | None:
+    first = strict_order.ahead_of(error) if error.state in OPEN else None
+    found = MessageError.objects.filter(pk=first).values(*COLUMNS).first() if first else None
+    return None if found is None else as_row(found)
+
+
+def _account(error: MessageError, late: str | None, ahead: FailureRow | None) -> Account:
     state = ErrorState(error.state)
     name = error.interface or "A message of unknown type"
     tried = "once" if error.attempts == 1 else f"{error.attempts} times"
@@ -138,6 +153,8 @@ def _account(error: MessageError, late: str | None) -> Account:
         what = f"{name} failed at first and ended as {error.ended.lower() or 'resolved'}."
     elif state is ErrorState.HOLD:
         what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
+    if ahead is not None and state in {ErrorState.READY, ErrorState.RETRY}:
+        return Account(what, _waiting(error, ahead))
     if state is not ErrorState.HOLD:
         return Account(what, NOW[state])
     system = error.queue.system
@@ -150,6 +167,16 @@ def _account(error: MessageError, late: str | None) -> Account:
     if late:
         now = f"{now} Releasing it needs a confirmation. {late}"
     return Account(what, now)
+
+
+def _waiting(error: MessageError, ahead: FailureRow) -> str:
+    strict = error.queue.error_queue
+    name = ahead.interface or "a message of unknown type"
+    return (
+        f"It waits behind {name} at offset {ahead.offset:,} of {ahead.queue}, because the error "
+        f"queue {strict.name if strict else ''} keeps strict order. Release or delete that one; "
+        "this one is tried within seconds of that."
+    )
 
 
 def _cause(error: MessageError) -> str:

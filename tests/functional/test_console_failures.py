@@ -217,6 +217,23 @@ class TestPage:
         page = client.get(address).text
         assert "plant-errors</a>, at offset 1,234" in page
 
+    def test_what_a_released_one_waits_for_on_a_strict_error_queue_is_told(
+        self, client: Client
+    ) -> None:
+        strict = a_queue_row(name="plant-errors", is_error_queue=True, strict_order=True)
+        queue = a_queue_row("continuous", name="assets", error_queue=strict)
+        now = timezone.now()
+        first = a_held(queue, 10, mirrored_at=now)
+        second = a_held(queue, 11, mirrored_at=now + timedelta(seconds=1), state="READY")
+        page = client.get(reverse("failure", args=[second.pk])).text
+        assert "It waits behind MXASSETInterface at offset 10 of assets" in page
+        assert reverse("failure", args=[first.pk]) in page
+        assert "Before it" not in client.get(reverse("failure", args=[first.pk])).text
+        MessageError.objects.filter(pk=first.pk).update(state="DELETED")
+        page = client.get(reverse("failure", args=[second.pk])).text
+        assert "will be tried within seconds" in page
+        assert "Before it" not in page
+
     def test_one_that_is_not_there_is_a_page_of_its_own(self, client: Client) -> None:
         answer = client.get(reverse("failure", args=[uuid4()]))
         assert answer.status_code == 404
