@@ -13,13 +13,23 @@ from crontasks.cursor import django_cursor
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import TEXT_LENGTH, Context, Outcome, RunState
 from integration.clock import database_now
+from integration.delivery.report import RunEnding
 from integration.store import locks
 
 # Turns of one queue that only gave way to others are one run for people, up to this length.
 _JOIN_GAP: Final = timedelta(seconds=30)
 _JOIN_LONGEST: Final = timedelta(minutes=10)
 # Endings that say something even when no message was touched; repeated ones are not repeated.
-_TELLING: Final = frozenset({"BLOCKED", "BRAKED", "OUTAGE", "WAITING", "LOST", "FAILED"})
+_TELLING: Final[frozenset[str]] = frozenset(
+    {
+        RunEnding.BLOCKED,
+        RunEnding.BRAKED,
+        RunEnding.OUTAGE,
+        RunEnding.WAITING,
+        RunEnding.LOST,
+        RunState.FAILED,
+    }
+)
 
 
 class Report(Protocol):
@@ -87,7 +97,7 @@ def note_consumer(queue_id: int, report: Report, started_at: datetime) -> CronRu
         (last.duration_seconds or 0) + (ended_at - started_at).total_seconds(), 3
     )
     last.ended_at, last.ending, last.text = ended_at, str(report.ending), report.text[:TEXT_LENGTH]
-    last.state = RunState.FAILED if report.ending == "FAILED" else RunState.DONE
+    last.state = RunState.FAILED if report.ending == RunState.FAILED else RunState.DONE
     last.save()
     return last
 
@@ -101,7 +111,7 @@ def _is_repeated(last: CronRun | None, report: Report) -> bool:
 
 def _joins(last: CronRun, started_at: datetime) -> bool:
     return (
-        last.ending == "YIELDED"
+        last.ending == RunEnding.YIELDED
         and last.ended_at is not None
         and started_at - last.ended_at < _JOIN_GAP
         and started_at - last.started_at < _JOIN_LONGEST

@@ -13,10 +13,12 @@ from django.utils.module_loading import import_string
 
 from crontasks import history, shutdown, starts
 from crontasks.models import CronInstance
+from crontasks.outcome import RunState
 from crontasks.turns import Stop
+from integration.delivery.report import RunEnding
 
 # After these the queue still has, or may have, something to do that no state announces.
-_GOES_ON: Final = frozenset({"YIELDED", "STOPPED", "LOST"})
+_GOES_ON: Final = frozenset({RunEnding.YIELDED, RunEnding.STOPPED, RunEnding.LOST})
 logger = logging.getLogger(__name__)
 
 
@@ -25,7 +27,7 @@ class Broken:
     """The report of a run that the engine itself could not complete."""
 
     text: str
-    ending: str = "FAILED"
+    ending: str = RunState.FAILED
     counts: Mapping[str, int] = field(default_factory=Counter)
 
 
@@ -53,7 +55,8 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
         logger.exception("a run could not be completed", extra={"queue": queue_id})
         report = Broken(f"{type(e).__name__}: {e}")
     history.note_consumer(queue_id, report, started_at)
-    if report.ending in _GOES_ON or (report.ending == "DRAINED" and _ticked(queue_id, started_at)):
+    drained = report.ending == RunEnding.DRAINED
+    if report.ending in _GOES_ON or (drained and _ticked(queue_id, started_at)):
         starts.ask(queue_id, was_mine=True)
 
 

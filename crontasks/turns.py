@@ -13,9 +13,8 @@ from django.db import Error
 from crontasks import shutdown
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.starts import HAS_WORK_TO_TAKE, LOCKED
+from integration.delivery.report import YIELD
 
-# The word by which the engine tells a turn that ends from a worker that ends.
-YIELD: Final = "YIELD"
 ASK_EVERY_SECONDS: Final = 0.18
 # Heavier cron tasks wait for a slot as well; they are rare and give way to a short attachment.
 _INSTANCE_WAITS_SECONDS: Final = 1.0

@@ -3,8 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from integration.delivery.settling import Tally
+
+# What a run's `stop` answers when another queue waits: its turn ends, not its worker.
+YIELD: Final = "YIELD"
 
 
 class RunEnding(StrEnum):

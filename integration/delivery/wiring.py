@@ -27,8 +27,9 @@ def run_queue(
 ) -> Report:
     """Run one queue until it is drained, stopped or stuck; never raises for what messages do.
 
-    `stop` is asked about every 200 ms and returns a reason to end ("YIELD" when another queue
-    waits), or None. Clients and sessions are made here, after any fork, and closed at the end.
+    `stop` is asked about every 200 ms and returns a reason to end (`report.YIELD` when another
+    queue waits), or None. Clients and sessions are made here, after any fork, and closed at the
+    end.
     """
     try:
         road = build(queue_id, stop=stop, observer=observer or Silent())
