@@ -119,7 +119,16 @@ def topic(queue: Queue) -> Link:
         text = f"{queue.topic} was deleted and created again since the positions were taken."
         return broken("topic", text, "Open the queue and choose where the new topic is read from.")
     messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
-    return good("topic", f"{facts.partitions} partition(s), at most {messages:,} messages.")
+    held = f"{facts.partitions} partition(s), at most {messages:,} messages."
+    return good("topic", f"{held} {_topic_settings(queue)}")
+
+
+def _topic_settings(queue: Queue) -> str:
+    """What the broker says about the topic; reading it needs a right that consuming does not."""
+    try:
+        return admin.in_words(admin.describe(queue.provider, queue.topic))
+    except IntegrationError as e:
+        return f"Its settings cannot be read: {e.sentence}"
 
 
 def instance(queue: Queue) -> Link:

@@ -153,6 +153,19 @@ def _limit(text: str) -> int | None:
     return None if number < 0 else number
 
 
+def in_words(topic: TopicDescription) -> str:
+    """The settings that matter here, and what of them a person should know."""
+    copies = "1 copy" if topic.replication == 1 else f"{topic.replication} copies"
+    kept = "without limit"
+    if topic.retention_ms is not None:
+        kept = f"for {topic.retention_ms // 1_000:,} seconds"
+    found = (
+        f"{copies}, min.insync.replicas={topic.min_insync_replicas}, messages of at most "
+        f"{topic.max_message_bytes:,} bytes, kept {kept}."
+    )
+    return " ".join([found, *remarks(topic)])
+
+
 def remarks(topic: TopicDescription) -> list[str]:
     """What a person should know about a topic although it does not forbid the queue."""
     found = []

@@ -6,6 +6,7 @@ import sys
 from datetime import timedelta
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
@@ -76,6 +77,22 @@ def test_a_whole_chain_is_walked_in_order_and_nothing_is_broken(queue, capsys):
     assert [link.name for link in check_flow(queue)] == ORDER
     call_command("check_flow", queue.name)
     assert f"{queue.name}: nothing is broken." in capsys.readouterr().out
+
+
+def test_what_the_broker_says_about_the_topic_is_told(queue):
+    client = AdminClient({"bootstrap.servers": queue.provider.bootstrap_servers})
+    topic = ConfigResource(ConfigResource.Type.TOPIC, queue.topic)
+    wanted = {"max.message.bytes": "2000", "retention.bytes": "5000000", "retention.ms": "3600000"}
+    for name, value in wanted.items():
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        topic.add_incremental_config(entry)
+    client.incremental_alter_configs([topic])[topic].result(10)
+    (link,) = [link for link in check_flow(queue) if link.name == "topic"]
+    assert link.ok
+    assert "1 copy, min.insync.replicas=1, messages of at most 2,000 bytes" in link.text
+    assert "kept for 3,600 seconds" in link.text
+    assert "has one copy only" in link.text
+    assert "also deletes by size (retention.bytes=5000000)" in link.text
 
 
 def breaks(name):
