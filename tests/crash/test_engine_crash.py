@@ -15,11 +15,19 @@ import time
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 
 from integration.delivery.relay.run import run_relay
 from integration.delivery.steps import Step
 from integration.delivery.wiring import run_queue
-from integration.models import MessageError, MessageTrack, OutboxRow, PartitionLease, Queue
+from integration.models import (
+    MessageError,
+    MessageTrack,
+    OutboxRow,
+    PartitionLease,
+    Queue,
+    QueuePartition,
+)
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Effect
@@ -27,7 +35,7 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 MESSAGES = 2_000
-# Not reached by an ordinary run: the marker is written for crash suspects only.
+# Not reached by an ordinary run: only a crash suspect gets a marker, and a kill of its own below.
 SPECIAL = {Step.MARKED}
 STEPS = [step for step in Step if step not in SPECIAL]
 
@@ -118,6 +126,24 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
     assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
 
 
+@pytest.mark.parametrize("nth", [1, 4])
+def test_a_kill_right_after_a_suspects_marker_loses_and_doubles_nothing(
+    crowded, broker, child_environment, nth
+):
+    sent = mixed(600)
+    broker.send(crowded.topic, sent)
+    # Two unclean ends at one position make suspects of the batch that was in work.
+    for step, at in ((Step.FETCHED, 1), (Step.FETCHED, 1), (Step.MARKED, nth)):
+        killed = child(crowded, child_environment, step, at, "KILL")
+        said, _ = killed.communicate(timeout=60)
+        assert killed.returncode == -signal.SIGKILL, f"{step} was never reached: {said!r}"
+    place = QueuePartition.objects.get(queue=crowded)
+    assert (place.next_offset, place.suspect_offset) == (nth - 1, nth - 1)
+
+    finish(crowded)
+    account(crowded, sent)
+
+
 def test_a_kill_in_the_middle_of_a_statement_frees_the_lock_and_loses_nothing(
     crowded, broker, child_environment
 ):
@@ -162,18 +188,35 @@ def test_a_stopped_owner_is_replaced_after_its_lease_and_writes_nothing_afterwar
     environment = {**child_environment, "SLUICE_LEASE_SECONDS": "1"}
     stopped = child(crowded, environment, step, 2, "STOP")
     try:
-        os.waitpid(stopped.pid, os.WUNTRACED)
-        time.sleep(1.5)
+        _, status = os.waitpid(stopped.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), stopped.communicate()
+        lost = PartitionLease.objects.get(partition__queue=crowded).epoch
+        wait_until_overdue(crowded)
         finish(crowded)
-        epoch = PartitionLease.objects.get(partition__queue=crowded).epoch
+        taken = PartitionLease.objects.get(partition__queue=crowded).epoch
+        assert taken > lost
+        ended = set(MessageTrack.objects.values_list("id", flat=True))
         os.kill(stopped.pid, signal.SIGCONT)
         output, _ = stopped.communicate(timeout=30)
     finally:
         stopped.kill()
 
     account(crowded, sent)
-    assert PartitionLease.objects.get(partition__queue=crowded).epoch >= epoch
-    assert b"LOST" in output or b"BACKOFF" in output, output
+    # It neither took the partition back nor wrote anything.
+    assert PartitionLease.objects.get(partition__queue=crowded).epoch == taken
+    assert set(MessageTrack.objects.values_list("id", flat=True)) == ended
+    # Wherever it wakes up, the next thing it asks of its session tells that it is gone.
+    assert output.startswith(b"LOST "), output
+
+
+def wait_until_overdue(queue: Queue) -> None:
+    """Until the database's clock is past the lease that the stopped owner no longer extends."""
+    for _ in range(200):
+        overdue = PartitionLease.objects.filter(partition__queue=queue, lease_until__lt=Now())
+        if overdue.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError("The lease never ran out.")
 
 
 def test_a_message_that_kills_the_process_is_held_after_three_crashes(broker, child_environment):
