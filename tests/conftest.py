@@ -1,5 +1,7 @@
 """What every test may ask for."""
 
+from hypothesis import settings
+
 from tests.support.browser import (  # noqa: F401 - hooks and fixtures are found by name here
     chromium_program,
     pytest_collection_modifyitems,
@@ -14,3 +16,7 @@ from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found
     unstarted_servers,
     valkey,
 )
+
+# How long one example takes is the machine's affair: on a busy one, 200 ms say nothing.
+settings.register_profile("sluice", deadline=None)
+settings.load_profile("sluice")

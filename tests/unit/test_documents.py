@@ -20,6 +20,8 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?")
 CLASS = re.compile(r"(?:[A-Z][a-z]+){2,}")
+# Set up on each machine, and so not part of what was checked out.
+MADE = (".venv/",)
 PATH = re.compile(r"[\w.<>-]+(?:/[\w.<>-]*)+")
 
 Members = dict[str, frozenset[str]]
@@ -88,6 +90,8 @@ def _is_in(names: Members, rest: tuple[str, ...]) -> bool:
 
 
 def is_there(path: str) -> bool:
+    if path.startswith(MADE):
+        return True
     places = ("", "integration", "integration/delivery", "tests")
     return "<" in path or any((paths.ROOT / place / path).exists() for place in places)
 
