@@ -19,7 +19,7 @@ BURST_MINUTES: Final = 10
 UNREAD_SECONDS: Final = 120
 UNSENT_SECONDS: Final = 60
 BEAT_KINDS: Final = frozenset({NoticeKind.NO_WORKER})
-WORKER_KINDS: Final = frozenset(NoticeKind) - BEAT_KINDS - {NoticeKind.RETENTION}
+WORKER_KINDS: Final = frozenset(NoticeKind) - BEAT_KINDS
 
 _STATES: Final = """
     SELECT p.state, q.name || '[' || p.partition || ']', p.state_code, p.state_text

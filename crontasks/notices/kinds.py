@@ -15,7 +15,6 @@ class NoticeKind(StrEnum):
     HOLD_BURST = "HOLD_BURST"  # many messages were held in a short time
     GAP = "GAP"  # messages expired before they were read
     NO_CONSUMER = "NO_CONSUMER"  # messages wait and nothing reads them
-    RETENTION = "RETENTION"  # a topic's retention is not what was configured
     NO_WORKER = "NO_WORKER"  # no worker's heart beats
     NO_BEAT = "NO_BEAT"  # beat's heart does not beat
     NO_RELAY = "NO_RELAY"  # outgoing messages are due and nothing sends them
@@ -30,7 +29,6 @@ TITLES: Final[Mapping[NoticeKind, str]] = {
     NoticeKind.HOLD_BURST: "Many messages held",
     NoticeKind.GAP: "Messages expired unread",
     NoticeKind.NO_CONSUMER: "Nothing consumes the queue",
-    NoticeKind.RETENTION: "Retention changed",
     NoticeKind.NO_WORKER: "No worker is alive",
     NoticeKind.NO_BEAT: "Beat is not alive",
     NoticeKind.NO_RELAY: "Outgoing messages are not sent",

@@ -209,7 +209,7 @@ def test_a_copy_says_only_that_it_is_one(row):
 def test_every_kind_has_a_title_and_somebody_who_looks_for_it():
     assert set(TITLES) == set(NoticeKind)
     looked_for = conditions.WORKER_KINDS | conditions.BEAT_KINDS
-    assert looked_for == set(NoticeKind) - {NoticeKind.RETENTION}
+    assert looked_for == set(NoticeKind)
 
 
 def test_an_outbound_queue_that_waits_for_a_person_is_told(row):
