@@ -14,12 +14,12 @@ from integration.handlers import (
     Superseded,
     TransientError,
     Verdict,
+    claim_newest,
     inbound,
     missing_dependency,
     permanent,
     publish,
 )
-from integration.store.objects import claim_newest
 from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
 from sample.names import ASSET, METER, ORDER, ORDERS, RECEIPTS
 from sample.reading import Fields, fields_of, many, need

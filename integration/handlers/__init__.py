@@ -1,4 +1,6 @@
-"""What a handler author imports: the decorator, the message, publish() and the verdicts."""
+"""What a handler author imports: decorator, message, publish(), newness guard and verdicts."""
+
+from typing import TYPE_CHECKING, Any
 
 from integration.handlers.failures import (
     Applied,
@@ -20,6 +22,9 @@ from integration.handlers.publishing import caused_by, publish
 from integration.handlers.registry import inbound
 from integration.handlers.sql import cursor
 
+if TYPE_CHECKING:
+    from integration.store.objects import claim_all, claim_newest
+
 __all__ = [
     "Applied",
     "BatchItemError",
@@ -32,6 +37,8 @@ __all__ = [
     "TransientError",
     "Verdict",
     "caused_by",
+    "claim_all",
+    "claim_newest",
     "cursor",
     "inbound",
     "missing_dependency",
@@ -40,3 +47,14 @@ __all__ = [
     "publish",
     "transient",
 ]
+
+# The guard knows the tables, which know the verdicts of this package: it is loaded when asked for.
+_GUARD = frozenset({"claim_all", "claim_newest"})
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - Python's signature for a module
+    if name in _GUARD:
+        from integration.store import objects  # noqa: PLC0415 - see above
+
+        return getattr(objects, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

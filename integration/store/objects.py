@@ -66,14 +66,10 @@ class UnknownStructureError(IntegrationError):
         )
 
 
-def store_document(structure: ObjectStructure, message: Message) -> Verdict:
-    """Store one message's document, or its deletion, if it is newer than what its key has."""
-    return store_documents(structure, [message])[0]
-
-
 def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> list[Verdict]:
-    """One statement for all messages; one verdict for each, in their order.
+    """Store documents, or deletions, where they are newer than what their keys have.
 
+    One statement for all messages; one verdict for each, in their order.
     Of several messages with one key only the newest is written, the others are Superseded. A
     message without a key, or one that the schema refuses, gets a permanent Failure.
     Raises Django's database errors.

@@ -10,11 +10,12 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from console.admin.queues import FIELDS
 from devstack.server import Server
 from integration.kafka import admin
-from integration.models import MessageError, Provider, Queue
+from integration.models import MessageError, ObjectStructure, Provider, Queue, StoredObject
 from tests.support.rows import a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -85,6 +86,21 @@ def test_every_page_of_the_configuration_opens(client: Client) -> None:
         name = f"{model._meta.app_label}_{model._meta.model_name}"
         assert client.get(reverse(f"admin:{name}_changelist")).status_code == 200
         assert client.get(reverse(f"admin:{name}_add")).status_code in {200, 403}
+
+
+def test_a_deleted_document_is_told_from_a_stored_one(client: Client) -> None:
+    structure = ObjectStructure.objects.create(name="places", key_paths=["$.location"])
+    for at, document in enumerate([None, {"location": "HALL"}]):
+        StoredObject.objects.create(
+            structure=structure,
+            key=f"K{at}",
+            document=document,
+            arrival_batch=1,
+            arrival_index=at,
+            updated_at=timezone.now(),
+        )
+    page = client.get(reverse("admin:integration_storedobject_changelist")).text
+    assert page.count('alt="True"') == page.count('alt="False"') == 1
 
 
 def test_the_error_table_is_not_reachable_past_the_rights_of_the_console() -> None:

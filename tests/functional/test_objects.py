@@ -15,16 +15,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from integration.delivery.policy.failure import Failure
-from integration.handlers import Applied, Superseded
+from integration.handlers import Applied, Superseded, Verdict, claim_all, claim_newest
 from integration.handlers.message import Arrival, Message
 from integration.models import ObjectStructure, StoredObject
-from integration.store.objects import (
-    UnknownStructureError,
-    claim_all,
-    claim_newest,
-    store_document,
-    store_documents,
-)
+from integration.store.objects import UnknownStructureError, store_documents
 from integration.testing import a_message
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -35,6 +29,11 @@ WORDS = {Applied(): "applied", Superseded(): "superseded"}
 @pytest.fixture
 def places() -> ObjectStructure:
     return ObjectStructure.objects.create(name="places", key_paths=["$.location"])
+
+
+def store_document(structure: ObjectStructure, message: Message) -> Verdict:
+    [verdict] = store_documents(structure, [message])
+    return verdict
 
 
 def said(verdicts: list[Any]) -> list[str]:
