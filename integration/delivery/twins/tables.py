@@ -161,11 +161,6 @@ class MemoryDatabase:
         self.arrivals = error_queue.arrivals
         error_queue.feeders.append(self)
 
-    def _link(self, failure: UUID, offset: int) -> None:
-        for feeder in self.feeders:
-            if failure in feeder.errors:
-                feeder.errors[failure] = replace(feeder.errors[failure], mirror_offset=offset)
-
     def set_state(self, place: PlaceRow, change: StateChange) -> None:
         if change.state is PartitionState.BACKOFF and change.resume_seconds is None:
             raise IntegrityError("backoff_has_an_end")
@@ -206,7 +201,8 @@ class MemoryDatabase:
             if row.error not in unknown
         ]
         for failure, offset in settlement.mirrors:
-            self._link(failure, offset)
+            for rows in (feeder.errors for feeder in self.feeders if failure in feeder.errors):
+                rows[failure] = replace(rows[failure], mirror_offset=offset)
         if settlement.logged is not None:
             self.logged.append((batch.arrival, owned.partition, *settlement.logged))
         self._advance(owned, batch, settlement)
