@@ -8,7 +8,7 @@ from uuid import UUID
 
 from integration.delivery.policy.failure import FailureClass
 from integration.delivery.policy.states import OPEN, ErrorState
-from integration.envelope import FlawCode
+from integration.envelope import FlawCode, parse_founding_id
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
 from integration.selectors.advice import advice
 from integration.selectors.failures import COLUMNS, FailureRow, as_row
@@ -59,6 +59,17 @@ class FailureDetail:
     @property
     def is_edited(self) -> bool:
         return self.error.edited_payload is not None
+
+    @property
+    def record_named_by_id(self) -> str:
+        """What an id of the form `<provider>~<topic>~<partition>~<offset>` says; else empty."""
+        place = parse_founding_id(self.error.message_id)
+        if place is None:
+            return ""
+        return (
+            f"The sender's id names a record: provider {place.provider}, topic {place.topic}, "
+            f"partition {place.partition}, offset {place.offset:,}."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,6 +205,14 @@ class TestPage:
         error = a_held(a_queue_row("continuous"), code="UNKNOWN_SERVICE")
         assert "/admin/" not in client.get(reverse("failure", args=[error.pk])).text
 
+    def test_an_id_that_names_a_record_is_explained(self, client: Client) -> None:
+        error = a_held(a_queue_row("continuous"), message_id="hub~assets.in~0~4242")
+        page = unescape(client.get(reverse("failure", args=[error.pk])).text)
+        said = "names a record: provider hub, topic assets.in, partition 0, offset 4,242."
+        assert said in page
+        MessageError.objects.update(message_id="hub~assets.in~0~x")
+        assert "names a record" not in client.get(reverse("failure", args=[error.pk])).text
+
     def test_where_its_copy_stands_on_the_error_queue_is_told(self, client: Client) -> None:
         errors = a_queue_row(name="plant-errors", is_error_queue=True)
         queue = a_queue_row("continuous", error_queue=errors)
