@@ -3,7 +3,6 @@
 import time
 import uuid
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -46,10 +45,13 @@ def a_queue(provider: Provider, topic: str, **fields: object) -> Queue:
     return Queue(**values)
 
 
-def write(provider: Provider, topic: str, *values: bytes, partition: int = 0) -> None:
+def write(
+    provider: Provider, topic: str, *values: bytes, partition: int = 0, stamp_ms: int = 0
+) -> None:
+    """Write one record a value; a stamp of 0 is the time of writing."""
     producer = Producer({"bootstrap.servers": provider.bootstrap_servers})
     for value in values:
-        producer.produce(topic, value, partition=partition)
+        producer.produce(topic, value, partition=partition, timestamp=stamp_ms)
     assert producer.flush(10) == 0
 
 
@@ -193,11 +195,10 @@ def test_beginning_and_end_are_resolved_once(provider: Provider) -> None:
 
 def test_a_time_and_a_group_are_resolved_and_previewed(provider: Provider) -> None:
     topic = a_topic(provider)
-    write(provider, topic, b"1", b"2")
-    time.sleep(0.05)
-    since = datetime.now(UTC)  # noqa: TID251 - the broker stamps records with the real time
-    time.sleep(0.05)
-    write(provider, topic, b"3", b"4", b"5")
+    since = timezone.now().replace(microsecond=0)
+    stamp_ms = round(since.timestamp() * 1000)
+    write(provider, topic, b"1", b"2", stamp_ms=stamp_ms - 1)
+    write(provider, topic, b"3", b"4", b"5", stamp_ms=stamp_ms)
     group = f"group-{uuid.uuid4().hex[:8]}"
     member = Consumer({"bootstrap.servers": provider.bootstrap_servers, "group.id": group})
     member.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
