@@ -1,7 +1,8 @@
 """Every state a message, a partition or an outgoing row can be in, and the moves between them.
 
-These enums are the only lists: the database's CHECK constraints, the console's choices and the
-diagrams in ARCHITECTURE.md are compared with them by a test.
+These enums are the only lists. A test compares the states of messages, partitions and outgoing
+rows with the database's CHECK constraints and the models' choices, and with ARCHITECTURE.md: all
+the moves drawn for a message, of a partition only which states there are.
 """
 
 from collections.abc import Mapping

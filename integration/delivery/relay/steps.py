@@ -1,4 +1,4 @@
-"""The stations of the relay. Metrics subscribe to them, and so do the crash tests."""
+"""The stations of the relay, told to an observer. So far only tests observe, to crash it there."""
 
 from collections.abc import Callable
 from enum import StrEnum
