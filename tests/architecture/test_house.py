@@ -44,7 +44,7 @@ def test_the_import_contracts_hold():
 
 
 def test_no_module_is_longer_than_400_lines():
-    long = {name: source.count("\n") for name, source in modules(*SHIPPED)}
+    long = {name: source.count("\n") for name, source in modules(*SHIPPED, "tests")}
     assert not {name: lines for name, lines in long.items() if lines > 400}
 
 

@@ -1,4 +1,4 @@
-"""check_flow names the broken link, doctor what the installation lacks."""
+"""check_flow names the broken link."""
 
 import os
 import subprocess
@@ -11,13 +11,11 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from crontasks import diagnosis
 from crontasks.flow import check_flow
 from crontasks.models import CronInstance, Heartbeat
 from devstack.paths import ROOT
 from integration.clock import database_now
 from integration.models import (
-    Deployment,
     EnterpriseService,
     ExternalSystem,
     PartitionLease,
@@ -27,6 +25,7 @@ from integration.models import (
 )
 from integration.store import locks
 from integration.store.sessions import raw_connection
+from tests.functional.flow_world import a_heart, a_whole_chain
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_message_to_send
@@ -47,25 +46,9 @@ ORDER = [
 ]
 
 
-def a_heart(kind: str, **fields) -> Heartbeat:
-    defaults = {
-        "node": f"{kind}@host",
-        "pid": 1,
-        "started_at": database_now(),
-        "seen_at": database_now(),
-        "leads": True,
-        "slots": 2,
-        "queues": "celery,relay",
-    }
-    return Heartbeat.objects.create(kind=kind, **(defaults | fields))
-
-
 @pytest.fixture
 def queue(servers) -> Queue:
-    a_heart("beat")
-    a_heart("worker")
-    made = a_queue(Kafka(servers.kafka_bootstrap))
-    return Queue.objects.select_related("provider", "system", "default_service").get(pk=made.pk)
+    return a_whole_chain(servers.kafka_bootstrap)
 
 
 def broken_in(queue: Queue) -> list[str]:
@@ -346,59 +329,7 @@ def test_a_database_that_is_down_is_told_in_a_sentence(child_environment, comman
     assert "start postgresql, or correct sluice_database_url." in told.lower()
 
 
-def test_slots_are_told_apart_by_what_they_are_for(queue):
-    Heartbeat.objects.filter(kind="worker").update(queues="celery", slots=3)
-    a_heart("worker", node="relay@host", queues="relay", slots=1)
-    told = {link.name: link.text for link in diagnosis.diagnose()}
-    assert told["worker"] == "1 alive for queues. Slots: 3 for queues."
-    assert told["relay"] == "1 alive for the relay. Slots: 1 for the relay."
-    a_heart("worker", node="both@host", queues="celery,relay", slots=2)
-    told = {link.name: link.text for link in diagnosis.diagnose()}
-    both = "2 shared by queues and the relay."
-    assert told["worker"] == f"2 alive for queues. Slots: 3 for queues, {both}"
-    assert told["relay"] == f"2 alive for the relay. Slots: 1 for the relay, {both}"
-
-
 def test_an_unknown_queue_is_told_with_those_there_are(queue):
     with pytest.raises(CommandError, match=queue.name) as refused:
         call_command("check_flow", "nonsense")
     assert refused.value.returncode == 2
-
-
-def findings() -> dict[str, bool]:
-    return {link.name: link.ok for link in diagnosis.diagnose()}
-
-
-def test_a_sound_installation_passes_the_doctor(queue, capsys):
-    call_command("doctor")
-    told = capsys.readouterr().out
-    assert "Everything is as it should be." in told
-    assert "main answers" in told
-    assert set(findings()) == {
-        "database",
-        "session",
-        "terminate",
-        "migrations",
-        "encryption",
-        "copy",
-        "broker",
-        "clock",
-        "beat",
-        "worker",
-        "relay",
-        "provider",
-    }
-
-
-def test_the_doctor_names_what_is_wrong(queue, settings, capsys):
-    queue.provider.bootstrap_servers = "127.0.0.1:1"
-    queue.provider.save()
-    settings.SLUICE_ENCRYPTION_KEYS = ("b3RoZXIta2V5LW90aGVyLWtleS1vdGhlci1rZXktb3Q=",)
-    Deployment.objects.update(environment="production")
-    Heartbeat.objects.filter(kind="beat").delete()
-    Heartbeat.objects.filter(kind="worker").update(queues="celery")
-    wrong = {name for name, ok in findings().items() if not ok}
-    assert wrong == {"encryption", "copy", "beat", "relay", "provider"}
-    with pytest.raises(SystemExit):
-        call_command("doctor")
-    assert "5 of 12 need attention" in capsys.readouterr().out

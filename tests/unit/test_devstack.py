@@ -1,48 +1,21 @@
-"""The parts of devstack that need no server: ports, pid files, versions, stamps, problems."""
+"""The other parts of devstack that need no server: ports, jars, stamps, keys, problems."""
 
 import ast
 import inspect
 import json
-import os
-import signal
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
 
-from devstack import (
-    accounts,
-    chromium,
-    jars,
-    java,
-    keys,
-    paths,
-    pgwire,
-    ports,
-    postgres,
-    postgres_programs,
-    problems,
-    proc,
-    progress,
-    stamps,
-)
+from devstack import chromium, jars, keys, paths, pgwire, ports, problems, progress, stamps
 from devstack.kafka import cluster_id, properties
-from devstack.supervise import Account, Command, Process
 from tests.support import docker
 
 pytestmark = pytest.mark.fast
-
-SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
-STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    "print('up', flush=True); time.sleep(600)"
-)
 
 
 @pytest.fixture
@@ -110,201 +83,6 @@ def test_a_damaged_file_of_ports_is_made_anew(tmp_path: Path, content: str) -> N
     file = tmp_path / "ports.json"
     file.write_text(content)
     assert ports.assign(file, ["kafka"], variables={})["kafka"] in ports.CHOICES
-
-
-# Processes
-
-
-def start(folder: Path, program: str) -> Process:
-    process = Process("sleeper", folder)
-    process.spawn(
-        Command(argv=[sys.executable, "-c", program], environment=os.environ, folder=folder)
-    )
-    while "up" not in (process.log.read_text() if process.log.exists() else ""):
-        assert process.is_alive(), process.last_line()
-    return process
-
-
-def test_a_started_process_is_found_again_and_stopped_by_its_pid_file(tmp_path: Path) -> None:
-    started = start(tmp_path, SLEEPER)
-    found = Process("sleeper", tmp_path)
-    assert found.pid == started.pid
-    assert found.stop(grace_seconds=10) is True
-    assert not found.is_alive()
-    assert not found.pid_file.exists()
-
-
-def test_a_process_that_ignores_the_request_is_ended_by_force(tmp_path: Path) -> None:
-    process = start(tmp_path, STUBBORN)
-    assert process.stop(grace_seconds=0.1) is False
-    assert not process.is_alive()
-
-
-def test_a_process_that_was_asked_to_end_is_known_as_ending(tmp_path: Path) -> None:
-    process = start(tmp_path, STUBBORN)
-    assert not process.is_ending
-    with ThreadPoolExecutor(1) as pool:
-        stopping = pool.submit(process.stop, grace_seconds=0.5)
-        while not Process("sleeper", tmp_path).is_ending:
-            assert not stopping.done()
-        assert stopping.result() is False
-    assert not process.is_ending
-
-
-def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
-    process = start(tmp_path, SLEEPER)
-    process.pause()
-    process.stop(grace_seconds=10)
-    assert not process.is_alive()
-
-
-def test_a_pid_that_now_belongs_to_another_process_is_never_signalled(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE) as stranger:
-        process = Process("kafka", tmp_path)
-        kept = {"pid": stranger.pid, "started": "another time"}
-        process.pid_file.write_text(json.dumps(kept))
-
-        assert process.pid is None
-        process.stop(grace_seconds=0)
-        process.kill()
-
-        assert stranger.poll() is None
-        stranger.kill()
-
-
-@pytest.mark.parametrize("content", ["", "12", "{}", '{"pid": "x", "started": "y"}', "[1]"])
-def test_a_damaged_pid_file_means_that_nothing_runs(tmp_path: Path, content: str) -> None:
-    process = Process("kafka", tmp_path)
-    process.pid_file.write_text(content)
-    assert process.pid is None
-
-
-def test_killing_ends_the_children_too(tmp_path: Path) -> None:
-    parent = (
-        "import subprocess, sys, time; "
-        f"subprocess.Popen([sys.executable, '-c', {SLEEPER!r}]); time.sleep(600)"
-    )
-    process = start(tmp_path, parent)
-    pid = process.pid
-    assert pid is not None
-    family = proc.tree(pid)
-    assert len(family) == 2
-    process.kill()
-    # The orphan is collected by init, or stays as a zombie where there is none that does it.
-    assert [member for member in family if proc.started(member)] == []
-
-
-def test_a_zombie_does_not_count_as_alive() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert proc.started(child.pid) is None
-    assert proc.started(os.getpid()) is not None
-
-
-def test_a_signal_to_a_process_that_just_ended_is_no_error() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        child.wait()
-    Process.send(signal.SIGTERM, child.pid)
-
-
-# Versions
-
-
-@pytest.mark.parametrize(
-    ("said", "major"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('openjdk version "25" 2025-09-16', 25),
-        ('java version "1.8.0_392"', 8),
-        ('openjdk version "21.0.8.2-ea"', 21),
-        ("bash: java: command not found", 0),
-        ("", 0),
-    ],
-)
-def test_java_tells_its_version(said: str, major: int) -> None:
-    assert java.parse_version(said) == major
-
-
-def program(folder: Path, said: str) -> Path:
-    made = folder / "bin" / "java"
-    made.parent.mkdir(parents=True)
-    made.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
-    made.chmod(0o755)
-    return made
-
-
-def test_java_home_goes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = program(tmp_path, 'openjdk version "21.0.1"')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert java.find() == wanted
-
-
-def test_an_old_java_is_named_with_its_version(tmp_path: Path) -> None:
-    old = program(tmp_path, 'openjdk version "11.0.2"')
-    with pytest.raises(problems.Problem) as met:
-        java.find([old])
-    assert met.value.code == "JAVA_TOO_OLD"
-    assert f"{old} is Java 11" in met.value.what
-
-
-def test_no_java_is_a_problem_with_a_remedy() -> None:
-    with pytest.raises(problems.Problem) as met:
-        java.find([Path("/nowhere/java")])
-    assert met.value.code == "JAVA_MISSING"
-    assert "JAVA_HOME" in met.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("said", "major"),
-    [
-        ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", 15),
-        ("postgres (PostgreSQL) 18.6", 18),
-        ("postgres (PostgreSQL) 19devel", 19),
-        ("nonsense", 0),
-    ],
-)
-def test_postgres_tells_its_version(said: str, major: int) -> None:
-    assert postgres_programs.parse_version(said) == major
-
-
-def test_data_of_a_postgres_that_is_not_here_are_not_touched(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "PG_VERSION").write_text("9\n")
-    with pytest.raises(problems.Problem) as met:
-        postgres_programs.programs_for(tmp_path / "data", None)
-    assert met.value.code == "OTHER_POSTGRES"
-
-
-@pytest.mark.parametrize(("made_by", "chosen"), [(None, 17), (17, 17), (15, 15), (16, None)])
-def test_the_programs_that_made_the_data_open_them(made_by: int | None, chosen: int | None) -> None:
-    here = [postgres_programs.Programs(Path("/usr"), major) for major in (17, 15)]
-    found = postgres_programs.fitting(made_by, here)
-    assert (found.major if found else None) == chosen
-
-
-# Where the database's files may lie
-
-SOMEBODY = Account(54_321, 54_321)
-
-
-def test_data_stay_in_the_folder_when_the_account_may_go_there(tmp_path: Path) -> None:
-    assert postgres.place_for(tmp_path, None) == tmp_path.resolve() / "postgres"
-
-
-def test_data_move_out_of_a_closed_home(tmp_path: Path) -> None:
-    closed = tmp_path / "home"
-    closed.mkdir(mode=0o700)
-    place = postgres.place_for(closed / "checkout" / ".devstack", SOMEBODY)
-    assert place.parent == postgres.SHARED_DATA
-    assert place != postgres.place_for(closed / "another" / ".devstack", SOMEBODY)
-
-
-def test_a_link_in_place_of_the_data_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "place").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(problems.Problem) as met:
-        accounts.own_folder(tmp_path / "place", None)
-    assert met.value.code == "FOREIGN_FOLDER"
 
 
 # Jars, stamps, keys
