@@ -6,7 +6,7 @@ from integration.delivery.owned import CopiedHead, Owned
 from integration.delivery.policy import retry
 from integration.delivery.policy.states import PartitionState
 from integration.delivery.ports import QueueGoneError
-from integration.delivery.report import Report, RunEnding
+from integration.delivery.report import YIELD, Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, StateChange
 from integration.delivery.unit import OpenError
@@ -78,7 +78,7 @@ class Watch:
     def _asked(self, report: Report, now: float) -> Report | None:
         reason = self.road.stop()
         if reason is not None:
-            ending = RunEnding.YIELDED if reason == "YIELD" else RunEnding.STOPPED
+            ending = RunEnding.YIELDED if reason == YIELD else RunEnding.STOPPED
             return report.ended(ending, reason)
         if now - self._configured_at >= CONFIGURATION_EVERY_SECONDS:
             self._configured_at = now

@@ -13,6 +13,7 @@ from crontasks.dispatch import due
 from crontasks.dispatch.hearts import Heart, are_alive
 from crontasks.models import CronInstance, Heartbeat
 from integration.clock import database_now
+from integration.delivery.report import YIELD
 from integration.models import MessageError, PartitionLease, Provider, Queue, QueuePartition
 from integration.store import locks
 from integration.store.sessions import raw_connection
@@ -300,9 +301,9 @@ def test_stop_asks_the_database_sparingly_and_keeps_its_reason(django_assert_num
         assert [stop(), stop(), stop()] == [None, None, None]
     now[0] += 0.2
     Queue.objects.update(start_requested_at=database_now() - SECOND)
-    assert stop() == turns.YIELD
+    assert stop() == YIELD
     Queue.objects.update(start_requested_at=None)
-    assert stop() == turns.YIELD
+    assert stop() == YIELD
 
 
 def test_one_of_two_leads_and_the_other_follows_when_its_session_ends():
