@@ -1,7 +1,7 @@
 """What the engine asks of the world.
 
-Each port has an in-memory twin in delivery.twins.ledger; one contract suite runs over the twin and
-the real adapter.
+Each port has an in-memory twin in delivery.twins; one contract suite runs over the twin and the
+real adapter.
 """
 
 from collections.abc import Mapping, Sequence

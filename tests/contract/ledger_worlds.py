@@ -12,7 +12,9 @@ from django.db.models import F
 from integration.clock import database_now
 from integration.delivery.ports import Desk, Ledger
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk, MemoryLedger
+from integration.delivery.twins.desk import MemoryDesk
+from integration.delivery.twins.ledger import MemoryLedger
+from integration.delivery.twins.tables import MemoryDatabase
 from integration.models import (
     ErrorAttempt,
     Gap,

@@ -22,9 +22,11 @@ from integration.delivery.road import Road
 from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.steps import Step
-from integration.delivery.twins.ledger import MemoryDatabase, MemoryDesk, MemoryLedger
+from integration.delivery.twins.desk import MemoryDesk
+from integration.delivery.twins.ledger import MemoryLedger
 from integration.delivery.twins.rows import ErrorRow, PlaceRow
 from integration.delivery.twins.source import MemorySource, MemoryTopic
+from integration.delivery.twins.tables import MemoryDatabase
 from integration.delivery.values import Fetched, Outgoing
 from integration.handlers import (
     Applied,

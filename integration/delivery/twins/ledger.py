@@ -1,4 +1,4 @@
-"""The in-memory twins of Ledger, Work and Desk, held to the contract suite of the real ones.
+"""The in-memory twin of the Ledger, held to the contract suite of the real one.
 
 One database may be shared by several ledgers and desks, as by several processes. Handlers write
 their effects through the ledger's `effect`, which is what the ORM is to the real one.
@@ -20,14 +20,11 @@ from integration.delivery.reading import Ticket
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.twins import strict_order
-from integration.delivery.twins.desk import MemoryDesk
 from integration.delivery.twins.rows import ErrorRow, GapRow
-from integration.delivery.twins.tables import TOPIC_UUID, MemoryClock, MemoryDatabase
+from integration.delivery.twins.tables import MemoryDatabase
 from integration.delivery.twins.work import LOST, MemoryWork
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Record, TopicFacts
-
-__all__ = ["TOPIC_UUID", "MemoryClock", "MemoryDatabase", "MemoryDesk", "MemoryLedger"]
 
 TICKET_GRACE_SECONDS: Final = 30
 
