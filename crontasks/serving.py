@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from crontasks import history, shutdown, starts
+from crontasks import history, outage, shutdown, starts
 from crontasks.models import CronInstance
 from crontasks.outcome import RunState
 from crontasks.turns import Stop
@@ -41,7 +41,7 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
     """Run the queue until it ends, write down what it did, and ask again if it goes on.
 
     A start whose request was served or repeated meanwhile does nothing; one without a request
-    runs in any case.
+    runs in any case. Raises what the database raised when it goes away.
     """
     if requested_at is not None and not starts.stands(queue_id, requested_at):
         return
@@ -50,6 +50,8 @@ def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
     try:
         report = _entrance(settings.SLUICE_ENGINE)(queue_id, stop=Stop(queue_id))
     except Exception as e:
+        if outage.is_of_database(e):
+            raise  # Nothing can be written down now, and nothing is broken in the run itself.
         # The process's outermost loop: the run is over either way; its owner row, if it left
         # one, is found by the dispatcher, and the next tick tries again.
         logger.exception("a run could not be completed", extra={"queue": queue_id})

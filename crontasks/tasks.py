@@ -4,23 +4,26 @@ from datetime import datetime
 
 from celery import shared_task
 
-from crontasks import serving, ticks
+from crontasks import outage, serving, ticks
 
 
 @shared_task(name="crontasks.tasks.tick")
 def tick(instance_id: int, scheduled_at: str) -> None:
     """One moment of a cron instance."""
-    ticks.tick(instance_id, datetime.fromisoformat(scheduled_at))
+    with outage.told_in_one_line(f"A tick of cron instance {instance_id}"):
+        ticks.tick(instance_id, datetime.fromisoformat(scheduled_at))
 
 
 @shared_task(name="crontasks.tasks.run_queue")
 def run_queue(queue_id: int, requested_at: str | None = None) -> None:
     """One run of one queue, unless the request it was sent for no longer stands."""
     at = None if requested_at is None else datetime.fromisoformat(requested_at)
-    serving.serve_queue(queue_id, at)
+    with outage.told_in_one_line(f"A run of queue {queue_id}"):
+        serving.serve_queue(queue_id, at)
 
 
 @shared_task(name="crontasks.tasks.run_relay")
 def run_relay() -> None:
     """The relay, until the worker shuts down."""
-    serving.serve_relay()
+    with outage.told_in_one_line("The relay"):
+        serving.serve_relay()

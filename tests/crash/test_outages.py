@@ -6,17 +6,24 @@ servers are killed by SIGKILL at a step of the road, sessions are terminated whi
 trigger keeps their COMMIT waiting, and a proxy cuts the wire around one COMMIT.
 """
 
+import logging
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import psycopg
 import pytest
 from django.db import Error, connection
+from django.test import override_settings
+from django.utils import timezone
 
+from crontasks import tasks
+from crontasks.models import CronInstance
 from devstack.kafka import Kafka as KafkaServer
 from devstack.servers import in_folder
+from integration.delivery.report import Report
 from integration.delivery.steps import Step
 from integration.delivery.wiring import run_queue
 from integration.kafka.source import mirror_group, open_source
@@ -164,6 +171,51 @@ def test_a_database_that_dies_in_a_batch_ends_the_run_and_nothing_else(servers, 
     assert reached < MESSAGES
     finish(queue)
     account(queue)
+
+
+def test_a_celery_task_that_meets_no_database_ends_with_one_line(servers, broker, caplog):
+    """Each pool process would log a traceback otherwise, and bury what matters."""
+    queue = a_full_queue(broker)
+    instance = CronInstance.objects.get(queue=queue)
+    moment = timezone.now().isoformat()
+    told = caplog.at_level(logging.INFO)
+    dies = AtStep(Step.BEGUN, 2, servers.postgres.kill)
+    try:
+        with told, override_settings(SLUICE_ENGINE=f"{__name__}.DYING"):
+            DYING.observer = dies
+            tasks.run_queue(queue.pk)
+            assert dies.left <= 0
+            for ask in (
+                partial(tasks.run_queue, queue.pk, moment),
+                partial(tasks.run_queue, queue.pk),
+                partial(tasks.tick, instance.pk, moment),
+                tasks.run_relay,
+            ):
+                ask()
+    finally:
+        servers.postgres.start()
+        connection.close()
+    ours = [record for record in caplog.records if record.name.startswith("crontasks")]
+    assert {(record.levelname, record.exc_info) for record in ours} == {("WARNING", None)}
+    assert [record.getMessage().split(" ended because the database")[0] for record in ours] == [
+        *[f"A run of queue {queue.pk}"] * 3,
+        f"A tick of cron instance {instance.pk}",
+        "The relay",
+    ]
+    finish(queue)
+    account(queue)
+
+
+class Dying:
+    """The engine, with an observer that a Celery task could not hand to it."""
+
+    observer: AtStep
+
+    def __call__(self, queue_id: int, *, stop: Callable[[], str | None]) -> Report:
+        return run_queue(queue_id, stop=stop, observer=self.observer)
+
+
+DYING = Dying()
 
 
 def committed_position(servers) -> int:

@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 from django.core.exceptions import ValidationError
+from django.db import OperationalError
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
-from crontasks import history, serving, ticks
+from crontasks import history, outage, serving, ticks
 from crontasks.beat import InstanceEntry
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import Context, Outcome, RunState
@@ -250,3 +252,19 @@ def test_an_engine_that_breaks_is_told_on_the_run(monkeypatch, settings):
 
 def broken_engine(queue_id: int, *, stop: object) -> None:
     raise ValueError("no such engine")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_outage"),
+    [
+        (psycopg.OperationalError("the connection is closed"), True),
+        (psycopg.errors.AdminShutdown("terminating connection"), True),
+        (psycopg.errors.DeadlockDetected("deadlock detected"), False),
+        (psycopg.errors.LockNotAvailable("lock timeout"), False),
+        (ConnectionRefusedError("another server"), False),
+    ],
+)
+def test_only_a_database_that_is_away_ends_a_celery_task_quietly(error, is_outage):
+    wrapped = OperationalError(str(error))
+    wrapped.__cause__ = error
+    assert outage.is_of_database(wrapped) is is_outage

@@ -1,0 +1,37 @@
+"""What a Celery task does when the database goes away under it: end with one line."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import InterfaceError
+
+from integration.delivery.policy.failure import FailureClass
+from integration.handlers.failures import classify
+
+logger = logging.getLogger(__name__)
+
+
+def is_of_database(error: BaseException) -> bool:
+    """Whether the database is down, full or cut off; not a lock, a deadlock or a wrong value."""
+    # Django's own, without a cause: a connection that broke in a transaction is not opened anew.
+    if isinstance(error, InterfaceError):
+        return True
+    failure = classify(error)
+    return failure.kind is FailureClass.OUTAGE and failure.code.startswith("DATABASE_")
+
+
+@contextmanager
+def told_in_one_line(what: str) -> Iterator[None]:
+    """End the block when the database goes away; everything else is raised as it is.
+
+    Nothing is lost by it: what the task was to do stands in the database, and the next tick or
+    the dispatcher asks again. A traceback for each pool process would bury what matters.
+    """
+    try:
+        yield
+    except Exception as e:
+        if not is_of_database(e):
+            raise
+        said = str(e).strip().split("\n")[0]
+        logger.warning("%s ended because the database went away; it is tried again. %s", what, said)
