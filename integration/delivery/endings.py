@@ -9,7 +9,7 @@ from integration.delivery.owned import HEAD_HELD
 from integration.delivery.policy import retry
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import Ended, ErrorState, OutboxKind, PartitionState
-from integration.delivery.reading import DEPLOYMENT, MIRROR, ticket_headers
+from integration.delivery.reading import mirror_headers, ticket_headers
 from integration.delivery.settlement import Counters, NewError, RowChange, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
@@ -191,16 +191,11 @@ def _hold(
 
 def _mirror(unit: Unit, error_id: UUID, queue: QueueSnapshot, chance: Chance) -> Outgoing:
     """The copy for the error queue: the record as it came, and whose failure it is."""
-    kept = [(n, v) for n, v in unit.record.headers or () if n not in (MIRROR, DEPLOYMENT)]
     return Outgoing(
         topic=queue.error_topic or "",
         value=unit.record.value,
         key=unit.record.key,
-        headers=[
-            *kept,
-            (MIRROR, str(error_id).encode()),
-            (DEPLOYMENT, chance.deployment.encode("ascii", "replace")),
-        ],
+        headers=mirror_headers(unit.record, error_id, chance.deployment),
         provider_id=queue.error_provider_id,
         kind=OutboxKind.MIRROR,
         message_id=unit.message_id,

@@ -10,10 +10,8 @@ from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.reading import (
-    DEPLOYMENT,
-    MIRROR,
     Ticket,
-    header,
+    is_own_mirror,
     mirrored_failure,
     ticket_of,
 )
@@ -278,8 +276,7 @@ class Intake:
 
     def _mirror_unit(self, record: Record) -> Unit:
         """A record of an error queue: our own mirror passes, a stranger's is kept for a person."""
-        ours = header(record.headers, DEPLOYMENT) == self.road.deployment
-        if ours and header(record.headers, MIRROR) is not None:
+        if is_own_mirror(record, self.road.deployment):
             return Unit(record, None, None, PASSED, "", "")
         unit = self.road.reader.unit(record)
         unit.taker, unit.known = None, Failed(FOREIGN)

@@ -9,7 +9,7 @@ from integration.delivery.outcome import Failed
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Headers, Record
+from integration.delivery.values import Headers, Record, content_hash
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.handlers.message import Message, Origin
 
@@ -18,6 +18,7 @@ TICKET_QUEUE: Final = "sluice-queue"
 TICKET_RETRY: Final = "sluice-retry"
 MIRROR: Final = "sluice-error"
 DEPLOYMENT: Final = "sluice-deployment"
+DIGEST: Final = "sluice-digest"
 # Where addressed_by_headers puts what is needed here.
 INTERFACE: Final = FIELDS.index("INTERFACE")
 MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
@@ -67,6 +68,30 @@ def mirrored_failure(record: Record) -> UUID | None:
         return UUID(header(record.headers, MIRROR) or "")
     except ValueError:
         return None
+
+
+def is_own_mirror(record: Record, deployment: str) -> bool:
+    """Whether this deployment wrote the record as the copy of a failure, and as it stands here.
+
+    Tools copy headers: a message that somebody wrote anew under them has another content, and
+    must not pass as a copy of something that is safe elsewhere.
+    """
+    return (
+        header(record.headers, DEPLOYMENT) == deployment
+        and mirrored_failure(record) is not None
+        and header(record.headers, DIGEST) == content_hash(record.value).hex()
+    )
+
+
+def mirror_headers(record: Record, error: UUID, deployment: str) -> Headers:
+    """The headers of a failure's copy: the record's own, and what `is_own_mirror` looks for."""
+    kept = [(n, v) for n, v in record.headers or () if n not in {MIRROR, DEPLOYMENT, DIGEST}]
+    return [
+        *kept,
+        (MIRROR, str(error).encode()),
+        (DEPLOYMENT, deployment.encode("ascii", "replace")),
+        (DIGEST, content_hash(record.value).hex().encode()),
+    ]
 
 
 def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:

@@ -22,7 +22,8 @@ from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # What the column holds before the decimal point.
-_LARGEST_VERSION: Final = Decimal(10) ** 30
+_VERSION_DIGITS: Final = 30
+_LARGEST_VERSION: Final = Decimal(10) ** _VERSION_DIGITS
 _UTF8: Final = frozenset({"", "UTF-8", "ASCII", "US-ASCII"})
 DELETES: Final = "delete"
 _NO_OTHERS: Final[Registry[Any]] = Registry()
@@ -160,8 +161,11 @@ def version_of(value: object) -> Decimal | Failure | None:
         number = _seconds(value)
     elif isinstance(value, str):
         number = _read_version(value.strip())
-    if number is None or not -_LARGEST_VERSION < number < _LARGEST_VERSION:
+    if number is None:
         return permanent("The version is neither an integer nor an ISO timestamp.", "BAD_VERSION")
+    if not -_LARGEST_VERSION < number < _LARGEST_VERSION:
+        text = f"The version has more than {_VERSION_DIGITS} digits."
+        return permanent(text, "BAD_VERSION")
     return number
 
 

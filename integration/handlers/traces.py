@@ -1,6 +1,7 @@
 """What may be shown of an exception: its sentence and its frames, but no contents of messages."""
 
 import linecache
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,16 @@ from integration.errors import IntegrationError
 DETAIL_LIMIT_BYTES: Final = 8_192
 SENTENCE_LIMIT: Final = 1_000
 _FRAMES_PER_LINK: Final = 16
+HIDDEN: Final = "…"
+# In Python's sentences: what is quoted, unless it is a field's name, and what was got instead.
+_QUOTED: Final = re.compile(
+    r"""(Field '\w*')|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<=but got )[^'"].*|(?<=remains: ).*""",
+    re.DOTALL,
+)
+# What Django's messages say about the rule that was broken.
+_HARMLESS: Final = frozenset(
+    {"limit_value", "max", "field_label", "field_labels", "model_name", "lookup_type", "date_field"}
+)
 _CUT: Final = "\n  […]\n"
 _ENGINE: Final = str(Path(__file__).resolve().parent.parent / "delivery")
 
@@ -29,7 +40,9 @@ def plain_text(text: str) -> str:
 def sentence(exception: BaseException) -> str:
     """What the exception says, for people who may not see payloads.
 
-    PostgreSQL's DETAIL and jsonschema's instance are left out: both quote the message.
+    What others quote of the message is left out: PostgreSQL's DETAIL, jsonschema's instance,
+    the values in Django's and Python's own sentences. A handler's own sentence, raised as one of
+    our errors, is shown as it is.
     """
     try:
         said = _said(exception)
@@ -48,10 +61,16 @@ def _said(exception: BaseException) -> str:
             return _said_by_schema(exception)
         case ValidationError():
             return _said_by_django(exception)
-        case KeyError():
-            return f"KeyError: {exception}"
         case _:
-            return str(exception)
+            return _said_by_python(exception)
+
+
+def _said_by_python(exception: BaseException) -> str:
+    if isinstance(exception, KeyError):
+        return f"KeyError: {exception}"
+    if isinstance(exception, ValueError | TypeError | ArithmeticError | IndexError):
+        return _QUOTED.sub(lambda found: found[1] or HIDDEN, str(exception))
+    return str(exception)
 
 
 def _said_by_postgres(error: psycopg.Error) -> str:
@@ -73,8 +92,28 @@ def _said_by_schema(error: jsonschema.ValidationError) -> str:
 
 def _said_by_django(error: ValidationError) -> str:
     if hasattr(error, "error_dict"):
-        return " ".join(f"{field}: {' '.join(said)}" for field, said in error.message_dict.items())
-    return " ".join(error.messages)
+        told = error.error_dict.items()
+        return " ".join(f"{field}: {' '.join(map(_without_values, of))}" for field, of in told)
+    return " ".join(map(_without_values, error.error_list))
+
+
+def _without_values(error: ValidationError) -> str:
+    """One message of Django's with its limits and names, but without what was checked."""
+    message = str(error.message)
+    if not error.params:
+        return message
+    shown = {name: v if name in _HARMLESS else _Hidden() for name, v in error.params.items()}
+    try:
+        return message % shown
+    except (TypeError, ValueError):
+        return message
+
+
+class _Hidden:
+    """Stands for a value that is not shown, however the message formats it."""
+
+    def __repr__(self) -> str:
+        return HIDDEN
 
 
 def trace(chain: Sequence[BaseException]) -> str:

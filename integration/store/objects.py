@@ -10,7 +10,7 @@ from psycopg import errors as pg
 
 from integration.delivery.policy.failure import Failure
 from integration.errors import IntegrationError
-from integration.handlers.failures import Applied, Superseded, Verdict
+from integration.handlers.failures import Applied, PermanentError, Superseded, Verdict
 from integration.handlers.message import Message
 from integration.handlers.structures import Entry, plan_for, version_of
 from integration.models import ObjectStructure
@@ -108,7 +108,7 @@ def claim_all(
     """As claim_newest for (key, message, version) of a whole batch, in one statement.
 
     Of several claims of one key only the newest can be True. Raises UnknownStructureError, and
-    ValueError for a version that is no integer or timestamp.
+    PermanentError BAD_VERSION for a version that is no integer or timestamp.
     """
     newest: dict[str, tuple[int, Entry]] = {}
     for place, (key, message, version) in enumerate(claims):
@@ -125,7 +125,7 @@ def claim_all(
 def _version(given: int | datetime | None) -> Decimal | None:
     version = version_of(given)
     if isinstance(version, Failure):
-        raise ValueError(version.text)  # noqa: TRY004 - its size may be what is wrong
+        raise PermanentError(version.text, code=version.code)
     return version
 
 

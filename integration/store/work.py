@@ -70,7 +70,9 @@ OPEN_IDS: Final = (
 # A mirror whose row is gone by now passes without a link.
 LINK_MIRRORS: Final = (
     "UPDATE integration_messageerror e SET mirror_offset = v.at "
-    "FROM unnest(%s::uuid[], %s::bigint[]) v (id, at) WHERE e.id = v.id"
+    "FROM unnest(%s::uuid[], %s::bigint[]) v (id, at), integration_queue q "
+    "WHERE e.id = v.id AND e.mirrored_at IS NOT NULL "
+    "AND q.id = e.queue_id AND q.error_queue_id = %s"
 )
 REMEMBER_IDS: Final = (
     "INSERT INTO integration_seenmessage "
@@ -177,7 +179,7 @@ class LedgerWork:
             self._seen(settlement)
         if settlement.mirrors:
             failures, offsets = zip(*settlement.mirrors, strict=True)
-            self._run(LINK_MIRRORS, [list(failures), list(offsets)])
+            self._run(LINK_MIRRORS, [list(failures), list(offsets), self.queue.id])
         outbox.insert(settlement.outgoing)
         self.settled = self._advance(settlement)
         return self.settled

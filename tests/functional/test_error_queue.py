@@ -40,7 +40,7 @@ def test_a_held_message_is_mirrored_and_its_copy_linked_to_its_row(broker, error
     broker.send(error_queue.topic, [bytes(mirror.value)], headers=copy)
     lost = [(name, value) for name, value in copy if name != "sluice-error"]
     nobody = [*lost, ("sluice-error", str(uuid.uuid4()).encode())]
-    broker.send(error_queue.topic, [b"{}"], headers=nobody)
+    broker.send(error_queue.topic, [bytes(mirror.value)], headers=nobody)
     run_queue(error_queue.pk)
 
     assert MessageError.objects.get(queue=queue).mirror_offset == 1
@@ -49,6 +49,41 @@ def test_a_held_message_is_mirrored_and_its_copy_linked_to_its_row(broker, error
         (0, "FOREIGN_FAILURE", "HOLD")
     ]
     assert error_queue.partitions.get().next_offset == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"sluice-error": b"not-a-uuid"},
+        {"sluice-deployment": b"another"},
+        {"sluice-digest": b""},
+    ],
+)
+def test_a_message_written_anew_under_copied_headers_is_a_strangers(broker, error_queue, changed):
+    """Nobody would miss it: it stands nowhere else."""
+    queue = a_queue(broker, max_retries=0, error_queue=error_queue)
+    broker.send(queue.topic, [{"n": 1, "do": "permanent"}])
+    run_queue(queue.pk)
+    mirror = OutboxRow.objects.get(kind="MIRROR")
+    headers = dict(decode_headers(mirror.headers)) | changed
+    value = bytes(mirror.value) if changed else b'{"n": 2}'
+    broker.send(error_queue.topic, [value], headers=list(headers.items()))
+    run_queue(error_queue.pk)
+    assert MessageError.objects.get(queue=error_queue).code == "FOREIGN_FAILURE"
+    assert MessageError.objects.get(queue=queue).mirror_offset is None
+
+
+def test_a_copy_links_no_failure_of_a_queue_that_feeds_another(broker, error_queue):
+    other = a_queue(broker, "sequential", is_error_queue=True)
+    queue = a_queue(broker, max_retries=0, error_queue=other)
+    broker.send(queue.topic, [{"n": 1, "do": "permanent"}])
+    run_queue(queue.pk)
+    mirror = OutboxRow.objects.get(kind="MIRROR")
+    copy = list(decode_headers(mirror.headers))
+    broker.send(error_queue.topic, [bytes(mirror.value)], headers=copy)
+    run_queue(error_queue.pk)
+    assert MessageError.objects.get(queue=queue).mirror_offset is None
 
 
 def test_a_strangers_failure_can_be_released_and_is_then_processed(broker, error_queue):

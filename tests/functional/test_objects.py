@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from integration.delivery.policy.failure import Failure
-from integration.handlers import Applied, Superseded, Verdict, claim_all, claim_newest
+from integration.handlers import (
+    Applied,
+    PermanentError,
+    Superseded,
+    Verdict,
+    claim_all,
+    claim_newest,
+)
 from integration.handlers.message import Arrival, Message
 from integration.models import ObjectStructure, StoredObject
 from integration.store.objects import UnknownStructureError, store_documents
@@ -288,6 +295,9 @@ def test_a_handler_claims_a_key_for_the_newest_message(places: ObjectStructure) 
     assert not claim_newest("places", "H", place(at=4))
     assert claim_newest("places", "H", place(at=4), version=2) is False
     assert claim_newest("places", "H", place(at=6), version=datetime(2026, 3, 1, tzinfo=UTC))
+    with pytest.raises(PermanentError) as refused:
+        claim_newest("places", "H", place(at=7), version=10**60)
+    assert (refused.value.failure_code, "30 digits" in str(refused.value)) == ("BAD_VERSION", True)
     assert not claim_newest("places", "H", place(at=7), version=datetime(2026, 2, 1, tzinfo=UTC))
 
 

@@ -1,13 +1,15 @@
 """Every exception a handler can end in comes to one failure, told without payloads."""
 
 import re
+from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import psycopg
 import pytest
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
-from django.db import DataError, IntegrityError, OperationalError
+from django.db import DataError, IntegrityError, OperationalError, models
 from django.db.transaction import TransactionManagementError
 from psycopg import errors as pg
 
@@ -163,6 +165,34 @@ def test_codes_can_be_stored_whatever_is_in_them() -> None:
     assert len(raised(long()).code) == 60
     assert permanent("no", "no such-Site!").code == "NO_SUCH_SITE"
     assert tidied(Failure(FailureClass.PERMANENT, "", "no")).code == "UNNAMED"
+
+
+def complaint(call: Any, *arguments: Any) -> Exception:
+    """What a call says about arguments that it does not take."""
+    try:
+        call(*arguments)
+    except (ValidationError, ValueError) as e:
+        return e
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize(
+    ("exception", "kept"),
+    [
+        (complaint(Asset(status="SECRET").clean_fields), "status: Value … is not a valid choice."),
+        (ValidationError("It is %(n)d long: %(v)s", params={"n": 6, "v": "SECRET"}), "It is"),
+        (ValidationError({"n": ["Give a number."]}), "n: Give a number."),
+        (complaint(models.IntegerField(name="n").get_prep_value, "SECRET"), "Field 'n' expected a"),
+        (complaint(int, "SECRET"), "invalid literal for int() with base 10: …"),
+        (complaint(float, "SECRET"), "could not convert string to float: …"),
+        (complaint(date.fromisoformat, "SECRET"), "Invalid isoformat string: …"),
+        (complaint(datetime.strptime, "2026SECRET", "%Y"), "unconverted data remains: …"),
+    ],
+)
+def test_what_is_said_of_a_failure_quotes_no_value(exception: Exception, kept: str) -> None:
+    failure = classify(exception)
+    assert kept in failure.text
+    assert "SECRET" not in failure.text + failure.detail
 
 
 def test_the_schema_s_message_does_not_quote_the_document() -> None:
