@@ -185,7 +185,11 @@ def _selects(port: int) -> bool:
 def _connect(scheme: str, path: str, host: str | None, port: int | None) -> socket.socket:
     if scheme == "unix":
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(0.5)
-        connection.connect(path)
+        try:
+            connection.settimeout(0.5)
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            raise
         return connection
     return socket.create_connection((host or "127.0.0.1", port or 2375), timeout=0.5)
