@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from devstack import keys, paths, ports, problems, sample
+from devstack import keys, paths, ports, problems, remembered, sample
 from devstack.progress import step
 from devstack.servers import Servers
 from devstack.supervise import Command, Process
@@ -23,6 +23,7 @@ SILENT_SECONDS = 10.0
 # waits are for servers that do not answer, and being killed costs nothing but a replay.
 GRACE_SECONDS = 10.0
 WEB_PORT = 8000
+SETTINGS = "settings.json"
 CELERY = ("-m", "celery", "-A", "config")
 
 
@@ -100,7 +101,7 @@ class App:
             "SLUICE_ENVIRONMENT": "development",
             "SLUICE_DEBUG": os.environ.get("SLUICE_DEBUG", "0"),
             "SLUICE_ALLOWED_HOSTS": "localhost,127.0.0.1",
-            "SLUICE_INTEGRATIONS": os.environ.get("SLUICE_INTEGRATIONS", "sample"),
+            remembered.INTEGRATIONS: self._integrations(),
             "DJANGO_SETTINGS_MODULE": "config.settings",
             # Logs are read while the process runs.
             "PYTHONUNBUFFERED": "1",
@@ -125,7 +126,11 @@ class App:
             raise problems.command_failed("Bringing the database up to date", log)
 
     def start(self) -> None:
-        """Start what is not running and return when each part works. Raises Problem."""
+        """Start what is not running and return when each part works. Raises Problem.
+
+        What runs with other settings than these is stopped first.
+        """
+        self._stop_what_is_outdated()
         self._choose_port()
         parts = wanted()
         written = {part.name: self._start(part) for part in parts}
@@ -145,12 +150,43 @@ class App:
         ended = _side_by_side([partial(self._stop, part) for part in PARTS])
         return [part.title for part, in_time in zip(PARTS, ended, strict=True) if not in_time]
 
+    def integrations(self) -> str:
+        """Tell a person which apps with handlers are loaded, and where the list is from."""
+        names = ", ".join(name.strip() for name in self._integrations().split(",")).strip(", ")
+        if remembered.INTEGRATIONS in os.environ or not self._kept():
+            return f"Integrations: {names or 'none'}"
+        return (
+            f"Integrations: {names or 'none'}, as at the last start "
+            f"({remembered.INTEGRATIONS}=… changes them)"
+        )
+
     def process(self, part: Part) -> Process:
         return Process(part.name, self.folder)
 
     def login(self) -> str:
         """Tell a person where the console is and how to get in."""
         return f"{self.address}  user {keys.ADMINISTRATOR}, password {self._password()}"
+
+    def _integrations(self) -> str:
+        return remembered.integrations(self._kept(), os.environ)
+
+    def _kept(self) -> dict[str, str]:
+        return remembered.read(self.folder / SETTINGS)
+
+    def _settings(self) -> dict[str, str]:
+        secret = keys.read_or_make(self.folder / "keys.json")
+        ours = self.environment().items()
+        return {k: v for k, v in ours if k.startswith("SLUICE_") and k not in secret}
+
+    def _stop_what_is_outdated(self) -> None:
+        """A process reads its settings once: what has others is stopped, to be started anew."""
+        settings = self._settings()
+        names = remembered.changed(self._kept(), settings)
+        if names and any(self.process(part).is_alive() for part in PARTS):
+            with step("Stopped, to start anew") as under_way:
+                self.stop()
+                under_way.note = f"other settings: {', '.join(names)}"
+        remembered.write(self.folder / SETTINGS, settings)
 
     def _password(self) -> str:
         return keys.read_or_make(self.folder / "keys.json")["SLUICE_ADMIN_PASSWORD"]

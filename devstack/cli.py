@@ -65,6 +65,7 @@ def up(asked: argparse.Namespace) -> int:
         for name, value in servers.environment.items():
             say(f"{name}={value}")
         return 0
+    say(app.integrations())
     servers.start(partial(_start_and_prepare, app))
     app.start()
     say(f"\nSluice runs, after {time.monotonic() - began:.0f} s: {app.login()}")

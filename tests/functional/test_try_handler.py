@@ -115,7 +115,8 @@ def test_a_started_integration_passes_its_own_tests(postgres: Server, tmp_path: 
         return done.stdout + done.stderr
 
     told = manage("startintegration", "warehouse_feed", "--directory", str(tmp_path))
-    assert "SLUICE_INTEGRATIONS=sample,warehouse_feed" in told
+    assert "SLUICE_INTEGRATIONS=sample,warehouse_feed make run" in told
+    assert ".venv/bin/python -m devstack run manage.py test warehouse_feed" in told
     assert "WarehouseFeedInterface" in told
     environment["SLUICE_INTEGRATIONS"] = "sample,warehouse_feed"
     manage("makemigrations", "--check", "--dry-run", "warehouse_feed")

@@ -1,6 +1,7 @@
 """Sluice's own processes: what `make run` starts, with which settings, and what it tells."""
 
 import stat
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,3 +101,53 @@ def test_stopping_what_never_ran_is_no_error(app: App) -> None:
 def test_asking_after_a_set_that_never_was_chooses_no_ports(tmp_path: Path) -> None:
     assert as_left_in(tmp_path).postgres.port == 0
     assert not (tmp_path / "ports.json").exists()
+
+
+@pytest.fixture
+def sleeping(app: App, monkeypatch: pytest.MonkeyPatch) -> Iterator[Part]:
+    """The only part of the app: it sleeps, and says when it does."""
+    monkeypatch.delenv("SLUICE_INTEGRATIONS", raising=False)
+    code = "import time; print('up', flush=True); time.sleep(600)"
+    part = Part("sleeper", "Sleeper", ("-c", code), says="up")
+    monkeypatch.setattr("devstack.app.PARTS", (part,))
+    yield part
+    app.process(part).kill()
+
+
+def test_a_start_with_other_settings_starts_what_runs_anew(
+    app: App, sleeping: Part, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.start()
+    first = app.process(sleeping).pid
+    app.start()
+    assert app.process(sleeping).pid == first, "nothing has changed"
+    monkeypatch.setenv("SLUICE_INTEGRATIONS", "sample,mine")
+    capsys.readouterr()
+    app.start()
+    assert app.process(sleeping).pid not in {None, first}
+    assert "other settings: SLUICE_INTEGRATIONS" in capsys.readouterr().out
+
+
+def test_a_start_from_another_shell_keeps_the_apps_of_the_last_one(
+    app: App, sleeping: Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert app.integrations() == "Integrations: sample"
+    monkeypatch.setenv("SLUICE_INTEGRATIONS", "sample,mine")
+    assert app.integrations() == "Integrations: sample, mine"
+    app.start()
+    monkeypatch.delenv("SLUICE_INTEGRATIONS")
+    first = app.process(sleeping).pid
+    app.start()
+    assert app.process(sleeping).pid == first
+    assert app.environment()["SLUICE_INTEGRATIONS"] == "sample,mine"
+    assert app.integrations().startswith("Integrations: sample, mine, as at the last start")
+
+
+def test_what_is_remembered_of_the_settings_is_for_its_owner_and_holds_no_key(
+    app: App, sleeping: Part
+) -> None:
+    app.start()
+    file = app.folder / "settings.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    secrets = keys.read_or_make(app.folder / "keys.json")
+    assert not any(secret in file.read_text() for secret in secrets.values())

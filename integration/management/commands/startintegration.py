@@ -22,15 +22,20 @@ FILES: Final = {
 OURS: Final = frozenset({"integration", "crontasks", "console"})
 NEXT: Final = """Made {folder}: one handler for {interface}, one table, two tests that pass.
 
-What to do now (with the stack of `make run`, write `python -m devstack run` for `python`):
-  1. Install it: set SLUICE_INTEGRATIONS={installed}
-  2. Make its table: python manage.py migrate
-  3. Run its tests: python manage.py test {name}
-  4. Try it: echo '{{"number": "A-1", "description": "Pump"}}' | \
-python manage.py try_handler {interface} -
-  5. Make the enterprise service {interface} in the console, and restart the workers.
-docs/handlers.md says what a handler may rely on.
+What to do now, in the checkout and with the stack of `make run`:
+  1. Install it; this also makes its table and starts the workers anew:
+     SLUICE_INTEGRATIONS={installed} make run
+  2. Run its tests:
+     {python} manage.py test {name}
+  3. Try it, without writing anything:
+     echo '{{"number": "A-1", "description": "Pump"}}' | \
+{python} manage.py try_handler {interface} -
+  4. Make the enterprise service {interface} in the console, under Configuration.
+Later starts keep the list. After a change of its code: make stop && make run
+Without `make run`: set SLUICE_INTEGRATIONS={installed} for every process, run
+`manage.py migrate`, and restart the workers. docs/handlers.md says what a handler may rely on.
 """
+PYTHON: Final = ".venv/bin/python -m devstack run"
 
 
 class Command(BaseCommand):
@@ -53,9 +58,8 @@ class Command(BaseCommand):
             raise CommandError(f"{interface} has a handler already; choose another --interface.")
         _write(folder, {"name": name, "camel": camel, "interface": interface})
         installed = ",".join([*_installed(), name])
-        self.stdout.write(
-            NEXT.format(folder=folder, interface=interface, installed=installed, name=name)
-        )
+        told = {"folder": folder, "interface": interface, "installed": installed, "name": name}
+        self.stdout.write(NEXT.format(python=PYTHON, **told))
 
 
 def _check(name: str, folder: Path) -> None:

@@ -1,0 +1,38 @@
+"""The settings that a stack was last started with: the next start compares, and keeps its apps."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from devstack import keys
+
+INTEGRATIONS = "SLUICE_INTEGRATIONS"
+AT_FIRST = "sample"
+
+
+def read(file: Path) -> dict[str, str]:
+    """What was written at the last start; nothing before the first, or when it is damaged."""
+    try:
+        kept = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def write(file: Path, settings: Mapping[str, str]) -> None:
+    # A mail server's password may be among them.
+    keys.write_private(file, json.dumps(settings, indent=1, sort_keys=True) + "\n")
+
+
+def changed(kept: Mapping[str, str], settings: Mapping[str, str]) -> list[str]:
+    """Name the settings that differ. Nothing is known of a stack that never started."""
+    if not kept:
+        return []
+    return sorted(
+        name for name in {*kept, *settings} if kept.get(name, "") != settings.get(name, "")
+    )
+
+
+def integrations(kept: Mapping[str, str], variables: Mapping[str, str]) -> str:
+    """The apps with handlers: as the shell says, else as at the last start, else the sample."""
+    return variables.get(INTEGRATIONS, kept.get(INTEGRATIONS, AT_FIRST))
