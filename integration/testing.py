@@ -27,7 +27,7 @@ from integration.handlers.failures import Applied, Superseded, Verdict, classify
 from integration.handlers.message import Arrival, Message, Origin
 from integration.handlers.publishing import Outbound, current
 from integration.handlers.registry import Registration, registry
-from integration.models import EnterpriseService
+from integration.models import EnterpriseService, Provider, Queue
 from integration.store.sessions import alias, django_connection
 
 Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
@@ -165,6 +165,28 @@ def run_handler(
     except UnreadablePayloadError as e:
         return Outcome(permanent(f"{e.flaw.message} {e.flaw.hint}", e.flaw.code))
     return _run(found, message)
+
+
+def an_outbound_queue(name: str, *, topic: str | None = None) -> Queue:
+    """Register what publish() may name: rows in the test's database, nothing that a broker sees.
+
+    They go with the test's transaction. A queue that is there already is left as it is. `topic`
+    is by default the name.
+    """
+    # Nothing listens on port 1: a test that tried to send would fail and not reach anybody.
+    provider, _ = Provider.objects.get_or_create(
+        name="test", defaults={"bootstrap_servers": "127.0.0.1:1"}
+    )
+    facts = {
+        "provider": provider,
+        "topic": topic or name,
+        "kind": Queue.Kind.CONTINUOUS,
+        "start_from": Queue.StartFrom.END,
+    }
+    queue, _ = Queue.objects.get_or_create(
+        name=name, direction=Queue.Direction.OUTBOUND, defaults=facts
+    )
+    return queue
 
 
 def _run(found: Registration, message: Message) -> Outcome:

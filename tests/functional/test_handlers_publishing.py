@@ -23,7 +23,7 @@ from integration.models import (
     Provider,
     Queue,
 )
-from integration.testing import NoHandlerError, a_message, run_handler
+from integration.testing import NoHandlerError, a_message, an_outbound_queue, run_handler
 from sample.models import Asset, MeterReading
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -226,6 +226,19 @@ def test_a_queue_is_looked_up_once_a_transaction(
 
 
 # --- what run_handler shows of it ---------------------------------------------------------------
+
+
+def test_a_handler_that_publishes_is_tested_with_a_queue_of_the_test() -> None:
+    def receipt(message: Message) -> None:
+        publish("receipts", {"n": message.body["n"]}, key="4711")
+
+    missing = run_handler(receipt, {"n": 7}).failure
+    assert missing is not None
+    assert missing.code == "UNKNOWN_QUEUE"
+    queue = an_outbound_queue("receipts", topic="erp.receipts")
+    assert an_outbound_queue("receipts") == queue
+    (sent,) = run_handler(receipt, {"n": 7}).published
+    assert (sent.topic, sent.key, sent.body) == ("erp.receipts", b"4711", {"n": 7})
 
 
 def test_a_failure_leaves_neither_rows_nor_messages(outbound_queue: Queue) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from integration.models import ObjectStructure, OutboxRow, Provider, Queue
-from integration.testing import run_handler
+from integration.models import ObjectStructure, OutboxRow
+from integration.testing import an_outbound_queue, run_handler
 from sample.handlers import ORDERS, RECEIPTS, take_readings
 from sample.models import Asset, MeterReading, PurchaseOrder
 
@@ -30,15 +30,7 @@ def asset() -> Asset:
 @pytest.fixture
 def orders() -> None:
     ObjectStructure.objects.create(name=ORDERS, key_paths=["$.ponum"])
-    provider = Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")
-    Queue.objects.create(
-        name=RECEIPTS,
-        provider=provider,
-        topic="erp.receipts",
-        direction=Queue.Direction.OUTBOUND,
-        kind=Queue.Kind.CONTINUOUS,
-        start_from=Queue.StartFrom.END,
-    )
+    an_outbound_queue(RECEIPTS, topic="erp.receipts")
 
 
 def order(**changes: Any) -> dict[str, Any]:
