@@ -24,7 +24,7 @@ SLUICE_DATABASE = "default"
 # What a Celery task runs, by its import path: Kafka clients come into being after the fork, so
 # their modules are imported there and not when the worker starts. No setting of an installation.
 SLUICE_ENGINE = "integration.delivery.wiring.run_queue"
-SLUICE_RELAY = "integration.delivery.relay.run.relay_all"
+SLUICE_RELAY = "integration.delivery.relay.wiring.relay_all"
 
 INSTALLED_APPS = [
     "integration",

@@ -68,15 +68,3 @@ class TopicRefusedError(IntegrationError):
             next_step="Let the cluster's administrator create it, or give our user the right to.",
         )
         self.topic = topic
-
-
-class FencedError(IntegrationError):
-    """Another process has taken over this transactional id; this one must stop."""
-
-    code = "RELAY_FENCED"
-
-    def __init__(self, transactional_id: str) -> None:
-        super().__init__(
-            f"Another process writes as {transactional_id}.",
-            next_step="Nothing to do: the other process goes on with the work.",
-        )

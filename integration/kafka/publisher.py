@@ -15,12 +15,19 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from integration.delivery.relay.ports import OutgoingRow, Refused, Sent, Unavailable, Verdict
+from integration.delivery.relay.ports import (
+    FencedError,
+    OutgoingRow,
+    Refused,
+    Sent,
+    Unavailable,
+    Verdict,
+)
 from integration.delivery.relay.steps import RelayObserver, RelayStep
 from integration.kafka import admin
 from integration.kafka.bounded import bounded
 from integration.kafka.client import Connection, new_consumer, new_producer
-from integration.kafka.errors import BrokerUnreachableError, FencedError
+from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.refusals import UnknownTopics, refused_by
 from integration.kafka.troubles import (
     FENCED,

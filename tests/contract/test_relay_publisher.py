@@ -10,11 +10,17 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from integration.delivery.relay.ports import OutgoingRow, Publisher, Refused, Sent, Unavailable
+from integration.delivery.relay.ports import (
+    FencedError,
+    OutgoingRow,
+    Publisher,
+    Refused,
+    Sent,
+    Unavailable,
+)
 from integration.delivery.relay.steps import RelayStep, unobserved
 from integration.delivery.relay.twins import MemoryBroker, MemoryPublisher
 from integration.kafka.client import connection
-from integration.kafka.errors import FencedError
 from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider
 

@@ -14,8 +14,8 @@ import django
 def main() -> None:
     provider_id, step, times, name = sys.argv[1:]
     django.setup()
-    from integration.delivery.relay.run import run_relay  # noqa: PLC0415 - Django is set up first
     from integration.delivery.relay.steps import RelayStep  # noqa: PLC0415 - Django is set up first
+    from integration.delivery.relay.wiring import run_relay  # noqa: PLC0415 - Django is set up first
 
     left = int(times)
 

@@ -17,7 +17,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from integration.delivery.relay.run import run_relay
+from integration.delivery.relay.wiring import run_relay
 from integration.delivery.steps import Step
 from integration.delivery.wiring import run_queue
 from integration.models import (

@@ -19,8 +19,9 @@ from django.conf import settings
 
 from devstack.servers import Servers
 from integration.delivery.relay import policy
-from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
+from integration.delivery.relay.wiring import run_relay
 from integration.kafka import admin
 from integration.models import OutboxRow, Provider
 from tests.functional.relay_world import a_provider, nothing_left, put

@@ -42,7 +42,8 @@ def test_a_row_is_given_up_with_a_reason_and_another_sent_again(
     page.get_by_role("button", name=f"Give up row {lost.pk} for good").click()
     expect(page.get_by_text("“sent by mail”")).to_be_visible()
     page.get_by_role("checkbox", name=f"Choose row {mended.pk}").check()
-    page.get_by_role("button", name="Send chosen again").click()
+    page.get_by_role("button", name="Send again…").click()
+    page.get_by_role("button", name="Send 1 row again").click()
     expect(page.get_by_text("1 given back to the relay")).to_be_visible()
     assert set(OutboxRow.objects.values_list("state", flat=True)) == {"CANCELLED", "PENDING"}
     assert complaints == []

@@ -8,8 +8,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from integration.delivery.relay.ports import Publisher
-from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.twins import MemoryBroker, MemoryPublisher
+from integration.delivery.relay.wiring import run_relay
 from integration.delivery.values import Outgoing
 from integration.models import OutboxRow, Provider, RelayLease
 from integration.store import outbox

@@ -39,7 +39,8 @@ def decisions(provider: Provider) -> list[tuple[str, dict[str, object]]]:
     return [
         (verb(row, "send-again"), {"batch": row.batch}),
         (verb(row, "give-up"), {"batch": row.batch, "reason": "x"}),
-        (reverse("decide-many"), {"verb": "give-up", "chosen": mark, "reason": "x"}),
+        (reverse("review-outgoing"), {"verb": "give-up", "chosen": mark}),
+        (reverse("decide-many", args=["give-up"]), {"chosen": mark, "reason": "x"}),
         (reverse("resolve-doubt", args=[lease.pk]), {"batch": batch, "word": "sent"}),
     ]
 
@@ -141,10 +142,10 @@ def test_a_form_of_an_earlier_refusal_changes_nothing(provider: Provider) -> Non
 
 def test_ticked_rows_are_decided_together_and_the_others_left(provider: Provider) -> None:
     rows = [a_dead_row(provider) for _ in range(3)]
-    chosen = [f"{row.pk}:{row.batch}" for row in rows[:2]] + ["x:y", f"{rows[2].pk}:{uuid.uuid4()}"]
+    marks = [f"{row.pk}:{row.batch}" for row in rows[:2]] + [f"{rows[2].pk}:{uuid.uuid4()}"]
     client = logged_in("Operators")
-    form = {"verb": "send-again", "chosen": chosen, "query": "kind=MESSAGE"}
-    answer = client.post(reverse("decide-many"), form)
+    form = {"chosen": " ".join(marks), "query": "kind=MESSAGE"}
+    answer = client.post(reverse("decide-many", args=["send-again"]), form)
     assert answer["Location"] == f"{reverse('outbox')}?kind=MESSAGE"
     assert states(*(row.pk for row in rows)) == ["PENDING", "PENDING", "DEAD"]
     told = client.get(answer["Location"]).text
@@ -152,20 +153,10 @@ def test_ticked_rows_are_decided_together_and_the_others_left(provider: Provider
     assert "1 had moved on" in told
 
 
-def test_all_that_match_means_the_filter_and_only_dead_rows(provider: Provider) -> None:
-    here = [a_dead_row(provider, topic="gone") for _ in range(2)]
-    there = a_dead_row(provider)
-    waiting = a_dead_row(provider, topic="gone", state="PENDING")
-    form = {"verb": "give-up", "scope": "matching", "query": "topic=gone", "reason": "old"}
-    logged_in("Operators").post(reverse("decide-many"), form)
-    assert states(*(row.pk for row in here)) == ["CANCELLED"] * 2
-    assert states(there.pk, waiting.pk) == ["DEAD", "PENDING"]
-
-
 def test_nothing_ticked_is_told(provider: Provider) -> None:
     a_dead_row(provider)
     client = logged_in("Operators")
-    client.post(reverse("decide-many"), {"verb": "send-again"})
+    client.post(reverse("review-outgoing"), {"verb": "send-again"})
     assert "Nothing was selected" in client.get(reverse("outbox")).text
 
 

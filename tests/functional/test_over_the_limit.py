@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from integration.delivery.relay.run import run_relay
+from integration.delivery.relay.wiring import run_relay
 from integration.models import MessageError, OutboxRow, Queue
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, held, standing

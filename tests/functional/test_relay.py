@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from integration.actions import outbox as decisions
 from integration.delivery.relay import policy
-from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
 from integration.delivery.relay.twins import MemoryBroker, MemoryPublisher
+from integration.delivery.relay.wiring import run_relay
 from integration.models import MessageError, OutboxRow, Provider, Queue, RelayLease
 from integration.store import relay_rows
 from tests.functional.relay_world import (

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from devstack.server import Server
-from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.relay.run import RelayEnd
+from integration.delivery.relay.wiring import run_relay
 from integration.kafka import admin
 from integration.models import OutboxRow, Provider
 from tests.functional.relay_world import a_provider, put, states

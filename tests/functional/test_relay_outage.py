@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from devstack.servers import Servers
-from integration.delivery.relay.run import RelayEnd, run_relay
+from integration.delivery.relay.run import RelayEnd
+from integration.delivery.relay.wiring import run_relay
 from integration.delivery.values import TroubleKind
 from integration.kafka import admin
 from integration.kafka.errors import BrokerUnreachableError

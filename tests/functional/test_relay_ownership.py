@@ -7,9 +7,10 @@ from django.conf import settings
 from django.db import connection
 
 from integration.delivery.relay import wiring
-from integration.delivery.relay.run import RelayEnd, relay_all
+from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
 from integration.delivery.relay.twins import MemoryBroker
+from integration.delivery.relay.wiring import relay_all
 from integration.models import Deployment, Provider, RelayLease
 from integration.store.relay_lease import take
 from tests.functional.relay_world import a_provider, put, relay, sent, states

@@ -77,3 +77,10 @@ class Patience:
 
     def reset(self) -> None:
         self.failures = 0
+
+
+def doubt_text(count: int) -> str:
+    return (
+        f"{count} messages were about to be sent when the relay ended, and Kafka has forgotten "
+        "whether they were. Look for them in their topics, then say whether they are there."
+    )

@@ -13,6 +13,18 @@ from integration.delivery.values import Headers
 from integration.errors import IntegrationError
 
 
+class FencedError(IntegrationError):
+    """Another process has taken over this transactional id; this one must stop."""
+
+    code = "RELAY_FENCED"
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(
+            f"Another process writes as {transactional_id}.",
+            next_step="Nothing to do: the other process goes on with the work.",
+        )
+
+
 class RelayLostError(IntegrationError):
     """This process no longer owns the shard."""
 

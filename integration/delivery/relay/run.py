@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from integration.delivery.relay import fleet, policy, wiring
+from integration.delivery.relay import policy
 from integration.delivery.relay.ports import (
+    FencedError,
     OutgoingRow,
     Publisher,
     Refused,
@@ -20,7 +21,6 @@ from integration.delivery.relay.ports import (
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep, unobserved
 from integration.errors import IntegrationError
-from integration.kafka.errors import FencedError
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,6 @@ DOUBT_SECONDS: Final = 1.0
 WATERMARK_SECONDS: Final = 86_400.0
 
 Stop = Callable[[], bool]
-PublisherFor = Callable[[int, int], Publisher]
 
 
 class RelayEnd(StrEnum):
@@ -41,44 +40,34 @@ class RelayEnd(StrEnum):
     LOST = "lost"  # the database or another process ended its ownership
 
 
-def run_relay(
-    provider_id: int,
-    shard: int = 0,
+def run(
+    take: Callable[[], Tenure | None],
+    make_publisher: Callable[[], Publisher],
     *,
     stop: Stop,
     observer: RelayObserver = unobserved,
-    publisher_for: PublisherFor = wiring.publisher_for,
     judge: policy.Judge = policy.judge,
 ) -> RelayEnd:
-    """Relay one shard of one provider until `stop()`.
+    """Relay one shard, once it is taken, until `stop()`.
 
     A broker or provider that is out of order is waited for, and so is a person's word on a
     batch in doubt. Nothing is raised for what Kafka, the database or another relay does.
     """
     tenure = relay = None
     try:
-        tenure = wiring.take(provider_id, shard)
+        tenure = take()
         if tenure is None:
             return RelayEnd.HELD
-        relay = Relay(tenure, lambda: publisher_for(provider_id, shard), observer, judge)
+        relay = Relay(tenure, make_publisher, observer, judge)
         return relay.run(stop)
     except (RelayLostError, FencedError) as e:
-        log.warning("The relay of provider %s ended: %s", provider_id, e)
+        log.warning("A relay ended: %s", e)
         return RelayEnd.LOST
     finally:
         if relay is not None:
             relay.close_publisher()
         if tenure is not None:
             tenure.close()
-
-
-def relay_all(stop: Stop) -> None:
-    """Relay every provider's outbox until `stop()`, or until others hold all of them."""
-
-    def is_held(shard: fleet.Shard) -> bool:
-        return run_relay(*shard, stop=stop) is RelayEnd.HELD
-
-    fleet.relay_each(wiring.shards, is_held, stop)
 
 
 @dataclass
@@ -144,7 +133,7 @@ class Relay:
             case policy.Finding.NOT_SENT:
                 self.outbox.unstamp(batch, count)
             case policy.Finding.UNKNOWN:
-                self.outbox.doubt(wiring.doubt_text(count))
+                self.outbox.doubt(policy.doubt_text(count))
                 log.error("%s outgoing messages are in doubt; a person must decide.", count)
                 return False
         return True

@@ -4,9 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from integration.delivery.relay.ports import OutgoingRow, Refused, Sent, Unavailable, Verdict
+from integration.delivery.relay.ports import (
+    FencedError,
+    OutgoingRow,
+    Refused,
+    Sent,
+    Unavailable,
+    Verdict,
+)
 from integration.delivery.relay.steps import RelayObserver, RelayStep
-from integration.kafka.errors import BrokerUnreachableError, FencedError
+from integration.kafka.errors import BrokerUnreachableError
 
 
 @dataclass

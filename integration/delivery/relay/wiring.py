@@ -1,9 +1,14 @@
 """Builds what a relay works with: the only place that knows the real publisher and tables."""
 
+from collections.abc import Callable
+
 from django.conf import settings
 from django.db import connections
 
+from integration.delivery.relay import fleet, policy
 from integration.delivery.relay.ports import Publisher, Tenure
+from integration.delivery.relay.run import RelayEnd, Stop, run
+from integration.delivery.relay.steps import RelayObserver, unobserved
 from integration.kafka.client import connection
 from integration.kafka.errors import ProviderUnusableError
 from integration.kafka.publisher import KafkaPublisher
@@ -28,9 +33,33 @@ def publisher_for(provider_id: int, shard: int) -> Publisher:
     return KafkaPublisher(connection(provider), transactional_id(provider_id, shard))
 
 
-def take(provider_id: int, shard: int) -> Tenure | None:
-    """Become the owner of a shard; None when another process is. Raises RelayLostError."""
-    return relay_lease.take(provider_id, shard, worker_name())
+def run_relay(
+    provider_id: int,
+    shard: int = 0,
+    *,
+    stop: Stop,
+    observer: RelayObserver = unobserved,
+    publisher_for: Callable[[int, int], Publisher] = publisher_for,
+    judge: policy.Judge = policy.judge,
+) -> RelayEnd:
+    """Relay one shard of one provider until `stop()`; see run.run."""
+
+    def take() -> Tenure | None:
+        return relay_lease.take(provider_id, shard, worker_name())
+
+    def make_publisher() -> Publisher:
+        return publisher_for(provider_id, shard)
+
+    return run(take, make_publisher, stop=stop, observer=observer, judge=judge)
+
+
+def relay_all(stop: Stop) -> None:
+    """Relay every provider's outbox until `stop()`, or until others hold all of them."""
+
+    def is_held(shard: fleet.Shard) -> bool:
+        return run_relay(*shard, stop=stop) is RelayEnd.HELD
+
+    fleet.relay_each(shards, is_held, stop)
 
 
 def shards() -> list[tuple[int, int]]:
@@ -42,10 +71,3 @@ def shards() -> list[tuple[int, int]]:
         return [(pk, 0) for pk in Provider.objects.using(alias()).values_list("pk", flat=True)]
     finally:
         connections[alias()].close()
-
-
-def doubt_text(count: int) -> str:
-    return (
-        f"{count} messages were about to be sent when the relay ended, and Kafka has forgotten "
-        "whether they were. Look for them in their topics, then say whether they are there."
-    )
