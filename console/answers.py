@@ -6,7 +6,8 @@ from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponseRedirect
 from django.shortcuts import resolve_url
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.encoding import iri_to_uri
+from django.utils.http import MAX_URL_REDIRECT_LENGTH, url_has_allowed_host_and_scheme
 
 from integration.errors import IntegrationError
 
@@ -32,11 +33,20 @@ def see(to: str, *args: object) -> SeeOther:
     return SeeOther(resolve_url(to, *args))
 
 
+def see_list(to: str, query: str) -> SeeOther:
+    """Redirect to a list under its filter, an urlencoded query or empty."""
+    address = resolve_url(to)
+    whole = f"{address}?{query}" if query else address
+    return SeeOther(whole if len(whole) <= MAX_URL_REDIRECT_LENGTH else address)
+
+
 def see_again(request: HttpRequest, to: str, *args: object) -> SeeOther:
     """Back to the page of this site named by the form's `next`, else to the named page."""
     wanted = request.POST.get("next", "")
+    # By now the verb is done: an address that Django would refuse must not turn it into a failure.
+    is_short = len(iri_to_uri(wanted)) <= MAX_URL_REDIRECT_LENGTH
     is_ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
-    return SeeOther(wanted) if wanted and is_ours else see(to, *args)
+    return SeeOther(wanted) if wanted and is_short and is_ours else see(to, *args)
 
 
 def tell_problem(request: HttpRequest, problem: IntegrationError) -> None:

@@ -1,11 +1,11 @@
 """From a query string to the filter of the failures list, and back."""
 
 from typing import Final
-from urllib.parse import urlencode
 
 from django import forms
 from django.http import QueryDict
 
+from console.list_filter import ListFilterForm
 from integration.selectors.failures import FailureFilter
 
 STATES: Final = (
@@ -21,8 +21,8 @@ STATES: Final = (
 MOMENT: Final = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 
 
-class FailureFilterForm(forms.Form):
-    """The list's filter. Whatever cannot be read is told and left out."""
+class FailureFilterForm(ListFilterForm):
+    """The filter of the failures list."""
 
     state = forms.ChoiceField(choices=STATES, required=False, initial="OPEN")
     queue = forms.ChoiceField(required=False)
@@ -39,9 +39,7 @@ class FailureFilterForm(forms.Form):
         super().__init__(wanted)
         self._offer("queue", queues, "All queues")
         self._offer("code", codes, "All codes")
-        for field in self.fields.values():
-            look = "form-select" if isinstance(field, forms.ChoiceField) else "form-control"
-            field.widget.attrs["class"] = f"{look} {look}-sm"
+        self._lay_out()
 
     def wanted(self) -> FailureFilter:
         """The filter without the fields that could not be read."""
@@ -51,23 +49,9 @@ class FailureFilterForm(forms.Form):
         }
         return FailureFilter(**given)
 
-    def query(self) -> str:
-        """The filter as a query string, without a place in the list."""
-        return urlencode(
-            {name: self.data.get(name, "") for name in self.fields if self._says(name)}
-        )
-
     def _says(self, name: str) -> bool:
-        value = self.data.get(name, "")
-        return value != "OPEN" if name == "state" else bool(value)
-
-    def _offer(self, name: str, known: list[str], every: str) -> None:
-        """A value that is not known any more stays selectable: the address stays true."""
-        given = self.data.get(name, "")
-        extra = [given] if given and given not in known else []
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
-        field.choices = [("", every), *((value, value) for value in [*known, *extra])]
+        # An empty state means all of them, closed ones too.
+        return self.data.get(name, "") != "OPEN" if name == "state" else super()._says(name)
 
 
 def state_name(state: str) -> str:

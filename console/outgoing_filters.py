@@ -1,11 +1,11 @@
 """From a query string to the filter of the outbox list, and back."""
 
 from typing import Final
-from urllib.parse import urlencode
 
 from django import forms
 from django.http import QueryDict
 
+from console.list_filter import ListFilterForm
 from integration.delivery.policy.states import OutboxKind, OutboxState
 from integration.selectors.outgoing import OutgoingFilter
 
@@ -22,8 +22,8 @@ KINDS: Final = (
 )
 
 
-class OutgoingFilterForm(forms.Form):
-    """The list's filter. Whatever cannot be read is told and left out."""
+class OutgoingFilterForm(ListFilterForm):
+    """The filter of the outbox list."""
 
     state = forms.ChoiceField(choices=STATES, required=False)
     queue = forms.ChoiceField(required=False)
@@ -39,26 +39,13 @@ class OutgoingFilterForm(forms.Form):
         super().__init__(wanted)
         self._offer("queue", queues, "All queues")
         self._offer("code", codes, "All codes")
-        for field in self.fields.values():
-            look = "form-select" if isinstance(field, forms.ChoiceField) else "form-control"
-            field.widget.attrs["class"] = f"{look} {look}-sm"
+        self._lay_out()
 
     def wanted(self) -> OutgoingFilter:
         """The filter without the fields that could not be read."""
         self.is_valid()
         return OutgoingFilter(**{name: text for name, text in self.cleaned_data.items() if text})
 
-    def query(self) -> str:
-        """The filter as a query string, without a place in the list."""
-        given = {name: self.data.get(name, "") for name in self.fields}
-        if given["state"] == OutboxState.DEAD:
-            del given["state"]
-        return urlencode({name: text for name, text in given.items() if text})
-
-    def _offer(self, name: str, known: list[str], every: str) -> None:
-        """A value that is not known any more stays selectable: the address stays true."""
-        given = self.data.get(name, "")
-        extra = [given] if given and given not in known else []
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
-        field.choices = [("", every), *((value, value) for value in [*known, *extra])]
+    def _says(self, name: str) -> bool:
+        is_usual = name == "state" and self.data.get(name) == OutboxState.DEAD
+        return not is_usual and super()._says(name)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -16,6 +17,11 @@ NUL: Final = {
     "title": "A field holds a NUL character",
     "why": "The database's text cannot hold one, so nothing was changed. Go back, take it out "
     "and send it again.",
+}
+NUL_COOKIE: Final = {
+    "title": "A cookie holds a NUL character",
+    "why": "This console never sets such a cookie, so nothing was done. Delete the cookies of this "
+    "site in the browser and log in again.",
 }
 
 
@@ -37,12 +43,16 @@ class ContentSecurityPolicy:
 
 
 class NoNulBytes:
-    """Middleware that refuses a NUL character in any parameter: no text column can hold one."""
+    """Middleware that refuses NUL characters in parameters and cookies: no text column holds one."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        if any("\x00" in value for value in request.COOKIES.values()):
+            # Whose session this is cannot even be asked.
+            request.user = AnonymousUser()
+            return render(request, "400.html", NUL_COOKIE, status=400)
         for parameters in (request.GET, request.POST):
             if any("\x00" in value for values in parameters.lists() for value in values[1]):
                 return render(request, "400.html", NUL, status=400)

@@ -7,11 +7,12 @@ from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.access import BULK_ROWS, Right, needs
-from console.answers import actor_of, parse_id, see, tell_problem
+from console.answers import actor_of, parse_id, see, see_list, tell_problem
+from console.asked import chosen_of, number_of, query_of
 from console.filters import FailureFilterForm
 from integration.actions import bulk
 from integration.actions.bulk import BulkOutcome
@@ -51,11 +52,11 @@ def review(request: HttpRequest) -> HttpResponse:
     verb = request.POST.get("verb", "")
     if request.method != "POST" or verb not in MOVES:
         return see("failures")
-    query = request.POST.get("query", "")
-    chosen = _all_matching(query) if request.POST.get("scope") == "matching" else _ticked(request)
+    form = _filter_of(request)
+    chosen = _all_matching(form) if request.POST.get("scope") == "matching" else _chosen(request)
     if not chosen:
         messages.info(request, "Nothing was selected. Tick the failures you mean first.")
-        return _back(query)
+        return see_list("failures", form.query())
     return _reviewed(request, verb, chosen)
 
 
@@ -65,7 +66,7 @@ def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
         raise Http404(f"There is nothing called {verb}.")
     if request.method != "POST":
         return see("failures")
-    chosen = _parse(request.POST.get("chosen", "").split())
+    chosen, query = _chosen(request), _filter_of(request).query()
     try:
         outcome = _run(request, verb, chosen)
     except IntegrationError as problem:
@@ -73,7 +74,7 @@ def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
         return _reviewed(request, verb, chosen, status=422)
     level = messages.SUCCESS if outcome.moved == len(chosen) else messages.WARNING
     messages.add_message(request, level, _told(verb, outcome))
-    return _back(request.POST.get("query", ""))
+    return see_list("failures", query)
 
 
 def _run(request: HttpRequest, verb: str, chosen: Selection) -> BulkOutcome:
@@ -102,7 +103,7 @@ def _reviewed(
         "fit": fit,
         "gone": len(chosen) - sum(share.count for share in shares),
         "chosen": " ".join(f"{error_id}:{version}" for error_id, version in chosen.items()),
-        "query": request.POST.get("query", ""),
+        "query": _filter_of(request).query(),
         "is_capped": len(chosen) >= BULK_ROWS,
     }
     return render(request, "console/review.html", context, status=status)
@@ -122,27 +123,21 @@ def _told(verb: str, outcome: BulkOutcome) -> str:
     return "; ".join(parts) + "."
 
 
-def _all_matching(query: str) -> Selection:
-    return failures.selection(FailureFilterForm(QueryDict(query), [], []).wanted(), BULK_ROWS)
+def _filter_of(request: HttpRequest) -> FailureFilterForm:
+    return FailureFilterForm(query_of(request), [], [])
 
 
-def _ticked(request: HttpRequest) -> Selection:
-    return _parse(request.POST.getlist("chosen"))
+def _all_matching(form: FailureFilterForm) -> Selection:
+    form.refuse_unreadable()
+    return failures.selection(form.wanted(), BULK_ROWS)
 
 
-def _parse(marks: list[str]) -> Selection:
-    """`id:version` as the list shows them; what is neither is ignored."""
-    found: Selection = {}
-    for mark in marks[:BULK_ROWS]:
-        text, _, version = mark.partition(":")
-        error_id = parse_id(text)
-        if error_id is not None and version.isdecimal():
-            found[error_id] = int(version)
-    return found
+def _chosen(request: HttpRequest) -> Selection:
+    return chosen_of(request, _mark)
 
 
-def _back(query: str) -> HttpResponse:
-    answer = see("failures")
-    if query:
-        answer["Location"] += f"?{query}"
-    return answer
+def _mark(text: str) -> tuple[UUID, int] | None:
+    """`id:version` as the list shows it."""
+    row, _, seen = text.partition(":")
+    error_id, version = parse_id(row), number_of(seen)
+    return None if error_id is None or version is None else (error_id, version)

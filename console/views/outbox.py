@@ -3,27 +3,23 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
-from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.access import BULK_ROWS, Right, has, needs
-from console.answers import SeeOther, actor_of, parse_id, see, see_again, tell_problem
+from console.access import Right, has, needs
+from console.answers import actor_of, parse_id, see, see_again, tell_problem
+from console.asked import number_of
 from console.outgoing_filters import OutgoingFilterForm
 from integration.actions import outbox
-from integration.actions.outbox import OutboxMismatchError, OutboxOutcome
+from integration.actions.outbox import OutboxMismatchError
 from integration.errors import IntegrationError
 from integration.selectors import outgoing
 
-Chosen = dict[int, UUID | None]
 ONE: Final[Mapping[str, Callable[..., None]]] = MappingProxyType(
     {"send-again": outbox.send_again, "give-up": outbox.give_up}
-)
-MANY: Final[Mapping[str, Callable[..., OutboxOutcome]]] = MappingProxyType(
-    {"send-again": outbox.send_again_many, "give-up": outbox.give_up_many}
 )
 DONE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -67,29 +63,6 @@ def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
 
 
 @needs(Right.VIEW, Right.OPERATE)
-def decide_many(request: HttpRequest) -> HttpResponse:
-    """One decision about the ticked rows, or about all dead ones that match the filter."""
-    verb, query = request.POST.get("verb", ""), request.POST.get("query", "")
-    if request.method != "POST" or verb not in MANY:
-        return _back(query)
-    chosen = _matching(query) if request.POST.get("scope") == "matching" else _ticked(request)
-    if not chosen:
-        messages.info(request, "Nothing was selected. Tick the rows you mean first.")
-        return _back(query)
-    try:
-        outcome = MANY[verb](chosen, actor=actor_of(request), reason=request.POST.get("reason", ""))
-    except IntegrationError as problem:
-        tell_problem(request, problem)
-        return _show_list(request, QueryDict(query), status=409)
-    told = f"{outcome.moved:,} {DONE[verb]}"
-    if outcome.moved_on:
-        told += f"; {outcome.moved_on:,} had moved on and were left alone"
-    level = messages.WARNING if outcome.moved_on else messages.SUCCESS
-    messages.add_message(request, level, f"{told}.")
-    return _back(query)
-
-
-@needs(Right.VIEW, Right.OPERATE)
 def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
     """A person's word on the batch a relay is in doubt about."""
     word = request.POST.get("word", "")
@@ -115,7 +88,7 @@ def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> 
     form = OutgoingFilterForm(query, outgoing.outbound_names(), outgoing.dead_codes())
     wanted = form.wanted()
     after = query.get("after", "")
-    found = outgoing.page(wanted, int(after) if after.isdecimal() and len(after) < 19 else None)
+    found = outgoing.page(wanted, number_of(after))
     context = {
         "form": form,
         "page": found,
@@ -141,24 +114,3 @@ def _show_row(request: HttpRequest, row_id: int, *, status: int = 200) -> HttpRe
         "contents": outgoing.contents(found.row) if may_see else None,
     }
     return render(request, "console/outgoing.html", context, status=status)
-
-
-def _matching(query: str) -> Chosen:
-    return outgoing.selection(OutgoingFilterForm(QueryDict(query), [], []).wanted(), BULK_ROWS)
-
-
-def _ticked(request: HttpRequest) -> Chosen:
-    """`id:batch` as the list shows them; what is neither is ignored."""
-    found: Chosen = {}
-    for mark in request.POST.getlist("chosen")[:BULK_ROWS]:
-        row, _, batch = mark.partition(":")
-        if row.isdecimal() and len(row) < 19:
-            found[int(row)] = parse_id(batch)
-    return found
-
-
-def _back(query: str) -> SeeOther:
-    answer = see("outbox")
-    if query:
-        answer["Location"] += f"?{query}"
-    return answer

@@ -1,0 +1,73 @@
+"""What a choice of outgoing rows consists of at this moment, for people who are about to decide."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from integration.delivery.policy.states import OutboxState
+from integration.models import OutboxRow, Queue
+
+Seen = Mapping[int, UUID | None]
+Address = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one queue, kind and cause. `queue` is empty for a topic that is no queue's."""
+
+    queue: str
+    topic: str
+    kind: str
+    code: str
+    count: int
+    oldest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a decision would touch; `moved_on` rows are not as they were seen, or are gone."""
+
+    parts: tuple[Part, ...]
+    moved_on: int
+
+    @property
+    def fit(self) -> int:
+        return sum(part.count for part in self.parts)
+
+
+def choice(seen: Seen) -> Choice:
+    """Those of the rows that are dead under the batch they were seen with, by queue and cause.
+
+    Two queries for any number of rows.
+    """
+    rows = [
+        row
+        for row in OutboxRow.objects.filter(pk__in=list(seen), state=OutboxState.DEAD)
+        .order_by("created_at")
+        .only("batch", "provider", "topic", "strict_queue", "kind", "dead_code", "created_at")
+        if row.batch == seen[row.pk]
+    ]
+    names = _Names()
+    parts: dict[tuple[str, str, str, str], list[datetime]] = {}
+    for row in rows:
+        key = (names.of(row), row.topic, row.kind, row.dead_code)
+        parts.setdefault(key, []).append(row.created_at)
+    return Choice(
+        parts=tuple(Part(*key, len(times), times[0]) for key, times in sorted(parts.items())),
+        moved_on=len(seen) - len(rows),
+    )
+
+
+class _Names:
+    """Outbound queues by their id and by the topic they write to."""
+
+    def __init__(self) -> None:
+        outbound = Queue.objects.filter(direction=Queue.Direction.OUTBOUND)
+        rows = list(outbound.values_list("pk", "name", "provider", "topic"))
+        self._by_id = {pk: name for pk, name, _, _ in rows}
+        self._by_address: dict[Address, str] = {(row[2], row[3]): row[1] for row in rows}
+
+    def of(self, row: OutboxRow) -> str:
+        strict = self._by_id.get(row.strict_queue or 0, "")
+        return strict or self._by_address.get((row.provider_id, row.topic), "")
