@@ -20,6 +20,7 @@ from integration.handlers import (
     permanent,
     publish,
 )
+from sample.checking import check
 from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
 from sample.names import ASSET, METER, ORDER, ORDERS, RECEIPTS
 from sample.reading import Fields, fields_of, many, need
@@ -44,7 +45,7 @@ def take_asset(message: Message) -> None:
     given = {name: fields[name] for name in ASSET_FIELDS if fields.get(name)}
     given.setdefault("description", "")
     asset = Asset(assetnum=need(fields, "assetnum"), siteid=need(fields, "siteid"), **given)
-    asset.clean_fields()
+    check(asset)
     Asset.objects.bulk_create(
         [asset],
         update_conflicts=True,
@@ -80,7 +81,7 @@ def take_order(message: Message) -> Verdict:
 
 
 def _save(order: PurchaseOrder, lines: Sequence[Fields], site: str) -> None:
-    order.clean_fields()
+    check(order)
     PurchaseOrder.objects.bulk_create(
         [order],
         update_conflicts=True,
@@ -105,7 +106,7 @@ def _line(order: PurchaseOrder, fields: Fields, asset: Asset) -> PurchaseOrderLi
         quantity=need(fields, "orderqty"),
         unit_cost=need(fields, "unitcost"),
     )
-    line.clean_fields(exclude=["order", "asset"])
+    check(line, exclude=["order", "asset"])
     return line
 
 

@@ -8,7 +8,9 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from devstack.servers import Servers
-from integration.models import MessageError, Queue
+from integration.models import EnterpriseService, MessageError, Queue
+from sample.models import Asset
+from sample.names import ASSET
 from tests.e2e.conftest import OpenPage
 from tests.support.builders import a_queue
 from tests.support.celery_world import CeleryWorld, Child, celery_world, eventually
@@ -90,6 +92,30 @@ def test_a_failure_is_seen_corrected_released_and_succeeds(
     page.goto(reverse("queue", args=[queue.name]))
     expect(page.get_by_text("Running").first).to_be_visible()
     assert complaints == []
+
+
+def test_the_tours_broken_asset_can_be_corrected_by_what_the_failure_says(
+    open_page: OpenPage, servers: Servers, workers: CeleryWorld
+) -> None:
+    kafka = Kafka(servers.kafka_bootstrap)
+    queue = a_queue(kafka, "sequential")
+    EnterpriseService.objects.create(interface=ASSET)
+    asset = {"assetnum": "PMP-1000", "siteid": "NORTH", "description": "Feed pump"}
+    record = an_envelope(asset | {"status": "BROKEN"}, INTERFACE=ASSET, MEAMessageID="m-1")
+    kafka.send(queue.topic, [record])
+    worker = workers.worker("e2e")
+    held = MessageError.objects.filter(state="HOLD")
+    failure = eventually(held.first, worker, seconds=60)
+    page = open_page("Editors")
+    page.goto(reverse("failure", args=[failure.pk]))
+    told = page.get_by_text("Valid are: OPERATING, NOT READY, DECOMMISSIONED.").first
+    expect(told).to_be_visible()
+    page.get_by_role("link", name="Edit", exact=True).click()
+    text = page.get_by_label("The document inside the envelope")
+    text.fill(text.input_value().replace("BROKEN", "OPERATING"))
+    page.get_by_role("button", name="Save and release").click()
+    expect(page.get_by_text("Saved and released.")).to_be_visible()
+    eventually(lambda: Asset.objects.filter(status="OPERATING").exists(), worker, seconds=60)
 
 
 def test_a_deleted_head_lets_the_others_pass(
