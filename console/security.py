@@ -43,7 +43,7 @@ class ContentSecurityPolicy:
 
 
 class NoNulBytes:
-    """Middleware that refuses NUL characters in parameters and cookies: no text column holds one."""
+    """Middleware that refuses a NUL in parameters and cookies: no text column can hold one."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -101,6 +101,20 @@ class QueueMismatchError(IntegrationError):
         super().__init__(sentence, next_step="Nothing was changed.")
 
 
+class OutboundQueueError(IntegrationError):
+    """Only reading can be paused or switched off, and an outbound queue is not read."""
+
+    code: ClassVar[str] = "OUTBOUND_QUEUE"
+
+    def __init__(self, *, queue: str) -> None:
+        super().__init__(
+            f"The queue {queue} is outbound: nothing is read from it, so there is nothing to "
+            "pause, resume or switch, and nothing was changed.",
+            next_step="What is sent is decided where handlers publish. Pause the queue whose "
+            "messages lead to it, or switch their service off.",
+        )
+
+
 class TopicAbsentError(IntegrationError):
     """The topic a queue shall go on with does not exist."""
 

@@ -2,7 +2,7 @@
 
 from django.db.models import Q
 
-from integration.actions.problems import QueueMismatchError
+from integration.actions.problems import OutboundQueueError, QueueMismatchError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy.states import PartitionState
@@ -13,7 +13,11 @@ CLEARED = {"state_code": "", "state_text": "", "state_error": None, "resume_at":
 
 
 def pause(queue_id: int, *, actor: str, reason: str = "") -> None:
-    """Let the current batch finish and start nothing more. Raises QueueMismatchError."""
+    """Let the current batch finish and start nothing more.
+
+    Raises QueueMismatchError, OutboundQueueError.
+    """
+    _refuse_outbound(queue_id)
     with short_transaction():
         free = Queue.objects.filter(pk=queue_id, paused=False)
         if free.update(paused=True, pause_reason=reason.strip()[:200]) == 0:
@@ -24,8 +28,9 @@ def pause(queue_id: int, *, actor: str, reason: str = "") -> None:
 def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
     """Take the pause away and let go of the brake; what is BLOCKED stays blocked.
 
-    Raises QueueMismatchError when neither a pause nor a brake holds the queue.
+    Raises QueueMismatchError when neither a pause nor a brake holds the queue, OutboundQueueError.
     """
+    _refuse_outbound(queue_id)
     with short_transaction():
         was_paused = Queue.objects.filter(pk=queue_id, paused=True).update(
             paused=False, pause_reason=""
@@ -44,13 +49,16 @@ def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
 
 
 def enable(queue_id: int, *, actor: str, reason: str = "") -> None:
-    """Switch the queue on. Raises QueueMismatchError."""
+    """Switch the queue on. Raises QueueMismatchError, OutboundQueueError."""
     _switch(queue_id, actor, reason, on=True)
     leave_request(queue_id)
 
 
 def disable(queue_id: int, *, actor: str, reason: str = "") -> None:
-    """Switch the queue off: its positions stay, nothing is read. Raises QueueMismatchError."""
+    """Switch the queue off: its positions stay, nothing is read.
+
+    Raises QueueMismatchError, OutboundQueueError.
+    """
     _switch(queue_id, actor, reason, on=False)
 
 
@@ -77,10 +85,19 @@ def note(
 
 def _switch(queue_id: int, actor: str, reason: str, *, on: bool) -> None:
     action, word = ("enable", "switched on") if on else ("disable", "switched off")
+    _refuse_outbound(queue_id)
     with short_transaction():
         if Queue.objects.filter(pk=queue_id, enabled=not on).update(enabled=on) == 0:
             raise _already(queue_id, word, action)
         note(queue_id, actor, action, reason=reason, effect=f"The queue was {word}.")
+
+
+def _refuse_outbound(queue_id: int) -> None:
+    """A switch that nothing obeys must not look as if it were obeyed."""
+    outbound = Queue.objects.filter(pk=queue_id, direction=Queue.Direction.OUTBOUND)
+    name = outbound.values_list("name", flat=True).first()
+    if name is not None:
+        raise OutboundQueueError(queue=name)
 
 
 def _already(queue_id: int, word: str, action: str) -> QueueMismatchError:

@@ -24,7 +24,11 @@ TIMED: Final = frozenset({Status.OUTAGE, Status.BACKOFF})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """One partition as people see it. `lag` counts messages as the broker said last."""
+    """One partition as people see it. `lag` counts messages as the broker said last.
+
+    The position may be newer than that: the end is never shown below it, and where nothing waits
+    nothing is the oldest.
+    """
 
     number: int
     status: Status
@@ -155,9 +159,9 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         resume_at=partition.resume_at,
         failure=partition.state_error,
         next_offset=partition.next_offset,
-        high_watermark=partition.high_watermark,
+        high_watermark=_end(partition),
         lag=partition.lag,
-        oldest_waiting_at=partition.oldest_waiting_at,
+        oldest_waiting_at=None if partition.lag == 0 else partition.oldest_waiting_at,
         seen_at=partition.seen_at,
         progressed_at=partition.progressed_at,
         owner=lease.owner if lease is not None and is_owned else "",
@@ -166,6 +170,13 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         epoch=partition.epoch,
         topic_uuid=partition.topic_uuid,
     )
+
+
+def _end(partition: QueuePartition) -> int | None:
+    """Where the partition ends at least: the broker's last word, or the position beyond it."""
+    if partition.high_watermark is None:
+        return None
+    return max(partition.high_watermark, partition.next_offset)
 
 
 def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situation]:

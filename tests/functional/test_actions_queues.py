@@ -5,7 +5,11 @@ from django.utils import timezone
 
 from integration.actions import blocks, queues
 from integration.actions.blocks import Place
-from integration.actions.problems import QueueMismatchError, TopicAbsentError
+from integration.actions.problems import (
+    OutboundQueueError,
+    QueueMismatchError,
+    TopicAbsentError,
+)
 from integration.delivery.values import TopicFacts
 from integration.models import Gap, Queue, QueueChange, QueuePartition
 from integration.store import starts
@@ -151,3 +155,20 @@ def test_staying_blocked_is_a_decision_too() -> None:
     blocks.stay_blocked(queue.pk, actor="otto", reason="asking the owner")
     assert again(place).state == "BLOCKED"
     assert history(queue) == [("stay blocked", "otto")]
+
+
+def test_an_outbound_queue_has_no_switch_that_would_do_nothing() -> None:
+    queue = a_queue_row(direction="outbound", name="orders", enabled=True)
+    for verb in (queues.pause, queues.resume, queues.enable, queues.disable):
+        with pytest.raises(OutboundQueueError, match=r"orders is outbound.* Pause the queue whose"):
+            verb(queue.pk, actor="otto")
+    queue.refresh_from_db()
+    assert (queue.enabled, queue.paused, history(queue)) == (True, False, [])
+    assert queue.start_requested_at is None
+
+
+def test_an_outbound_queue_switched_off_before_stays_as_it_is() -> None:
+    queue = a_queue_row(direction="outbound", enabled=False, paused=True)
+    for verb in (queues.resume, queues.enable):
+        with pytest.raises(OutboundQueueError):
+            verb(queue.pk, actor="otto")
