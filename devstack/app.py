@@ -132,7 +132,7 @@ class App:
         """
         self._stop_what_is_outdated()
         self._choose_port()
-        parts = wanted()
+        parts = wanted(self.environment())
         written = {part.name: self._start(part) for part in parts}
         for part in parts:
             with step(part.title) as under_way:

@@ -39,6 +39,9 @@ def test_sample_traffic_can_be_left_out() -> None:
     assert "sample" in [part.name for part in wanted({"SAMPLE": "1"})]
     for said in ("0", "false", "No"):
         assert "sample" not in [part.name for part in wanted({"SAMPLE": said})]
+    # Its command comes with its app.
+    assert "sample" not in [part.name for part in wanted({"SLUICE_INTEGRATIONS": "mine"})]
+    assert "sample" in [part.name for part in wanted({"SLUICE_INTEGRATIONS": "mine, sample"})]
 
 
 def test_a_slip_in_the_switch_is_told_and_not_guessed() -> None:
