@@ -37,7 +37,7 @@ class FlawCode(StrEnum):
     LONE_SURROGATE = "LONE_SURROGATE"
     """An escape that is half of a character; no text can hold it."""
     NUL_CHARACTER = "NUL_CHARACTER"
-    """The escape for the NUL character, which the database's text cannot hold."""
+    """A NUL character's escape, which the database's text cannot hold, or nothing but NUL bytes."""
     TOO_DEEP = "TOO_DEEP"
     """Objects, arrays or elements are nested beyond the limit."""
     BAD_FIELD = "BAD_FIELD"
@@ -140,3 +140,7 @@ def empty_body() -> Flaw:
 
 def utf16() -> Flaw:
     return flaw(FlawCode.UTF16, "The text is written in UTF-16 or UTF-32.")
+
+
+def only_nul() -> Flaw:
+    return flaw(FlawCode.NUL_CHARACTER, "The text is nothing but NUL characters.")

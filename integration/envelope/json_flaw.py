@@ -4,7 +4,7 @@ import re
 from json import JSONDecodeError
 from typing import Final
 
-from integration.envelope.flaw import Flaw, FlawCode, flaw, too_deep, utf16
+from integration.envelope.flaw import Flaw, FlawCode, flaw, only_nul, too_deep, utf16
 
 BLANKS: Final = " \t\r\n"
 # Python refuses longer integers by default, because converting them takes quadratic time.
@@ -74,7 +74,7 @@ def trailing(text: str, at: int) -> Flaw:
 def _syntax(text: str, at: int, reason: str) -> Flaw:
     where = place(text, at)
     if "\0" in text[:2]:
-        return utf16()
+        return utf16() if text.strip("\0") else only_nul()
     if text[at : at + 1] in _CURLY:
         return flaw(FlawCode.CURLY_QUOTES, f"A typographic quotation mark stands at {where}.")
     if _is_cut(text, at, reason):

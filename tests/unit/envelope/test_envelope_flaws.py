@@ -139,6 +139,8 @@ XML_OUTSIDE = b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</
         (b'["\\\\\\uD83D\\ud83d\\ude00"]', "LONE_SURROGATE"),
         (b'{"\\udfff": 1}', "LONE_SURROGATE"),
         (b'"a\\u0000"', "NUL_CHARACTER"),
+        (b"\0\0\0\0", "NUL_CHARACTER"),
+        (packed(zlib.compress(b"\0\0")), "NUL_CHARACTER"),
         (b"[" * 10_000 + b"]" * 10_000, "TOO_DEEP"),
         (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "TOO_DEEP"),
         (b"[" * 10_000, "TOO_DEEP"),
