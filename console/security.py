@@ -18,6 +18,13 @@ NUL: Final = {
     "why": "The database's text cannot hold one, so nothing was changed. Go back, take it out "
     "and send it again.",
 }
+# A message of the size the engine reads, twice over: once as a file and once as text.
+MOST_BYTES: Final = 32 * 2**20
+TOO_MUCH: Final = {
+    "title": "The request is too large",
+    "why": f"This console takes at most {MOST_BYTES // 2**20} MiB at once, which is more than any "
+    "message the engine reads. Nothing was changed. Shorten the file and send it again.",
+}
 NUL_COOKIE: Final = {
     "title": "A cookie holds a NUL character",
     "why": "This console never sets such a cookie, so nothing was done. Delete the cookies of this "
@@ -43,12 +50,18 @@ class ContentSecurityPolicy:
 
 
 class NoNulBytes:
-    """Middleware that refuses a NUL in parameters and cookies: no text column can hold one."""
+    """Middleware that refuses what no form here sends: a NUL, or more than any message holds.
+
+    No text column can hold a NUL, and an upload is written to disk before any view is asked.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        length = request.META.get("CONTENT_LENGTH") or ""
+        if length.isdecimal() and (len(length) > 10 or int(length) > MOST_BYTES):
+            return render(request, "400.html", TOO_MUCH, status=413)
         if any("\x00" in value for value in request.COOKIES.values()):
             # Whose session this is cannot even be asked.
             request.user = AnonymousUser()

@@ -52,6 +52,7 @@ urlpatterns = [
     path("failures/choices/<slug:verb>/", bulk.carry_out, name="carry-out"),
     path("failures/<uuid:error_id>/", failures.failure_page, name="failure"),
     path("failures/<uuid:error_id>/record/", failures.record, name="record"),
+    path("failures/<uuid:error_id>/document/", edits.document, name="document"),
     path("failures/<uuid:error_id>/edits/", edits.edit, name="edit"),
     path("failures/<uuid:error_id>/releases/", decisions.release, name="release"),
     path("failures/<uuid:error_id>/holds/", decisions.hold, name="hold"),

@@ -1,16 +1,20 @@
 """Editing a held message: the text as it is known to people, checked before it is kept."""
 
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_GET
 
 from console.access import Right, has, needs
 from console.answers import actor_of, see, tell_problem, version_of
 from integration.actions import errors
+from integration.actions.problems import PayloadTooLargeError
+from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
 from integration.selectors.edits import Editable, Part, editable
 
@@ -38,6 +42,15 @@ UNCHANGED = Told(
     "The text is the same as before, and the message is not released.",
 )
 
+NO_FILE: Final = (
+    "No file was chosen, so nothing was saved. Download the message, correct it, and choose the "
+    "corrected file here."
+)
+NOT_UTF_8: Final = (
+    "The file is not UTF-8 text, so nothing was saved. Save it as UTF-8 in your editor and choose "
+    "it again."
+)
+
 
 @needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
 def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
@@ -51,10 +64,24 @@ def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
     return _form(request, found, found.text)
 
 
+@require_GET
+@needs(Right.VIEW, Right.VIEW_PAYLOAD)
+def document(_: HttpRequest, error_id: UUID) -> HttpResponse:
+    """The document out of its envelope, as a file: never rendered by the browser."""
+    found = editable(error_id, Part.DOCUMENT)
+    if found is None or found.part is not Part.DOCUMENT or found.content is None:
+        raise Http404("There is no document in an envelope to download; download the record.")
+    answer = HttpResponse(found.content.encode(), content_type="application/octet-stream")
+    answer["Content-Disposition"] = f'attachment; filename="{error_id}.txt"'
+    return answer
+
+
 def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
     text = request.POST.get("text", "")
-    upload = request.FILES.get("file")
-    record = upload.read() if isinstance(upload, UploadedFile) else found.composed(text)
+    record = _asked(request, found)
+    if isinstance(record, str):
+        messages.warning(request, record)
+        return _form(request, found, text, status=422)
     flaw = found.flaw_of(record)
     if flaw is not None and request.POST.get("anyway") != "1":
         return _form(request, found, text, flaw=f"{flaw.message} {flaw.hint}", status=422)
@@ -72,6 +99,23 @@ def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
         return _release(request, found, version, told)
     messages.add_message(request, told.level, told.saved)
     return see("failure", found.error_id)
+
+
+def _asked(request: HttpRequest, found: Editable) -> bytes | str:
+    """The record that the form asks for, or a sentence on why there is none."""
+    file, inner = request.FILES.get("file"), request.FILES.get("document")
+    upload = file or inner
+    if not isinstance(upload, UploadedFile):
+        is_absent = found.text is None and "text" not in request.POST
+        return NO_FILE if is_absent else found.composed(request.POST.get("text", ""))
+    # What the engine would not read is not read here either.
+    if upload.size is None or upload.size > DEFAULT.max_bytes:
+        return str(PayloadTooLargeError(size=upload.size or 0, limit=DEFAULT.max_bytes))
+    content: bytes = upload.read()
+    if upload is file:
+        return content
+    record = found.with_document(content)
+    return NOT_UTF_8 if record is None else record
 
 
 def _release(request: HttpRequest, found: Editable, version: int, told: Told) -> HttpResponse:
@@ -95,8 +139,9 @@ def _form(
     """The person's text is never lost: a refused form shows it again."""
     context = {
         "found": found,
-        "text": text,
+        "text": None if found.text is None and not text else text,
         "flaw": flaw,
+        "limit": DEFAULT.max_bytes,
         "seen": version_of(request) if request.method == "POST" else found.version,
     }
     return render(request, "console/edit.html", context, status=status)
