@@ -177,10 +177,13 @@ class KafkaSource:
         if self._closed:
             return
         self._closed = True
-        if "_consumer" not in self.__dict__:
+        # The consumer knows us by its callbacks: left to the collector, it would outlive its run by
+        # hours, and a process can have no more than about a thousand of them.
+        consumer = self.__dict__.pop("_consumer", None)
+        if consumer is None:
             return
         try:
-            bounded(self._consumer.close, CLOSE_SECONDS)
+            bounded(consumer.close, CLOSE_SECONDS)
         except (KafkaException, RuntimeError) as e:
             log.warning("The consumer of %s did not close cleanly: %s", self._topic, e)
 

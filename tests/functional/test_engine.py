@@ -1,9 +1,12 @@
 """The main road on real servers: what is sent ends exactly once, in the right place."""
 
+import gc
 import json
 from collections import Counter
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 
 from integration.codec import decode_headers
 from integration.delivery.policy.states import ErrorState, PartitionState
@@ -213,6 +216,25 @@ def test_an_outage_spends_nothing_and_the_queue_probes_again(broker):
     assert not MessageError.objects.exists()
     assert effects() == [0]
     assert drain(queue).ending == "OUTAGE"  # not due yet
+
+
+def test_a_run_leaves_no_client_to_the_collector(broker):
+    """A process can make about a thousand; a worker's makes more in an hour of short runs."""
+    queue = a_queue(broker)
+    broker.send(queue.topic, [{"n": 0}])
+    drain(queue)
+    gc.collect()
+    gc.disable()
+    try:
+        before = clients()
+        drain(queue, runs=3)
+        assert clients() == before
+    finally:
+        gc.enable()
+
+
+def clients() -> int:
+    return sum(isinstance(thing, Consumer | AdminClient) for thing in gc.get_objects())
 
 
 def test_published_rows_are_committed_with_the_effects(broker):
