@@ -135,7 +135,7 @@ def a_message(
     message_id = (document.message_id if document else None) or str(uuid.uuid4())
     body = None if document is None else document.body
     message = Message(record, origin, message_id, body, document)
-    message.arrival = Arrival(next(_arrivals), 0)
+    message.arrival, message.topic_uuid = Arrival(next(_arrivals), 0), ""
     for name, value in facts.items():
         setattr(message, name, value)
     return message

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from integration.delivery.steps import Step
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Fetched, Record
 
+VALUE: Final = attrgetter("value")
 ROWS_EVERY_SECONDS: Final = 0.25
 
 # What keeps the partition is not its head: the pause that was set for it stays.
@@ -235,13 +237,14 @@ class Intake:
         if self.road.queue.is_error_queue:
             return self._mirror_units(records)
         units = self.road.reader.units(records)
-        tickets = {
-            place: ticket
-            for place, record in enumerate(records)
-            if record.value == b"" and (ticket := ticket_of(record)) is not None
-        }
-        if tickets:
-            self._resolve(units, records, tickets)
+        if b"" in map(VALUE, records):
+            tickets = {
+                place: ticket
+                for place, record in enumerate(records)
+                if (ticket := ticket_of(record)) is not None
+            }
+            if tickets:
+                self._resolve(units, records, tickets)
         return units
 
     def _resolve(

@@ -1,7 +1,7 @@
 """From a Kafka record to a unit of work: envelope, service, ticket or flaw."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from integration import envelope
@@ -102,6 +102,9 @@ def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:
     ]
 
 
+Parsed = envelope.Document | envelope.Flaw | dict[str, Any]
+
+
 class Reader:
     """Reads the records of one queue under one configuration snapshot."""
 
@@ -111,14 +114,33 @@ class Reader:
         self._known: dict[str | None, tuple[Service, Origin]] = {}
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
-        return [self.unit(record) for record in records]
+        """What is to be done with each record.
 
-    def unit(self, record: Record) -> Unit:
+        Most records are bare objects for the queue's default service. They take the short way
+        here, without a call of ours beside the parsing: it is walked for every message.
+        """
+        default = self._known.get(None) or self._look_up(None)
+        if isinstance(default, Failure):
+            return [self.unit(record) for record in records]
+        (service, origin), prefix = default, self._id_prefix
+        taker, interface = service.taker, origin.interface
+        units = []
+        for record in records:
+            body = envelope.parse(record.value, record.headers) if record.value else None
+            if type(body) is dict:
+                id_ = f"{prefix}{record.partition}~{record.offset}"
+                message = Message(record, origin, id_, body, None)
+                units.append(Unit(record, message, taker, None, id_, interface))
+            else:
+                units.append(self.unit(record, body))
+        return units
+
+    def unit(self, record: Record, parsed: Parsed | None = None) -> Unit:
         """What is to be done with one record. Whatever is wrong with it is known afterwards."""
         value = record.value
         if value is None:
             return self._tombstone(record)
-        found = envelope.parse(value, record.headers)
+        found = parsed or envelope.parse(value, record.headers)
         if isinstance(found, dict):
             return self._addressed(record, (None, None, found, None))
         if isinstance(found, envelope.Flaw):

@@ -14,11 +14,11 @@ from integration.delivery.values import Fetched, TopicFacts, Trouble, TroubleKin
 from integration.errors import IntegrationError
 
 LOOK_EVERY_SECONDS: Final = 0.2
-CONFIGURATION_EVERY_SECONDS: Final = 0.5
+CONFIGURATION_EVERY_SECONDS: Final = 1.0
 IDENTITY_EVERY_SECONDS: Final = 5.0
 # A client that meets another topic under the old name fails once and then waits this long before
 # it reads there (fetch.error.backoff.ms): what came sooner after a look is of the topic looked at.
-SURE_SECONDS: Final = 0.5
+SURE_SECONDS: Final = 1.0
 FIRST_TURN_SECONDS: Final = 1.0
 MIRROR_EVERY_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.

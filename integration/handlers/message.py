@@ -1,7 +1,7 @@
 """What a handler gets: the message with its context. One object is made per message."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from integration.delivery.values import Record
 from integration.envelope import Bare, Document
@@ -20,9 +20,6 @@ class Arrival(NamedTuple):
 
     batch: int
     place: int
-
-
-NOT_YET: Final = Arrival(0, 0)
 
 
 class Origin(NamedTuple):
@@ -56,6 +53,8 @@ class Message:
         "record",
         "topic_uuid",
     )
+    arrival: Arrival
+    topic_uuid: str
 
     def __init__(
         self,
@@ -70,8 +69,7 @@ class Message:
         self.message_id = message_id
         self.body = body
         self._document = document
-        self.arrival = NOT_YET
-        self.topic_uuid = ""
+        # The engine sets `arrival` and `topic_uuid` when the batch has drawn its number.
         self.attempt = 1
         self.late = False
 

@@ -43,7 +43,7 @@ CONSUMER: Final[Mapping[str, Any]] = {
     "queued.min.messages": 20_000,
     "fetch.queue.backoff.ms": 5,
     # No shorter than watch.SURE_SECONDS: nothing of a recreated topic may come before this.
-    "fetch.error.backoff.ms": 500,
+    "fetch.error.backoff.ms": 1_000,
 }
 PRODUCER: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,

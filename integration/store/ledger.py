@@ -97,8 +97,7 @@ class DatabaseLedger:
         try:
             self._record_session(owned)
             with transaction.atomic(using=alias(), durable=True):
-                with connection.cursor():
-                    work = LedgerWork(connection, self.queue, owned)
+                work = LedgerWork(connection, self.queue, owned)
                 yield work
                 if not work.settled:
                     # Effects without their position would be applied again.
