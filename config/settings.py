@@ -32,6 +32,10 @@ INSTALLED_APPS = [
     "console",
     *ENV.installed_integrations,
     "django_celery_beat",
+    "crispy_forms",
+    "crispy_bootstrap5",
+    "django_filters",
+    "django_tables2",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -187,3 +191,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     "loggers": {"django.server": {"level": "WARNING"}},
 }
+
+CRISPY_ALLOWED_TEMPLATE_PACKS = "bootstrap5"
+CRISPY_TEMPLATE_PACK = "bootstrap5"
+DJANGO_TABLES2_TEMPLATE = "console/_table.html"

@@ -10,6 +10,9 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 
+from console.models import Limit
+from integration.selectors.scope import EVERYTHING, Scope
+
 Arguments = ParamSpec("Arguments")
 View = Callable[Concatenate[HttpRequest, Arguments], HttpResponse]
 
@@ -24,6 +27,11 @@ class Right(Enum):
     VIEW_PAYLOAD = ("integration.view_payload", "see payloads, keys and headers")
     EDIT_PAYLOAD = ("integration.edit_payload", "edit the payload of a held message")
     OPERATE = ("integration.operate", "release, hold, delete, restore, pause and resume")
+    CONFIGURE = (
+        "integration.change_configuration",
+        "set up providers, systems, queues and schedules",
+    )
+    PEOPLE = ("integration.manage_people", "add people and give them rights")
 
     @property
     def permission(self) -> str:
@@ -43,11 +51,31 @@ ROLES: Final = {
     "Viewers": (Right.VIEW,),
     "Operators": (Right.VIEW, Right.OPERATE),
     "Editors": (Right.VIEW, Right.OPERATE, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD),
+    "Administrators": tuple(Right),
 }
 
 
 def has(user: User | AnonymousUser, right: Right) -> bool:
     return user.has_perm(right.permission)
+
+
+def scope_of(user: User | AnonymousUser) -> Scope:
+    """What this person may know of; asked of the database once a request.
+
+    Superusers are not limited: somebody must be able to mend a wrong limit.
+    """
+    if user.is_anonymous:
+        return Scope(frozenset())
+    known: Scope | None = getattr(user, "sluice_scope", None)
+    if known is None:
+        known = EVERYTHING if user.is_superuser else _limit_of(user)
+        user.sluice_scope = known  # type: ignore[attr-defined] # kept with the request's person
+    return known
+
+
+def _limit_of(user: User) -> Scope:
+    limit = Limit.objects.filter(person=user).prefetch_related("systems").first()
+    return EVERYTHING if limit is None else Scope(frozenset(s.pk for s in limit.systems.all()))
 
 
 def needs(*rights: Right) -> Callable[[View[Arguments]], View[Arguments]]:

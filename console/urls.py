@@ -23,6 +23,7 @@ urlpatterns = [
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("theme/", themes.choose_theme, name="theme"),
+    path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),
     path("queues/<slug:name>/", queues.queue_page, name="queue"),
     path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),

@@ -22,7 +22,7 @@ def check(row: Model, *, exclude: Collection[str] = ()) -> None:
 
 
 def _choices(row: Model, name: str) -> str:
-    field = row._meta.get_field(name)  # noqa: SLF001 - Django's documented name for it
+    field = row._meta.get_field(name)
     known = field.flatchoices if isinstance(field, Field) else []
     # Django fills a message in with the % operator.
     return ", ".join(str(value).replace("%", "%%") for value, _ in known)

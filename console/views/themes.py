@@ -1,10 +1,10 @@
-"""Light, dark, or as the system says: kept in a cookie, so that it works without JavaScript."""
+"""What a person likes: colours and how often figures are fresh. Cookies, so no JavaScript."""
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
 from console.answers import see_again
-from console.frame import THEME_COOKIE, THEMES
+from console.frame import REFRESH_COOKIE, REFRESH_SECONDS, THEME_COOKIE, THEMES
 
 YEAR_SECONDS = 365 * 24 * 3_600
 
@@ -15,4 +15,15 @@ def choose_theme(request: HttpRequest) -> HttpResponse:
     theme = request.POST.get("theme", "")
     if theme in THEMES:
         answer.set_cookie(THEME_COOKIE, theme, max_age=YEAR_SECONDS, samesite="Lax", httponly=True)
+    return answer
+
+
+@require_POST
+def choose_refresh(request: HttpRequest) -> HttpResponse:
+    answer = see_again(request, "overview")
+    seconds = request.POST.get("seconds", "")
+    if seconds in {str(known) for known in REFRESH_SECONDS}:
+        answer.set_cookie(
+            REFRESH_COOKIE, seconds, max_age=YEAR_SECONDS, samesite="Lax", httponly=True
+        )
     return answer

@@ -125,3 +125,17 @@ class TopicAbsentError(IntegrationError):
             f"The topic {topic} does not exist, so nothing can be adopted.",
             next_step="Create the topic first, or pause the queue.",
         )
+
+
+class InUseError(IntegrationError):
+    """What is to be removed is still needed by something else."""
+
+    code: ClassVar[str] = "IN_USE"
+
+    def __init__(self, name: str, needed_by: list[str]) -> None:
+        shown = ", ".join(needed_by[:5])
+        more = f" and {len(needed_by) - 5:,} more" if len(needed_by) > 5 else ""
+        super().__init__(
+            f"{name} is still needed by {shown}{more}, so nothing was removed.",
+            next_step="Remove or change those first, or switch it off instead.",
+        )

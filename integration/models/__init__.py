@@ -1,17 +1,21 @@
 """The tables. One noun a module; no decisions live here."""
 
+from integration.models.configuration_change import ConfigurationChange
 from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
+from integration.models.operation import Operation, OperationItem
 from integration.models.outbox import OutboxChange, OutboxRow, RelayLease
 from integration.models.partition import BatchLog, Gap, PartitionLease, QueuePartition
 from integration.models.provider import Provider
 from integration.models.queue import Queue
 from integration.models.queue_change import QueueChange
+from integration.models.queue_sample import QueueSample
 from integration.models.structure import ObjectStructure, StoredObject
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.models.tracking import Deployment, MessageTrack, SeenMessage
 
 __all__ = [
     "BatchLog",
+    "ConfigurationChange",
     "Deployment",
     "Endpoint",
     "EnterpriseService",
@@ -22,6 +26,8 @@ __all__ = [
     "MessageError",
     "MessageTrack",
     "ObjectStructure",
+    "Operation",
+    "OperationItem",
     "OutboxChange",
     "OutboxRow",
     "PartitionLease",
@@ -29,6 +35,7 @@ __all__ = [
     "Queue",
     "QueueChange",
     "QueuePartition",
+    "QueueSample",
     "RelayLease",
     "SeenMessage",
     "StoredObject",

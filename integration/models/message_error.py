@@ -18,7 +18,10 @@ class MessageError(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
-    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="errors")
+    # Two indexes below begin with it.
+    queue = models.ForeignKey(
+        Queue, on_delete=models.PROTECT, related_name="errors", db_index=False
+    )
     topic_uuid = models.CharField(max_length=36)
     partition = models.IntegerField()
     offset = models.BigIntegerField()
@@ -69,6 +72,8 @@ class MessageError(models.Model):
             ("view_payload", "Can see payloads, keys and headers"),
             ("edit_payload", "Can edit the payload of a held message"),
             ("operate", "Can release, hold, delete, restore, pause and resume"),
+            ("change_configuration", "Can set up providers, systems, queues and schedules"),
+            ("manage_people", "Can add people and give them rights"),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -95,6 +100,19 @@ class MessageError(models.Model):
                 condition=models.Q(state__in=["RETRY", "READY"]),
             ),
             models.Index(fields=["-last_failed_at", "id"], name="error_recent"),
+            models.Index(fields=["queue", "-last_failed_at", "id"], name="error_by_queue_recent"),
+            models.Index(fields=["code", "-last_failed_at", "id"], name="error_by_code_recent"),
+            models.Index(
+                fields=["interface", "-last_failed_at", "id"], name="error_by_interface_recent"
+            ),
+            # The open ones by cause, with all that a group of them shows.
+            models.Index(
+                fields=["fingerprint", "queue", "interface", "code"],
+                include=["state", "first_failed_at", "last_failed_at"],
+                name="error_cause_open",
+                condition=models.Q(state__in=["RETRY", "HOLD", "READY", "PROCESSING"]),
+            ),
+            HashIndex(fields=["key"], name="error_by_key"),
             # A partner chooses message ids: hashed, their length cannot break an insert.
             HashIndex(fields=["message_id"], name="error_by_message"),
             models.Index(

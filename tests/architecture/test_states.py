@@ -9,10 +9,11 @@ from django.db import models
 from integration.delivery.policy.states import (
     TRANSITIONS,
     ErrorState,
+    OperationState,
     OutboxState,
     PartitionState,
 )
-from integration.models import MessageError, OutboxRow, QueuePartition
+from integration.models import MessageError, Operation, OutboxRow, QueuePartition
 from tests.architecture.sources import text
 
 pytestmark = pytest.mark.fast
@@ -47,6 +48,7 @@ def permitted(model: type[models.Model], name: str) -> set[str]:
         (ErrorState, MessageError, "error_state_known"),
         (PartitionState, QueuePartition, "partition_state_known"),
         (OutboxState, OutboxRow, "outbox_state_known"),
+        (OperationState, Operation, "operation_state_known"),
     ],
 )
 def test_the_database_knows_the_same_states(

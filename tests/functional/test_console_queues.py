@@ -272,7 +272,7 @@ def test_the_number_of_statements_does_not_grow_with_the_queues(
             for number in range(3):
                 a_place(queue, partition=number)
         # The session, the person and their rights (4), the deployment, and four of the page.
-        with django_assert_num_queries(9):  # type: ignore[operator] # pytest-django's fixture
+        with django_assert_num_queries(12):  # type: ignore[operator] # pytest-django's fixture
             client.get(reverse("overview"))
 
 

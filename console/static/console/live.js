@@ -3,17 +3,28 @@
   "use strict";
   function isBusy(region) {
     var active = document.activeElement;
-    return document.hidden || region.querySelector("input:checked, details[open]") !== null ||
+    return document.hidden || region.querySelector("input[type=checkbox]:checked, details[open]:not([data-stays])") !== null ||
+      document.querySelector("dialog[open]") !== null ||
       (active !== null && region.contains(active) && /INPUT|TEXTAREA|SELECT/.test(active.tagName));
   }
-  document.querySelectorAll("[data-live-seconds]").forEach(function (region) {
+  // "updated 4 s ago" beside the menu: says that the figures live, and when they do not.
+  var sign = document.querySelector("[data-updated]");
+  var freshAt = Date.now();
+  function tellAge() {
+    if (sign) sign.textContent = "updated " + Math.round((Date.now() - freshAt) / 1000) + " s ago";
+  }
+  var regions = document.querySelectorAll("[data-live-seconds]");
+  regions.forEach(function (region) {
+    var seconds = Number(region.dataset.liveSeconds);
+    if (!seconds) return;
     setInterval(function () {
       if (!isBusy(region)) htmx.trigger(region, "live");
-    }, Number(region.dataset.liveSeconds) * 1000);
+    }, seconds * 1000);
     region.addEventListener("htmx:sendError", function () { region.dataset.stale = "1"; });
     region.addEventListener("htmx:responseError", function () { region.dataset.stale = "1"; });
-    region.addEventListener("htmx:afterSwap", function () { delete region.dataset.stale; });
+    region.addEventListener("htmx:afterSwap", function () { delete region.dataset.stale; freshAt = Date.now(); });
   });
+  if (regions.length && sign) { sign.hidden = false; tellAge(); setInterval(tellAge, 1000); }
   document.querySelectorAll("[data-tick-all]").forEach(function (all) {
     var form = all.closest("form");
     all.hidden = false;

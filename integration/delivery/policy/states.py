@@ -90,6 +90,16 @@ class OutboxKind(StrEnum):
     MIRROR = "MIRROR"  # the copy of a held message for the error queue
 
 
+class OperationState(StrEnum):
+    """Where a bulk operation stands."""
+
+    PLANNED = "PLANNED"  # its messages are chosen and frozen; nobody has started it yet
+    RUNNING = "RUNNING"  # a worker goes through its messages, or will within a second
+    PAUSED = "PAUSED"  # waits for a person: what is done stays done
+    DONE = "DONE"  # every message had its turn
+    CANCELLED = "CANCELLED"  # a person ended it: what is done stays done, the rest is untouched
+
+
 class Ended(StrEnum):
     """What an attempt on one message ended in; stored with tracking and attempts."""
 

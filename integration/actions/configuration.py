@@ -1,0 +1,136 @@
+"""Changes of the configuration: each is stored together with its one row of audit."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models, transaction
+from django.db.models import ProtectedError
+
+from integration.actions.problems import InUseError
+from integration.clock import database_now
+from integration.models import ConfigurationChange, ExternalSystem
+from integration.models.fields import SecretField
+
+Facts = dict[str, Any]
+
+SET: Final = "set"
+NOT_SET: Final = "not set"
+SET_ANEW: Final = "set anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changes something, and why."""
+
+    actor: str
+    reason: str = ""
+
+
+def save(subject: models.Model, author: Author) -> ConfigurationChange | None:
+    """Store a new or changed row with its audit row; None when nothing differs from the stored one.
+
+    Raises ValidationError where the model validates when it is saved. The stored row is locked
+    meanwhile, so that of two people who save at once each finds the other's work as `before`.
+    """
+    with transaction.atomic():
+        model = type(subject)
+        stored = model._default_manager.select_for_update().filter(pk=subject.pk).first()
+        before = {} if stored is None else facts(stored)
+        subject.save()
+        # Read again: the database's own form of each value is what the next change is compared to.
+        after = facts(model._default_manager.get(pk=subject.pk))
+        if stored is not None:
+            after.update(dict.fromkeys(_rotated(stored, subject), SET_ANEW))
+        return record(subject, before if stored else None, after, author)
+
+
+def delete(subject: models.Model, author: Author) -> ConfigurationChange:
+    """Remove a row with its audit row. Raises InUseError, which names what still needs it."""
+    before = facts(subject)
+    number = subject.pk
+    with transaction.atomic():
+        try:
+            subject.delete()
+        except ProtectedError as refusal:
+            raise InUseError(str(subject), _named(refusal.protected_objects)) from refusal
+        subject.pk = number
+        change = record(subject, before, None, author)
+    assert change is not None  # noqa: S101 - a deletion always differs
+    return change
+
+
+def record(
+    subject: models.Model, before: Facts | None, after: Facts | None, author: Author
+) -> ConfigurationChange | None:
+    """Write the audit row of a change made by the caller, in the caller's transaction.
+
+    `before` None = it was new, `after` None = it is gone; otherwise only what differs is kept.
+    """
+    if before is not None and after is not None:
+        differing = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        if not differing:
+            return None
+        before = {name: before.get(name) for name in sorted(differing)}
+        after = {name: after.get(name) for name in sorted(differing)}
+    action = "create" if before is None else "delete" if after is None else "change"
+    return ConfigurationChange.objects.create(
+        at=database_now(),
+        actor=author.actor,
+        action=action,
+        kind=subject._meta.model_name or "",
+        subject=str(subject.pk),
+        name=str(subject)[:200],
+        system=_system_of(subject, is_gone=after is None),
+        before=before,
+        after=after,
+        reason=author.reason.strip(),
+    )
+
+
+def facts(subject: models.Model) -> Facts:
+    """Every stored value a person may set, by field; secrets as "set" or "not set"."""
+    found: Mapping[str, Any] = {
+        field.name: _fact(subject, field)
+        for field in subject._meta.concrete_fields
+        if field.editable and not field.primary_key and not getattr(field, "auto_now", False)
+    }
+    return json.loads(json.dumps(found, cls=DjangoJSONEncoder))  # type: ignore[no-any-return]
+
+
+def _fact(subject: models.Model, field: models.Field[Any, Any]) -> object:
+    if isinstance(field, SecretField):
+        return SET if getattr(subject, field.name) else NOT_SET
+    if isinstance(field, models.ForeignKey):
+        related = getattr(subject, field.name)
+        return None if related is None else str(related)
+    return field.value_from_object(subject)
+
+
+def _rotated(stored: models.Model, subject: models.Model) -> list[str]:
+    """The secrets that were replaced: neither value is shown, but that it happened is told."""
+    return [
+        field.name
+        for field in subject._meta.concrete_fields
+        if isinstance(field, SecretField)
+        and getattr(stored, field.name)
+        and getattr(subject, field.name)
+        and getattr(stored, field.name) != getattr(subject, field.name)
+    ]
+
+
+def _system_of(subject: models.Model, *, is_gone: bool) -> ExternalSystem | None:
+    if isinstance(subject, ExternalSystem):
+        return None if is_gone else subject
+    own = getattr(subject, "system", None)
+    if isinstance(own, ExternalSystem):
+        return own
+    queue = getattr(subject, "queue", None)
+    system = getattr(queue, "system", None)
+    return system if isinstance(system, ExternalSystem) else None
+
+
+def _named(protected: set[models.Model]) -> list[str]:
+    return sorted(f"{one._meta.verbose_name} {one}" for one in protected)

@@ -1,0 +1,119 @@
+"""Bulk operations: one verb for many failures, stored, so that it survives and can be followed."""
+
+import uuid
+
+from django.db import models
+
+from integration.delivery.policy.states import OperationState
+from integration.models.message_error import MessageError
+
+
+class Operation(models.Model):
+    """One verb over a frozen selection of failures, carried out by a worker.
+
+    The selection is its items, fixed when it is made: nothing that fails later joins it.
+    `version` is raised by every change a person makes; the runner carries `epoch` like a
+    partition's owner, so that two runners never both act.
+    """
+
+    class Verb(models.TextChoices):
+        """What is done with each message."""
+
+        RELEASE = "release", "Release"
+        HOLD = "hold", "Hold"
+        DELETE = "delete", "Delete"
+        RESTORE = "restore", "Restore"
+        EDIT = "edit", "Edit"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    verb = models.CharField(max_length=10, choices=Verb.choices)
+    title = models.CharField(max_length=200, help_text="What it does, as people call it.")
+    query = models.TextField(blank=True, help_text="The filter it was chosen by, urlencoded.")
+    recipe = models.JSONField(
+        null=True, help_text='For an edit: a JSON Patch, [{"op": …, "path": …, "value": …}].'
+    )
+    release_after_edit = models.BooleanField(default=False)
+    late = models.BooleanField(
+        default=False, help_text="Released ones may be applied after newer messages."
+    )
+    actor = models.CharField(max_length=150)
+    reason = models.TextField(blank=True)
+    retry_of = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, related_name="retries"
+    )
+
+    state = models.CharField(max_length=10, choices=[(s.value, s.value) for s in OperationState])
+    why_paused = models.TextField(blank=True)
+    first_only = models.BooleanField(
+        default=False, help_text="It pauses by itself after its first message."
+    )
+    rate = models.PositiveIntegerField(null=True, help_text="messages a second; empty = no limit")
+    total = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    version = models.IntegerField(default=1)
+
+    owner = models.CharField(max_length=200, blank=True)
+    epoch = models.BigIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=[s.value for s in OperationState]),
+                name="operation_state_known",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["created_at"],
+                name="operation_open",
+                condition=models.Q(state__in=["RUNNING", "PAUSED"]),
+            ),
+            models.Index(fields=["-created_at", "id"], name="operation_recent"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class OperationItem(models.Model):
+    """One message of an operation and what the operation did to it.
+
+    `version` is the failure's as the person saw it; afterwards `version_after` tells which
+    state of the failure is the operation's own doing, so that its later end can be told.
+    """
+
+    operation = models.ForeignKey(
+        Operation, on_delete=models.CASCADE, related_name="items", db_index=False
+    )
+    place = models.IntegerField(help_text="its turn in the operation, from 0")
+    error = models.ForeignKey(
+        MessageError, on_delete=models.CASCADE, related_name="operations", db_constraint=False
+    )
+    version = models.IntegerField()
+    version_after = models.IntegerField(null=True)
+    outcome = models.CharField(
+        max_length=12, blank=True, help_text="empty = its turn has not come yet"
+    )
+    text = models.TextField(blank=True, help_text="why it was not done")
+    at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["operation", "place"]
+        constraints = [
+            models.UniqueConstraint(fields=["operation", "place"], name="one_item_a_place")
+        ]
+        indexes = [
+            models.Index(
+                fields=["operation", "place"],
+                name="operation_item_waiting",
+                condition=models.Q(outcome=""),
+            ),
+            models.Index(fields=["operation", "outcome"], name="operation_item_outcome"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation_id} #{self.place}: {self.outcome or 'waiting'}"

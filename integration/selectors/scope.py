@@ -1,0 +1,34 @@
+"""What a person may know of: everything, or what belongs to some external systems."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Q
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The external systems someone may know of, by primary key; None = everything.
+
+    What belongs to no system (a queue without one, for example) is known only to those whom
+    nothing limits.
+    """
+
+    systems: frozenset[int] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.systems is None
+
+    def within(self, path: str) -> Q:
+        """The condition on rows whose external system is found at `path`, such as "queue__system".
+
+        An empty condition where nothing is limited: it costs the query nothing.
+        """
+        return Q() if self.systems is None else Q(**{f"{path}__in": sorted(self.systems)})
+
+    def allows(self, system_id: int | None) -> bool:
+        return self.systems is None or system_id in self.systems
+
+
+EVERYTHING: Final = Scope()
