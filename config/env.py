@@ -38,6 +38,7 @@ class Env:
     csrf_trusted_origins: tuple[str, ...]
     https: bool
     https_hsts_seconds: int
+    metrics_token: str
     installed_integrations: tuple[str, ...]
     notify_emails: tuple[str, ...]
     email_url: str
@@ -154,6 +155,7 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         csrf_trusted_origins=r.words("SLUICE_CSRF_TRUSTED_ORIGINS"),
         https=r.flag("SLUICE_HTTPS", default=False),
         https_hsts_seconds=r.count("SLUICE_HTTPS_HSTS_SECONDS", 3_600),
+        metrics_token=r.text("SLUICE_METRICS_TOKEN", ""),
         installed_integrations=r.words("SLUICE_INTEGRATIONS"),
         notify_emails=r.words("SLUICE_NOTIFY_EMAILS"),
         email_url=r.text("SLUICE_EMAIL_URL", ""),

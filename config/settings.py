@@ -18,6 +18,7 @@ SLUICE_DEPLOYMENT = ENV.deployment
 SLUICE_ENCRYPTION_KEYS = ENV.encryption_keys
 SLUICE_KAFKA_BOOTSTRAP = ENV.kafka_bootstrap
 SLUICE_LEASE_SECONDS = ENV.lease_seconds
+SLUICE_METRICS_TOKEN = ENV.metrics_token
 SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)
 # The one alias whose transactions the engine owns; statements of handlers on others are refused.
 SLUICE_DATABASE = "default"
@@ -49,6 +50,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "console.security.ContentSecurityPolicy",
+    "console.probes.Probes",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -133,9 +135,9 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 
 # Browsers reach the console over TLS, which a proxy ends. It must set this header itself and
-# drop what a client sends under its name. Load balancers ask /healthz without TLS.
+# drop what a client sends under its name. Supervisors and scrapers ask without TLS, from inside.
 SECURE_SSL_REDIRECT = ENV.https
-SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ENV.https else None
 SECURE_HSTS_SECONDS = ENV.https_hsts_seconds if ENV.https else 0
 # Whether other hosts of the domain have TLS is not ours to promise.

@@ -10,6 +10,7 @@ from console.views import (
     edits,
     failures,
     health,
+    metrics,
     outbox,
     outbox_choices,
     overview,
@@ -20,6 +21,8 @@ from console.views import (
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics_page, name="metrics"),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("theme/", themes.choose_theme, name="theme"),

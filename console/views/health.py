@@ -1,13 +1,35 @@
-"""For load balancers and supervisors: is this process alive and does the database answer."""
+"""For supervisors and monitoring, without a login: does the process answer, is there progress."""
 
 from django.http import HttpRequest, JsonResponse
+from django.views.decorators.clickjacking import xframe_options_deny
 from django.views.decorators.http import require_safe
 
-from integration.selectors.deployment import database_answers
+from crontasks import readiness
 
 
 @require_safe
+@xframe_options_deny
 def healthz(_: HttpRequest) -> JsonResponse:
-    answers = database_answers()
-    told = {"status": "ok" if answers else "down", "database": "ok" if answers else "no answer"}
-    return JsonResponse(told, status=200 if answers else 503)
+    """Whether this process answers at all; it asks nobody else. For whoever restarts it."""
+    return JsonResponse({"status": "ok"})
+
+
+@require_safe
+@xframe_options_deny
+def readyz(_: HttpRequest) -> JsonResponse:
+    """Whether the installation makes progress: every check with why and what to do now."""
+    checks = readiness.look()
+    is_ready = readiness.is_ready(checks)
+    told = {
+        "status": "ok" if is_ready else "failing",
+        "checks": [
+            {
+                "name": check.name,
+                "state": check.health.value,
+                "why": check.why,
+                "next_step": check.next_step,
+            }
+            for check in checks
+        ],
+    }
+    return JsonResponse(told, status=200 if is_ready else 503)

@@ -1,0 +1,198 @@
+"""The figures of queues, failures, the relay and the database, as families of named samples.
+
+Every query has a cost of its own that does not grow with what was ever processed: counts of open
+failures stop at a cap for each queue and state, and endings are counted among the newest
+tracking rows alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from integration.delivery.policy.states import OPEN, Ended, PartitionState
+from integration.selectors.relaying import PENDING_CAP, Relaying, relays
+from integration.store.sessions import django_connection
+
+# A queue brakes itself at 10,000 open failures unless it was given another limit.
+FAILURES_CAP: Final = 10_000
+# Newest tracking rows that are looked at, and how far back: the cost is that of 20,000 rows at
+# most (15 ms), and the time they cover is told beside the counts.
+NEWEST_ROWS: Final = 20_000
+LONGEST_WINDOW_SECONDS: Final = 60
+
+_QUEUES: Final = f"""
+    SELECT q.name, (q.enabled AND NOT q.paused)::int,
+           sum(greatest(p.high_watermark - p.next_offset, 0))
+               FILTER (WHERE p.high_watermark IS NOT NULL)::float,
+           extract(epoch FROM clock_timestamp()
+               - min(p.oldest_waiting_at) FILTER (WHERE p.high_watermark > p.next_offset))::float,
+           extract(epoch FROM clock_timestamp()
+               - min(p.state_since) FILTER (WHERE p.state = 'BLOCKED'))::float,
+           sum(p.next_offset)::float, sum(p.epoch)::float,
+           {", ".join(f"count(*) FILTER (WHERE p.state = '{s}')" for s in PartitionState)}
+    FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
+    WHERE q.direction = 'inbound' GROUP BY q.id ORDER BY q.name"""  # noqa: S608 - an enum's names
+_FAILURES: Final = f"""
+    SELECT q.name, s.state, few.count
+    FROM integration_queue q
+    CROSS JOIN (VALUES {", ".join(f"('{state}')" for state in sorted(OPEN))}) s (state)
+    CROSS JOIN LATERAL (SELECT count(*) FROM (
+        SELECT 1 FROM integration_messageerror e
+        WHERE e.queue_id = q.id AND e.state = s.state
+          AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+        LIMIT {FAILURES_CAP}) found) few
+    WHERE q.direction = 'inbound' ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
+_ENDINGS: Final = f"""
+    WITH newest AS MATERIALIZED (
+        SELECT queue_id, ended, at FROM integration_messagetrack ORDER BY id DESC
+        LIMIT {NEWEST_ROWS}),
+    recent AS (SELECT * FROM newest
+        WHERE at > statement_timestamp() - interval '{LONGEST_WINDOW_SECONDS} s'),
+    span AS (
+        SELECT CASE WHEN count(*) < {NEWEST_ROWS} THEN {LONGEST_WINDOW_SECONDS}::float
+            ELSE greatest(extract(epoch FROM statement_timestamp() - min(at)), 0.001)::float END
+            AS seconds
+        FROM recent)
+    SELECT q.name, r.ended, count(r.queue_id), (SELECT seconds FROM span)
+    FROM integration_queue q LEFT JOIN recent r ON r.queue_id = q.id
+    WHERE q.direction = 'inbound' GROUP BY q.id, r.ended ORDER BY q.name"""  # noqa: S608 - constants
+_CONNECTIONS: Final = """
+    SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
+           current_setting('max_connections')::int
+               - current_setting('superuser_reserved_connections')::int"""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric: its name without the prefix, what it counts, and its samples.
+
+    A sample is (values of `labels`, number); a number that is not known has no sample. `kind` is
+    "gauge", or "counter" for what only grows.
+    """
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    kind: str = "gauge"
+    samples: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+
+    def add(self, number: float | None, *labels: str) -> None:
+        if number is not None:
+            self.samples.append((labels, number))
+
+
+def families() -> Iterator[Family]:
+    """Everything this room can count, in five queries. Raises DatabaseError."""
+    yield from _of_queues(_rows(_QUEUES))
+    yield _of_failures(_rows(_FAILURES))
+    yield from _of_endings(_rows(_ENDINGS))
+    yield from _of_relays(relays())
+    yield from _of_connections(_rows(_CONNECTIONS))
+
+
+def _rows(sql: str) -> Sequence[tuple[Any, ...]]:
+    with django_connection().cursor() as cursor:
+        cursor.execute(sql)
+        rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
+    per_queue = (
+        ("queue_wanted", "1 = switched on and not paused", "gauge"),
+        ("queue_lag", "Messages between the database's position and the topic's end", "gauge"),
+        ("queue_oldest_waiting_seconds", "Age of the oldest message that waits", "gauge"),
+        ("queue_blocked_seconds", "For how long it is blocked; 0 = it is not", "gauge"),
+        ("queue_position", "Offsets passed, over all partitions: rate() is throughput", "counter"),
+        ("queue_takes", "How often a run took a partition (epochs raised): churn", "counter"),
+    )
+    found = [Family(name, help_, ("queue",), kind) for name, help_, kind in per_queue]
+    states = Family(
+        "queue_partitions", "Partitions of the queue that are in this state", ("queue", "state")
+    )
+    for name, wanted, lag, oldest, blocked, position, takes, *in_state in rows:
+        nothing_waits = 0.0 if lag == 0 else None
+        numbers = (
+            wanted,
+            lag,
+            nothing_waits if oldest is None else max(oldest, 0.0),
+            blocked or 0.0,
+            position,
+            takes,
+        )
+        for family, number in zip(found, numbers, strict=True):
+            family.add(number, name)
+        for state, count in zip(PartitionState, in_state, strict=True):
+            states.add(count, name, state.value)
+    yield from [*found, states]
+
+
+def _of_failures(rows: Sequence[tuple[Any, ...]]) -> Family:
+    family = Family(
+        "open_failures",
+        f"Open failures, each queue and state counted up to {FAILURES_CAP:,}",
+        ("queue", "state"),
+    )
+    for queue, state, count in rows:
+        family.add(count, queue, state)
+    return family
+
+
+def _of_endings(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
+    """A queue where nothing ended has a 0 for APPLIED, so that its rate is 0 and not absent."""
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: {Ended.APPLIED.value: 0})
+    window = Family(
+        "endings_window_seconds",
+        f"The seconds that sluice_endings counts: {LONGEST_WINDOW_SECONDS}, or fewer when more "
+        f"than {NEWEST_ROWS:,} messages ended in them",
+    )
+    for queue, ended, count, seconds in rows:
+        counts[queue].update({ended: count} if ended else {})
+        window.samples[:] = [((), seconds)]
+    endings = Family(
+        "endings",
+        "Messages that ended so within the last sluice_endings_window_seconds",
+        ("queue", "ended"),
+    )
+    for queue, by_ending in counts.items():
+        for ended, count in sorted(by_ending.items()):
+            endings.add(count, queue, ended)
+    yield from [endings, window]
+
+
+def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
+    counted: tuple[tuple[str, str, str, Callable[[Relaying], float]], ...] = (
+        ("relay_pending", f"Outgoing rows not sent yet, up to {PENDING_CAP:,}", "gauge", _pending),
+        ("relay_age_seconds", "For how long the oldest due row waits", "gauge", _age),
+        ("relay_dead", "Outgoing rows that Kafka refused", "gauge", lambda row: row.dead),
+        ("relay_in_doubt", "1 = a person must decide", "gauge", _in_doubt),
+        ("relay_held", "1 = a relay is at work", "gauge", lambda row: row.is_held),
+        ("relay_takes", "How often a relay took the outbox", "counter", lambda row: row.takeovers),
+    )
+    for name, help_, kind, number in counted:
+        family = Family(name, help_, ("provider",), kind)
+        for row in rows:
+            family.add(number(row), row.provider)
+        yield family
+
+
+def _pending(row: Relaying) -> float:
+    return row.pending + row.stamped
+
+
+def _age(row: Relaying) -> float:
+    return max(row.oldest_due_seconds or 0.0, 0.0)
+
+
+def _in_doubt(row: Relaying) -> float:
+    return row.in_doubt_seconds is not None
+
+
+def _of_connections(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
+    (in_use, most), *_ = rows
+    used = Family("database_connections", "Sessions in this database, whoever opened them")
+    limit = Family("database_connections_limit", "Sessions the server allows to ordinary roles")
+    used.add(in_use)
+    limit.add(most)
+    yield from [used, limit]

@@ -1,0 +1,255 @@
+"""/metrics: true figures in Prometheus' own format, few queries, and only for who may read them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+from pytest_django import DjangoAssertNumQueries
+
+from console.models import Limit
+from crontasks.models import CronInstance, CronRun
+from integration.models import ExternalSystem, MessageTrack, Queue, RelayLease
+from integration.selectors import metrics as figures
+from tests.support.rows import (
+    a_blocked_queue,
+    a_crew,
+    a_held,
+    a_message_to_send,
+    a_person,
+    a_place,
+    a_queue_row,
+)
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+TOKEN = "only-for-tests-0123456789"
+QUERIES = 8
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scraped(client: Client | None = None) -> Samples:
+    answer = (client or Client()).get("/metrics")
+    assert answer.status_code == 200
+    assert answer["Content-Type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((f"sluice_{name}", frozenset(labels.items())))
+
+
+def tracks(queue: Queue, ended: str, count: int, *, age_seconds: float = 1) -> None:
+    at = timezone.now() - timedelta(seconds=age_seconds)
+    MessageTrack.objects.bulk_create(
+        MessageTrack(
+            queue=queue,
+            partition=0,
+            offset=number,
+            arrival_batch=1,
+            message_id=f"m-{number}",
+            interface="X",
+            ended=ended,
+            at=at,
+        )
+        for number in range(count)
+    )
+
+
+def test_a_queue_tells_lag_age_churn_and_state() -> None:
+    queue = a_queue_row(kind="continuous")
+    old = timezone.now() - timedelta(minutes=5)
+    a_place(queue, next_offset=10, high_watermark=15, epoch=3, oldest_waiting_at=old)
+    a_place(queue, partition=1, next_offset=7, high_watermark=7, epoch=2)
+    a_queue_row(name="never-opened")
+
+    samples = scraped()
+
+    assert value(samples, "queue_lag", queue=queue.name) == 5
+    assert value(samples, "queue_oldest_waiting_seconds", queue=queue.name) == pytest.approx(
+        300, abs=20
+    )
+    assert value(samples, "queue_blocked_seconds", queue=queue.name) == 0
+    assert value(samples, "queue_position_total", queue=queue.name) == 17
+    assert value(samples, "queue_takes_total", queue=queue.name) == 5
+    assert value(samples, "queue_wanted", queue=queue.name) == 1
+    assert value(samples, "queue_partitions", queue=queue.name, state="RUNNING") == 2
+    assert value(samples, "queue_partitions", queue=queue.name, state="BLOCKED") == 0
+    assert value(samples, "queue_lag", queue="never-opened") is None, "not known is not zero"
+
+
+def test_a_blocked_queue_tells_for_how_long() -> None:
+    queue, place, _ = a_blocked_queue()
+    a_held(queue, 3, state="RETRY", not_before=timezone.now())
+    a_held(queue, 4, state="RESOLVED")
+    place.state_since = timezone.now() - timedelta(hours=7)
+    place.save(update_fields=["state_since"])
+
+    samples = scraped()
+
+    assert value(samples, "queue_blocked_seconds", queue=queue.name) == pytest.approx(
+        25_200, abs=60
+    )
+    assert value(samples, "open_failures", queue=queue.name, state="HOLD") == 1
+    assert value(samples, "open_failures", queue=queue.name, state="RETRY") == 1
+    assert value(samples, "open_failures", queue=queue.name, state="READY") == 0
+    assert value(samples, "open_failures", queue=queue.name, state="RESOLVED") is None
+
+
+def test_endings_of_the_last_minute_are_counted() -> None:
+    queue, idle = a_queue_row(), a_queue_row()
+    tracks(queue, "APPLIED", 5)
+    tracks(queue, "HOLD", 2)
+    tracks(queue, "APPLIED", 4, age_seconds=90)
+
+    samples = scraped()
+
+    assert value(samples, "endings_window_seconds") == 60
+    assert value(samples, "endings", queue=queue.name, ended="APPLIED") == 5
+    assert value(samples, "endings", queue=queue.name, ended="HOLD") == 2
+    assert value(samples, "endings", queue=idle.name, ended="APPLIED") == 0
+
+
+def test_where_more_ended_than_are_counted_the_window_says_how_far_they_reach() -> None:
+    queue = a_queue_row()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO integration_messagetrack "
+            '(queue_id, partition, "offset", arrival_batch, message_id, interface, ended, at) '
+            "SELECT %s, 0, n, 1, n::text, 'X', 'APPLIED', "
+            "statement_timestamp() - (60000 - n) * interval '0.5 ms' "
+            "FROM generate_series(1, 60000) n",
+            [queue.pk],
+        )
+
+    samples = scraped()
+
+    count = value(samples, "endings", queue=queue.name, ended="APPLIED")
+    seconds = value(samples, "endings_window_seconds")
+    assert count == figures.NEWEST_ROWS
+    assert seconds is not None
+    assert count / seconds == pytest.approx(2_000, rel=0.2), "the rate is true all the same"
+
+
+def test_the_relay_tells_what_waits_since_when_and_what_is_in_doubt() -> None:
+    queue = a_queue_row(direction="outbound")
+    now = timezone.now()
+    a_message_to_send(queue, created_at=now - timedelta(minutes=3))
+    a_message_to_send(queue, state="STAMPED")
+    a_message_to_send(queue, state="DEAD")
+    a_message_to_send(queue, state="PUBLISHED", created_at=now - timedelta(days=1))
+    in_future = {"created_at": now - timedelta(days=1), "not_before": now + timedelta(hours=1)}
+    a_message_to_send(queue, **in_future)
+    lease = RelayLease.objects.create(provider=queue.provider, epoch=4)
+
+    samples = scraped()
+    name = queue.provider.name
+
+    assert value(samples, "relay_pending", provider=name) == 3
+    assert value(samples, "relay_age_seconds", provider=name) == pytest.approx(180, abs=20)
+    assert value(samples, "relay_dead", provider=name) == 1
+    assert value(samples, "relay_in_doubt", provider=name) == 0
+    assert value(samples, "relay_held", provider=name) == 0
+    assert value(samples, "relay_takes_total", provider=name) == 4
+    a_message_to_send(queue, created_at=now, not_before=now - timedelta(minutes=9))
+    lease.in_doubt_since = now
+    lease.save()
+    samples = scraped()
+    assert value(samples, "relay_age_seconds", provider=name) == pytest.approx(540, abs=20)
+    assert value(samples, "relay_in_doubt", provider=name) == 1
+
+
+def test_runs_hearts_and_connections_are_told() -> None:
+    a_crew()
+    instance = CronInstance.objects.get(task="errors_cleanup")
+    now = timezone.now()
+    for state, age in (("FAILED", 1), ("DONE", 2), ("DONE", 90)):
+        started_at = now - timedelta(minutes=age)
+        CronRun.objects.create(instance=instance, state=state, started_at=started_at)
+
+    samples = scraped()
+
+    assert value(samples, "runs", task="errors_cleanup", state="FAILED") == 1
+    assert value(samples, "runs", task="errors_cleanup", state="DONE") == 1
+    assert value(samples, "runs", task="relay", state="DONE") == 0
+    assert value(samples, "heartbeat_age_seconds", kind="beat", node="beat@host") is not None
+    assert value(samples, "worker_slots", queues="celery") == 3
+    in_use = value(samples, "database_connections")
+    limit = value(samples, "database_connections_limit")
+    assert in_use is not None
+    assert limit is not None
+    assert 1 <= in_use <= limit
+
+
+def test_the_queries_do_not_grow_with_the_queues(
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    for _ in range(12):
+        a_blocked_queue()
+    # Two more are the savepoint of the test's own transaction.
+    with django_assert_max_num_queries(QUERIES + 2):
+        scraped()
+
+
+@pytest.mark.parametrize("who", ["a stranger", "without a role", "limited to a system"])
+def test_who_may_not_see_every_queue_is_refused(settings: Any, who: str) -> None:
+    settings.SLUICE_METRICS_TOKEN = TOKEN
+    queue = a_queue_row()
+    client = Client()
+    if who == "without a role":
+        client.force_login(a_person())
+    elif who == "limited to a system":
+        person = a_person("Viewers")
+        limit = Limit.objects.create(person=person)
+        limit.systems.add(ExternalSystem.objects.create(name="partner"))
+        client.force_login(person)
+
+    answer = client.get("/metrics")
+
+    assert (answer.status_code, answer["WWW-Authenticate"]) == (401, 'Bearer realm="sluice"')
+    assert "SLUICE_METRICS_TOKEN" in answer.text
+    assert queue.name not in answer.text
+
+
+@pytest.mark.parametrize("sent", ["", "Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"])
+def test_only_the_whole_token_opens(settings: Any, sent: str) -> None:
+    settings.SLUICE_METRICS_TOKEN = TOKEN
+
+    assert Client().get("/metrics", headers={"authorization": sent}).status_code == 401
+
+
+def test_the_token_or_the_right_to_see_everything_opens(settings: Any) -> None:
+    settings.SLUICE_METRICS_TOKEN = TOKEN
+    client = Client(headers={"authorization": f"Bearer {TOKEN}"})
+    assert value(scraped(client), "database_connections") is not None
+
+    client = Client()
+    client.force_login(a_person("Viewers"))
+    assert value(scraped(client), "database_connections") is not None
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("::1", {}, 200),
+        ("127.0.0.1", {"x-forwarded-for": "203.0.113.9"}, 401),
+        ("127.0.0.1", {"forwarded": "for=203.0.113.9"}, 401),
+        ("127.0.0.1", {"x-forwarded-proto": "https"}, 401),
+        ("203.0.113.9", {}, 401),
+        ("", {}, 401),
+    ],
+)
+def test_without_a_token_only_this_host_itself_is_answered(
+    peer: str, headers: dict[str, str], status: int
+) -> None:
+    answer = Client(REMOTE_ADDR=peer).get("/metrics", headers=headers)
+
+    assert answer.status_code == status
