@@ -14,7 +14,7 @@ class Command(BaseCommand):
 
     help = (
         "Print a new key for SLUICE_ENCRYPTION_KEYS. To rotate, put it in front of the list and "
-        "leave the old ones behind it until every secret has been saved again."
+        "leave the old ones behind it until `rotate_secrets` has run."
     )
     requires_system_checks = []
 
