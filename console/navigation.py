@@ -62,6 +62,7 @@ MENU: Final = (
             Page("Cron tasks", "cron"),
         ),
     ),
+    Group("Administration", (Page("People", "people", Right.PEOPLE),)),
 )
 
 

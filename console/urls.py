@@ -1,7 +1,7 @@
 """Addresses of the console: a noun is a page, a verb a small resource that takes a POST."""
 
-from django.contrib.auth.views import LoginView, LogoutView
-from django.urls import path
+from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
+from django.urls import path, reverse_lazy
 
 from console.views import (
     bulk,
@@ -14,6 +14,7 @@ from console.views import (
     outbox,
     outbox_choices,
     overview,
+    people,
     queue_verbs,
     queues,
     themes,
@@ -26,6 +27,15 @@ urlpatterns = [
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("theme/", themes.choose_theme, name="theme"),
+    path("account/", people.own_account, name="account"),
+    path(
+        "account/password/",
+        PasswordChangeView.as_view(success_url=reverse_lazy("account")),
+        name="password_change",
+    ),
+    path("people/", people.people_list, name="people"),
+    path("people/new/", people.add_person, name="add-person"),
+    path("people/<int:person_id>/", people.person_page, name="person"),
     path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),
     path("queues/<slug:name>/", queues.queue_page, name="queue"),

@@ -1,0 +1,148 @@
+"""The page of people: accounts, roles and limits, each change with one row of audit."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+
+from console.models import Limit
+from integration.models import ConfigurationChange, ExternalSystem
+from tests.support.rows import PASSWORD, a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+def administrator(name: str = "adam") -> Client:
+    client = Client()
+    client.force_login(a_person("Administrators", name))
+    return client
+
+
+def role(name: str) -> int:
+    return Group.objects.get(name=name).pk
+
+
+def test_an_account_is_made_with_a_password_that_is_shown_once() -> None:
+    system = ExternalSystem.objects.create(name="erp")
+    answer = administrator().post(
+        reverse("add-person"),
+        {
+            "username": "olga",
+            "is_active": "on",
+            "roles": [role("Operators")],
+            "is_limited": "on",
+            "systems": [system.pk],
+            "why": "new in the team",
+        },
+    )
+    password = re.search(r"<code[^>]*>([^<]+)</code>", answer.text)
+    assert password is not None
+    olga = User.objects.get(username="olga")
+    assert olga.check_password(password[1])
+    assert [*olga.sluice_limit.systems.all()] == [system]
+    [change] = ConfigurationChange.objects.all()
+    assert (change.actor, change.action, change.name) == ("adam", "create", "olga")
+    assert change.after == {
+        "name": "olga",
+        "email": "",
+        "roles": ["Operators"],
+        "systems": ["erp"],
+        "active": True,
+        "password": "set",
+    }
+    assert change.reason == "new in the team"
+    assert password[1] not in str(change.__dict__)
+
+
+def test_roles_and_limits_are_changed_and_told_before_and_after() -> None:
+    otto = a_person("Viewers", "otto")
+    otto.sluice_limit = Limit.objects.create(person=otto)
+    answer = administrator().post(
+        reverse("person", args=[otto.pk]),
+        {"username": "otto", "is_active": "on", "roles": [role("Editors")], "password": ""},
+    )
+    assert answer.status_code == 303
+    [change] = ConfigurationChange.objects.all()
+    assert change.before == {"roles": ["Viewers"], "systems": []}
+    assert change.after == {"roles": ["Editors"], "systems": "all"}
+    assert Client().login(username="otto", password=PASSWORD), "the password stayed"
+
+
+def test_a_new_password_ends_the_sessions_of_that_person() -> None:
+    otto = a_person("Viewers", "otto")
+    his = Client()
+    his.force_login(otto)
+    data = {"username": "otto", "is_active": "on", "roles": [role("Viewers")]}
+    place = reverse("person", args=[otto.pk])
+    administrator().post(place, {**data, "password": "quite-another-1"})
+    assert his.get(reverse("overview")).status_code == 302
+    [change] = ConfigurationChange.objects.all()
+    assert change.after == {"password": "set anew"}
+
+
+def test_a_password_that_is_too_short_is_told_beside_its_field() -> None:
+    answer = administrator().post(
+        reverse("add-person"), {"username": "olga", "is_active": "on", "password": "short"}
+    )
+    assert answer.status_code == 422
+    assert "This password is too short" in answer.text
+    assert not User.objects.filter(username="olga").exists()
+
+
+def test_nobody_takes_the_right_to_manage_people_from_themselves() -> None:
+    client = administrator("adam")
+    adam = User.objects.get(username="adam")
+    for change in (
+        {"roles": [role("Viewers")], "is_active": "on"},
+        {"roles": [role("Administrators")]},
+        {"roles": [role("Administrators")], "is_active": "on", "is_limited": "on"},
+    ):
+        answer = client.post(reverse("person", args=[adam.pk]), {"username": "adam", **change})
+        assert answer.status_code == 422
+        assert "you could not undo it" in answer.text
+    adam.refresh_from_db()
+    assert adam.is_active
+    assert not ConfigurationChange.objects.exists()
+
+
+def test_a_superuser_is_changed_by_superusers_only() -> None:
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    answer = administrator().post(
+        reverse("person", args=[root.pk]),
+        {"username": "root", "is_active": "on", "password": "taken-over-1"},
+    )
+    assert answer.status_code == 422
+    assert "whom only a superuser may change" in answer.text
+    root.refresh_from_db()
+    assert root.check_password(PASSWORD)
+
+
+def test_a_limited_administrator_manages_nobody() -> None:
+    eva = a_person("Administrators", "eva")
+    Limit.objects.create(person=eva)
+    client = Client()
+    client.force_login(eva)
+    for name in ("people", "add-person"):
+        answer = client.get(reverse(name))
+        assert answer.status_code == 403
+        assert "limited to some external systems" in answer.text
+
+
+def test_everybody_sees_what_they_may_do_and_changes_their_own_password() -> None:
+    client = Client()
+    client.force_login(a_person("Operators", "otto"))
+    page = client.get(reverse("account")).text
+    assert "You may release, hold, delete, restore, pause and resume." in page
+    assert "You may not edit the payload of a held message." in page
+    answer = client.post(
+        reverse("password_change"),
+        {
+            "old_password": PASSWORD,
+            "new_password1": "better-by-far-2",
+            "new_password2": "better-by-far-2",
+        },
+    )
+    assert answer.status_code == 302
+    assert Client().login(username="otto", password="better-by-far-2")
