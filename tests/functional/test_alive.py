@@ -1,0 +1,72 @@
+"""`python -m crontasks.alive`: a container's health check sees the processes of its own host."""
+
+import os
+import socket
+import subprocess
+import sys
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from crontasks import alive
+from crontasks.dispatch.hearts import Heart
+from crontasks.models import Heartbeat
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+HERE = socket.gethostname()
+
+
+def found(kind: str, host: str = HERE) -> list[str]:
+    return alive.nodes(connection.settings_dict, kind, host)
+
+
+def a_heart(kind: str, name: str, queues: str = "") -> str:
+    node = f"{name}@{HERE}:1"
+    with connection.cursor() as cursor:
+        Heart(kind=kind, node=node, queues=queues).beat(cursor, leads=False)
+    return node
+
+
+def test_each_process_is_seen_as_what_it_is() -> None:
+    worker = a_heart("worker", "worker", "celery")
+    relay = a_heart("worker", "relay", "relay")
+    beat = a_heart("beat", "beat")
+
+    assert (found("worker"), found("relay"), found("beat")) == ([worker], [relay], [beat])
+
+
+def test_one_worker_may_serve_both() -> None:
+    both = a_heart("worker", "both", "celery,relay")
+
+    assert (found("worker"), found("relay"), found("beat")) == ([both], [both], [])
+
+
+def test_neither_another_host_nor_a_heart_that_stopped_counts() -> None:
+    a_heart("worker", "worker", "celery")
+    assert found("worker", "elsewhere") == []
+    Heartbeat.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
+
+    assert found("worker") == []
+
+
+def test_it_ends_with_what_a_supervisor_reads() -> None:
+    command = [sys.executable, "-m", "crontasks.alive", "worker"]
+    url = urlsplit(os.environ["SLUICE_DATABASE_URL"])
+    ours = url._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+
+    def ask(database_url: str = ours) -> subprocess.CompletedProcess[str]:
+        variables = {**os.environ, "SLUICE_DATABASE_URL": database_url}
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+
+    missing = ask()
+    assert missing.returncode == 1
+    assert f"No worker of {HERE} showed a heartbeat" in missing.stderr
+    a_heart("worker", "worker", "celery")
+    assert ask().returncode == 0
+    away = ask("postgresql://sluice@127.0.0.1:1/sluice")
+    assert away.returncode == 1
+    assert "The database does not answer" in away.stderr
