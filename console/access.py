@@ -91,6 +91,8 @@ def needs(*rights: Right) -> Callable[[View[Arguments]], View[Arguments]]:
                     raise PermissionDenied(right.missing)
             return view(request, *args, **kwargs)
 
+        # Kept by every decorator around it: a test asks each address which rights it needs.
+        guarded.rights = rights  # type: ignore[attr-defined]
         return cast("View[Arguments]", login_required(guarded))
 
     return guard
