@@ -163,6 +163,8 @@ class ErrorChange(models.Model):
     to_state = models.CharField(max_length=10)
     reason = models.TextField(blank=True)
     payload_before = models.BinaryField(null=True)
+    # A number and no foreign key: the decision stays when the operation is cleaned up.
+    operation = models.UUIDField(null=True, help_text="the bulk operation it was part of")
 
     class Meta:
         ordering = ["at", "id"]

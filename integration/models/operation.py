@@ -2,8 +2,10 @@
 
 import uuid
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from integration.delivery.policy.operations import ItemOutcome
 from integration.delivery.policy.states import OperationState
 from integration.models.message_error import MessageError
 
@@ -29,8 +31,14 @@ class Operation(models.Model):
     verb = models.CharField(max_length=10, choices=Verb.choices)
     title = models.CharField(max_length=200, help_text="What it does, as people call it.")
     query = models.TextField(blank=True, help_text="The filter it was chosen by, urlencoded.")
-    recipe = models.JSONField(
-        null=True, help_text='For an edit: a JSON Patch, [{"op": …, "path": …, "value": …}].'
+    # Text and not JSON: its numbers are kept as they were written.
+    recipe = models.TextField(
+        blank=True,
+        default="",
+        help_text='For an edit: a JSON Patch, [{"op": …, "path": …, "value": …}].',
+    )
+    trial = models.JSONField(
+        null=True, help_text="For an edit: how far the dry run came, and what it found."
     )
     release_after_edit = models.BooleanField(default=False)
     late = models.BooleanField(
@@ -49,6 +57,14 @@ class Operation(models.Model):
     )
     rate = models.PositiveIntegerField(null=True, help_text="messages a second; empty = no limit")
     total = models.PositiveIntegerField(default=0)
+    is_capped = models.BooleanField(
+        default=False, help_text="More matched than one operation takes; the oldest are in it."
+    )
+    queues = ArrayField(
+        models.BigIntegerField(),
+        default=list,
+        help_text="The queues of its messages: who may not know of one of them sees none of it.",
+    )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -57,6 +73,8 @@ class Operation(models.Model):
     owner = models.CharField(max_length=200, blank=True)
     epoch = models.BigIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
+    asked_at = models.DateTimeField(null=True, help_text="A turn was asked for and has not begun.")
+    worked_at = models.DateTimeField(null=True, help_text="When its last chunk was committed.")
 
     class Meta:
         ordering = ["-created_at", "id"]
@@ -96,7 +114,10 @@ class OperationItem(models.Model):
     version = models.IntegerField()
     version_after = models.IntegerField(null=True)
     outcome = models.CharField(
-        max_length=12, blank=True, help_text="empty = its turn has not come yet"
+        max_length=12,
+        blank=True,
+        choices=[(o.value, o.value) for o in ItemOutcome],
+        help_text="empty = its turn has not come yet",
     )
     text = models.TextField(blank=True, help_text="why it was not done")
     at = models.DateTimeField(null=True)
