@@ -1,15 +1,24 @@
 """Lag monitor: writes down what the brokers say about every queue's topic, for people."""
 
+from collections.abc import Collection, Iterable
+from itertools import groupby
 from typing import Final
+
+from django.db.models import F, Q
 
 from crontasks.cursor import django_cursor
 from crontasks.definitions import NoParameters, crontask
+from crontasks.models import CronInstance
+from crontasks.notices import book
+from crontasks.notices.book import Condition
+from crontasks.notices.kinds import PROVIDER, NoticeKind
 from crontasks.outcome import Context, Outcome, RunState
 from integration.delivery.values import TopicFacts
 from integration.errors import IntegrationError
-from integration.kafka import admin
+from integration.kafka import looks
+from integration.kafka.looks import TopicLook
 from integration.kafka.waiting import first_waiting
-from integration.models import Queue
+from integration.models import Provider, Queue, QueuePartition
 
 _WRITE: Final = """
     UPDATE integration_queuepartition SET low_watermark = %s, high_watermark = %s,
@@ -19,40 +28,59 @@ _WRITE: Final = """
 
 @crontask("lag_monitor", title="Lag monitor")
 class LagMonitor:
-    """Asks every provider for the watermarks of its queues' topics.
+    """Asks every provider for the watermarks and retention of its queues' topics.
 
-    So the console shows the lag of queues that nobody reads at the moment, too. A broker that
-    does not answer makes the run FAILED; it decides nothing.
+    So the console shows the lag of queues that nobody reads at the moment, too, and knows when
+    what waits expires. One client and four requests a provider, however many queues. A broker
+    that does not answer makes the run FAILED; it decides nothing.
     """
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
-        unreachable = 0
-        silent: set[int] = set()
+        away: list[Condition] = []
+        follows = _retention_follows()
         queues = Queue.objects.select_related("provider").filter(
             enabled=True, direction=Queue.Direction.INBOUND
         )
-        for queue in queues:
+        by_provider = queues.order_by("provider_id", "name")
+        for provider, mine in groupby(by_provider, lambda queue: queue.provider):
             if context.should_stop():
                 break
-            if queue.provider_id in silent:
-                continue
-            if not _look(queue, context):
-                silent.add(queue.provider_id)
-                unreachable += 1
-        state = RunState.FAILED if unreachable else RunState.DONE
-        return Outcome(counts={"unreachable": unreachable}, state=state)
+            away += _look(provider, list(mine), context, follows=follows)
+        book.keep(away, {NoticeKind.OUTAGE}, book.ABOUT_PROVIDERS)
+        state = RunState.FAILED if away else RunState.DONE
+        return Outcome(counts={"unreachable": len(away)}, state=state)
 
 
-def _look(queue: Queue, context: Context) -> bool:
+def _look(
+    provider: Provider, queues: list[Queue], context: Context, *, follows: bool
+) -> Iterable[Condition]:
+    """Write down what one provider says; the condition it is in if it says nothing."""
     try:
-        facts = admin.topic_facts(queue.provider, queue.topic)
+        found = looks.look(provider, [queue.topic for queue in queues])
+        for queue in queues:
+            seen = found.get(queue.topic)
+            if seen is not None:
+                _write_down(queue, seen, follows=follows)
     except IntegrationError as e:
-        context.say(f"{queue.name}: {e.code}: {e.sentence}")
-        return False
-    if facts is not None:
-        write(queue.pk, facts)
-        write_oldest(queue, facts)
-    return True
+        context.say(f"{provider.name}: {e.code}: {e.sentence}")
+        return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", f"{e.code}: {e}")]
+    return []
+
+
+def _write_down(queue: Queue, seen: TopicLook, *, follows: bool) -> None:
+    # Asked before this look's own time is written.
+    known = _unmoved(queue, seen.facts)
+    write(queue.pk, seen.facts)
+    write_oldest(queue, seen.facts, known)
+    kept = seen.retention_seconds
+    if follows and kept is not None and kept != queue.retention_seconds:
+        Queue.objects.filter(pk=queue.pk).update(retention_seconds=kept)
+
+
+def _retention_follows() -> bool:
+    """Whether the queues' retention follows their topics': as the mirror's instance is set."""
+    mirror = CronInstance.objects.filter(task="retention_mirror", active=True).first()
+    return mirror is not None and mirror.parameters.get("apply", True) is not False
 
 
 def write(queue_id: int, facts: TopicFacts) -> None:
@@ -63,13 +91,42 @@ def write(queue_id: int, facts: TopicFacts) -> None:
             cursor.execute(_WRITE, (low, high, queue_id, partition, facts.topic_uuid))
 
 
-def write_oldest(queue: Queue, facts: TopicFacts) -> None:
-    """Store since when the first message of each partition waits; nothing waiting, nothing told."""
-    waiting = {
-        row.partition: max(row.next_offset, facts.low[row.partition])
-        for row in queue.partitions.filter(topic_uuid=facts.topic_uuid)
-        if row.next_offset < facts.high.get(row.partition, 0)
+def write_oldest(queue: Queue, facts: TopicFacts, known: Collection[int] = frozenset()) -> None:
+    """Store since when the first message of each partition waits; nothing waiting, nothing told.
+
+    Behind a message that is kept in its row (a sequential queue's failed head) the next one
+    counts: that is the one that can expire. About partitions in `known` nobody is asked.
+    """
+    rows = list(queue.partitions.filter(topic_uuid=facts.topic_uuid))
+    waiting = {row.partition: first for row in rows if (first := _first(row, facts)) is not None}
+    asked = {p: first for p, first in waiting.items() if p not in known}
+    oldest = first_waiting(queue.provider, queue.topic, asked) if asked else {}
+    for row in rows:
+        at = oldest.get(row.partition)
+        if at != row.oldest_waiting_at and row.partition not in known:
+            queue.partitions.filter(pk=row.pk).update(oldest_waiting_at=at)
+
+
+def _first(row: QueuePartition, facts: TopicFacts) -> int | None:
+    """The offset of the first message that waits in Kafka alone; None when none does."""
+    low, high = facts.low.get(row.partition, 0), facts.high.get(row.partition, 0)
+    first = max(row.next_offset + (row.state_error is not None), low)
+    return first if first < high else None
+
+
+def _unmoved(queue: Queue, facts: TopicFacts) -> set[int]:
+    """Partitions whose first waiting message is known and is the same as at the last look.
+
+    The state counts as well: a head that failed since moves the first waiting message on.
+    """
+    known = queue.partitions.filter(
+        Q(progressed_at=None) | Q(progressed_at__lt=F("seen_at")),
+        Q(state_since=None) | Q(state_since__lt=F("seen_at")),
+        oldest_waiting_at__isnull=False,
+        topic_uuid=facts.topic_uuid,
+    )
+    return {
+        row.partition
+        for row in known
+        if row.next_offset >= facts.low.get(row.partition, 0) and _first(row, facts) is not None
     }
-    oldest = first_waiting(queue.provider, queue.topic, waiting) if waiting else {}
-    for row in queue.partitions.all():
-        queue.partitions.filter(pk=row.pk).update(oldest_waiting_at=oldest.get(row.partition))

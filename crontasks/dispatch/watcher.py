@@ -1,4 +1,4 @@
-"""The watch: a second thread beside the dispatcher that tells people what went wrong.
+"""The watch: a second thread beside the dispatcher: it tells people what went wrong, and samples.
 
 Apart from the dispatcher because a mail server may take its time, and the next start must not
 wait for it.
@@ -6,11 +6,14 @@ wait for it.
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from django.db import Error, connections
 
+from crontasks.cursor import django_cursor
 from crontasks.notices import book, conditions
+from integration.store import deployments, samples
 
 if TYPE_CHECKING:
     from crontasks.dispatch.dispatcher import Dispatcher
@@ -29,6 +32,7 @@ class Watcher(threading.Thread):
         self.dispatcher = dispatcher
         self.ending = threading.Event()
         self._led_rounds = 0
+        self._sampled_at = float("-inf")
 
     def run(self) -> None:
         while not self.ending.wait(ROUND_SECONDS):
@@ -48,8 +52,22 @@ class Watcher(threading.Thread):
                 connections.close_all()
 
     def round(self) -> None:
+        # First, so that a mail server that takes its time makes no gap.
+        self.sample()
         is_settled = self._led_rounds * ROUND_SECONDS > GRACE_SECONDS
         book.settle(conditions.seen_by_workers(is_settled=is_settled), conditions.WORKER_KINDS)
+
+    def sample(self) -> None:
+        """Write down how every queue stands, if the last time is long enough ago."""
+        now = time.monotonic()
+        if now - self._sampled_at < samples.SAMPLE_SECONDS - ROUND_SECONDS / 2:
+            return
+        with django_cursor() as cursor:
+            if deployments.foreign_environment(cursor) is not None:
+                return
+            samples.write(cursor)
+            samples.prune(cursor)
+        self._sampled_at = now
 
     def stop(self) -> None:
         self.ending.set()

@@ -3,13 +3,16 @@
 import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
 
 from django.conf import settings
 from django.core.mail import send_mail
 from django.db import transaction
+from django.db.models import Q
 
 from crontasks.models import Notice
-from crontasks.notices.kinds import TITLES, NoticeKind
+from crontasks.notices.kinds import PROVIDER, TITLES, NoticeKind
 from integration.clock import database_now
 
 logger = logging.getLogger(__name__)
@@ -24,10 +27,29 @@ class Condition:
     text: str
 
 
+# A broker that restarts is nobody's mail: so long a provider has to be away before it is told.
+PROVIDER_PATIENCE: Final = timedelta(seconds=30)
+ABOUT_PROVIDERS: Final = Q(subject__startswith=PROVIDER)
+
+
 def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
-    """Open what is new, close what is over (of these `kinds` only), tell what was not told."""
+    """Open what is new, close what is over (of these `kinds` only), tell what was not told.
+
+    What is known of providers is written by those who ask them (`keep`) and only told here.
+    """
+    keep(present, kinds, ~ABOUT_PROVIDERS)
+    young = ABOUT_PROVIDERS & Q(
+        closed_at__isnull=True, opened_at__gt=database_now() - PROVIDER_PATIENCE
+    )
+    untold = Notice.objects.filter(told_at__isnull=True, kind__in=list(kinds))
+    for notice in untold.exclude(young):
+        _tell(notice)
+
+
+def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) -> None:
+    """Open what is new and close what is over, of these `kinds` and subjects; tells nobody."""
     now = {(condition.kind, condition.subject): condition for condition in present}
-    open_notices = Notice.objects.filter(closed_at__isnull=True, kind__in=list(kinds))
+    open_notices = Notice.objects.filter(about, closed_at__isnull=True, kind__in=list(kinds))
     known = {(NoticeKind(notice.kind), notice.subject): notice for notice in open_notices}
     for key, condition in now.items():
         if key not in known:
@@ -35,8 +57,8 @@ def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
     for key, notice in known.items():
         if key not in now:
             _close(notice)
-    for notice in Notice.objects.filter(told_at__isnull=True, kind__in=list(kinds)):
-        _tell(notice)
+        elif notice.text != now[key].text:
+            Notice.objects.filter(pk=notice.pk).update(text=now[key].text)
 
 
 def _open(condition: Condition) -> None:

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+# A notice about a provider has this and its name as subject; queues' names have no blanks.
+PROVIDER: Final = "provider "
+
 
 class NoticeKind(StrEnum):
     """A condition worth a mail."""

@@ -24,6 +24,8 @@ MIRROR_EVERY_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.
 SILENCE_SECONDS: Final = 30.0
 KAFKA_DOWN: Final = "KAFKA_"
+# The cluster answers, but refuses us: bringing a broker back would not help.
+REFUSED_CODE: Final = "BROKER_REFUSED"
 
 ENDINGS: Final = {
     PartitionState.BACKOFF: RunEnding.BACKOFF,
@@ -119,7 +121,8 @@ class Watch:
         try:
             facts = self.road.source.facts()
         except IntegrationError as e:
-            self._outage(Trouble(TroubleKind.UNAVAILABLE, None, str(e)))
+            kind = TroubleKind.REFUSED if e.code == REFUSED_CODE else TroubleKind.UNAVAILABLE
+            self._outage(Trouble(kind, None, str(e)))
             return
         for owned in self.held:
             self._compare(owned, facts)

@@ -1,0 +1,113 @@
+"""One look at many topics of a cluster: identity, watermarks and retention in four requests."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+
+from integration.delivery.values import TopicFacts
+from integration.kafka.client import Connection, connection, new_admin
+from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.facts import (
+    ANSWER_SECONDS,
+    EARLIEST,
+    LATEST,
+    TopicGoneError,
+    answer,
+    ask_offsets,
+    collect_offsets,
+)
+from integration.kafka.troubles import MOVING, error_of
+from integration.models.provider import Provider
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLook:
+    """A topic now. `retention_seconds` is None where it keeps without limit or does not tell."""
+
+    facts: TopicFacts
+    retention_seconds: int | None
+
+
+def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | None]:
+    """Every topic that could be looked at; None for one that is not there.
+
+    A topic that is just moving between brokers is left out: the next look finds it. Raises
+    BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.
+    """
+    wanted = sorted(set(topics))
+    to = connection(provider)
+    if not wanted:
+        return {}
+    with new_admin(to) as admin:
+        described = _described(admin, to, wanted)
+        there = [topic for topic, found in described.items() if found is not None]
+        kept = _retention(admin, to, there)
+        marks = {topic: _ask_marks(admin, topic, described[topic]) for topic in there}
+        looks: dict[str, TopicLook | None] = dict.fromkeys(described.keys() - there)
+        for topic in there:
+            facts = _facts(to, described[topic], marks[topic])
+            if facts is not None:
+                looks[topic] = TopicLook(facts, kept.get(topic))
+        return looks
+
+
+def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, Any]:
+    asked = admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS)
+    found: dict[str, Any] = {}
+    for topic in topics:
+        try:
+            found[topic] = answer(asked[topic], to.name)
+        except TopicGoneError:
+            found[topic] = None
+        except BrokerUnreachableError as e:
+            if not _is_of_a_topic(e):
+                raise
+    return found
+
+
+def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any, Any]]:  # noqa: ANN401 - the library's
+    partitions = [partition.id for partition in described.partitions]
+    return [ask_offsets(admin, topic, dict.fromkeys(partitions, end)) for end in (EARLIEST, LATEST)]
+
+
+def _facts(to: Connection, described: Any, marks: list[dict[Any, Any]]) -> TopicFacts | None:  # noqa: ANN401 - the library's
+    try:
+        low, high = (collect_offsets(asked, to.name) for asked in marks)
+    except TopicGoneError:
+        return None
+    except BrokerUnreachableError as e:
+        if not _is_of_a_topic(e):
+            raise
+        return None
+    return TopicFacts(str(described.topic_id), low, high)
+
+
+def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, int]:
+    """By topic the seconds it keeps records; topics without limit, or that do not tell, are out."""
+    if not topics:
+        return {}
+    resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
+    asked = admin.describe_configs(list(resources.values()), request_timeout=ANSWER_SECONDS)
+    found = {topic: _kept_seconds(asked[one], to) for topic, one in resources.items()}
+    return {topic: seconds for topic, seconds in found.items() if seconds is not None}
+
+
+def _kept_seconds(asked: Future[Any], to: Connection) -> int | None:
+    """Reading settings needs a right that consuming does not: without it nothing is known."""
+    try:
+        settings: Mapping[str, Any] = answer(asked, to.name)
+    except (BrokerUnreachableError, TopicGoneError):
+        return None
+    milliseconds = int(str(settings["retention.ms"].value))
+    deletes_old = "delete" in str(settings["cleanup.policy"].value).split(",")
+    return max(1, milliseconds // 1_000) if deletes_old and milliseconds >= 0 else None
+
+
+def _is_of_a_topic(problem: BrokerUnreachableError) -> bool:
+    error = None if problem.__cause__ is None else error_of(problem.__cause__)
+    return error is not None and error.code() in MOVING
