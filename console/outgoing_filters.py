@@ -8,6 +8,7 @@ from django.http import QueryDict
 from console.list_filter import ListFilterForm
 from integration.delivery.policy.states import OutboxKind, OutboxState
 from integration.selectors.outgoing import OutgoingFilter
+from integration.selectors.scope import Scope
 
 STATES: Final = (
     (OutboxState.DEAD.value, "Refused by Kafka"),
@@ -41,10 +42,11 @@ class OutgoingFilterForm(ListFilterForm):
         self._offer("code", codes, "All codes")
         self._lay_out()
 
-    def wanted(self) -> OutgoingFilter:
+    def wanted(self, scope: Scope) -> OutgoingFilter:
         """The filter without the fields that could not be read."""
         self.is_valid()
-        return OutgoingFilter(**{name: text for name, text in self.cleaned_data.items() if text})
+        said = {name: text for name, text in self.cleaned_data.items() if text}
+        return OutgoingFilter(scope=scope, **said)
 
     def _says(self, name: str) -> bool:
         is_usual = name == "state" and self.data.get(name) == OutboxState.DEAD

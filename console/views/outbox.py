@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.access import Right, has, needs
+from console.access import Right, has, needs, scope_of
 from console.answers import actor_of, parse_id, see, see_again, tell_problem
 from console.asked import number_of
 from console.outgoing_filters import OutgoingFilterForm
@@ -17,10 +17,12 @@ from integration.actions import outbox
 from integration.actions.outbox import OutboxMismatchError
 from integration.errors import IntegrationError
 from integration.selectors import outgoing
+from integration.selectors.outgoing_scope import known_of
 
 ONE: Final[Mapping[str, Callable[..., None]]] = MappingProxyType(
     {"send-again": outbox.send_again, "give-up": outbox.give_up}
 )
+GONE: Final = "This row is not in the outbox (any more); cleanup removes what was sent."
 DONE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "send-again": "given back to the relay, which sends within seconds",
@@ -48,6 +50,8 @@ def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
         raise Http404(f"There is nothing called {verb}.")
     if request.method != "POST":
         return see("outgoing", row_id)
+    if not known_of([row_id], scope_of(request.user)):
+        raise Http404(GONE)
     batch = parse_id(request.POST.get("batch", ""))
     reason = request.POST.get("reason", "")
     try:
@@ -66,6 +70,8 @@ def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
 def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
     """A person's word on the batch a relay is in doubt about."""
     word = request.POST.get("word", "")
+    if not scope_of(request.user).is_whole:
+        raise Http404("A relay is shared by all partners: ask somebody who is not limited.")
     if request.method != "POST" or word not in {"sent", "not-sent"}:
         return see("outbox")
     try:
@@ -85,8 +91,9 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
 
 
 def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> HttpResponse:
-    form = OutgoingFilterForm(query, outgoing.outbound_names(), outgoing.dead_codes())
-    wanted = form.wanted()
+    scope = scope_of(request.user)
+    form = OutgoingFilterForm(query, outgoing.outbound_names(scope), outgoing.dead_codes(scope))
+    wanted = form.wanted(scope)
     after = query.get("after", "")
     found = outgoing.page(wanted, number_of(after))
     context = {
@@ -96,17 +103,17 @@ def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> 
         "query": form.query(),
         "is_default": wanted.is_default,
         "is_continued": bool(after),
-        "doubts": outgoing.doubts(),
-        "changes": outgoing.recent_changes(),
+        "doubts": outgoing.doubts(scope),
+        "changes": outgoing.recent_changes(scope),
         "cap": outgoing.COUNT_CAP,
     }
     return render(request, "console/outbox.html", context, status=status)
 
 
 def _show_row(request: HttpRequest, row_id: int, *, status: int = 200) -> HttpResponse:
-    found = outgoing.detail(row_id)
+    found = outgoing.detail(row_id, scope_of(request.user))
     if found is None:
-        raise Http404("This row is not in the outbox (any more); cleanup removes what was sent.")
+        raise Http404(GONE)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
     context = {
         "detail": found,

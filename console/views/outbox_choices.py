@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.access import BULK_ROWS, Right, needs
+from console.access import BULK_ROWS, Right, needs, scope_of
 from console.answers import actor_of, parse_id, see, see_list, tell_problem
 from console.asked import chosen_of, number_of, query_of
 from console.outgoing_filters import OutgoingFilterForm
@@ -19,6 +19,7 @@ from integration.actions.outbox import OutboxOutcome
 from integration.errors import IntegrationError
 from integration.selectors import outgoing
 from integration.selectors.outgoing_choice import choice
+from integration.selectors.outgoing_scope import known_of
 
 Chosen = dict[int, UUID | None]
 
@@ -65,7 +66,8 @@ def review(request: HttpRequest) -> HttpResponse:
     if request.method != "POST" or verb not in DECISIONS:
         return see("outbox")
     form = _filter_of(request)
-    chosen = _all_matching(form) if request.POST.get("scope") == "matching" else _chosen(request)
+    is_all = request.POST.get("scope") == "matching"
+    chosen = _all_matching(request, form) if is_all else _chosen(request)
     if not chosen:
         messages.info(request, "Nothing was selected. Tick the rows you mean first.")
         return see_list("outbox", form.query())
@@ -113,13 +115,16 @@ def _filter_of(request: HttpRequest) -> OutgoingFilterForm:
     return OutgoingFilterForm(query_of(request), [], [])
 
 
-def _all_matching(form: OutgoingFilterForm) -> Chosen:
+def _all_matching(request: HttpRequest, form: OutgoingFilterForm) -> Chosen:
     form.refuse_unreadable()
-    return outgoing.selection(form.wanted(), BULK_ROWS)
+    return outgoing.selection(form.wanted(scope_of(request.user)), BULK_ROWS)
 
 
 def _chosen(request: HttpRequest) -> Chosen:
-    return chosen_of(request, _mark)
+    """What the form names, without what the person may not know of."""
+    named = chosen_of(request, _mark)
+    known = known_of(named, scope_of(request.user))
+    return {row_id: batch for row_id, batch in named.items() if row_id in known}
 
 
 def _mark(text: str) -> tuple[int, UUID | None] | None:

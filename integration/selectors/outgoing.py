@@ -11,8 +11,10 @@ from integration.clock import database_now
 from integration.delivery.policy.states import OutboxState
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
 from integration.selectors.failure import Contents
+from integration.selectors.outgoing_scope import within
 from integration.selectors.outgoing_words import Account, Place, account
 from integration.selectors.payloads import bytes_as_text, decode_headers, show
+from integration.selectors.scope import EVERYTHING, Scope
 
 PAGE_ROWS: Final = 50
 COUNT_CAP: Final = 10_000
@@ -34,10 +36,11 @@ class OutgoingFilter:
     code: str = ""
     kind: str = ""
     message_id: str = ""
+    scope: Scope = EVERYTHING
 
     @property
     def is_default(self) -> bool:
-        return self == OutgoingFilter()
+        return self == OutgoingFilter(scope=self.scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,9 @@ def as_now(ids: list[int]) -> dict[int, UUID | None]:
     return dict(OutboxRow.objects.filter(pk__in=ids).values_list("pk", "batch"))
 
 
-def detail(row_id: int) -> OutgoingDetail | None:
+def detail(row_id: int, scope: Scope = EVERYTHING) -> OutgoingDetail | None:
     """One row with its history, or None when there is none (any more)."""
-    row = _told(OutboxRow.objects.filter(pk=row_id)).first()
+    row = _told(OutboxRow.objects.filter(within(scope), pk=row_id)).first()
     if row is None:
         return None
     [(_, place)] = _placed([row])
@@ -145,8 +148,13 @@ def contents(row: OutboxRow) -> Contents:
     )
 
 
-def doubts() -> list[Doubt]:
-    """Every relay that waits for a person's word, the longest first."""
+def doubts(scope: Scope = EVERYTHING) -> list[Doubt]:
+    """Every relay that waits for a person's word, the longest first.
+
+    A relay is shared by all partners, so a limited person is not asked.
+    """
+    if not scope.is_whole:
+        return []
     leases = RelayLease.objects.filter(in_doubt_since__isnull=False).select_related("provider")
     return [_doubt(lease) for lease in leases.order_by("in_doubt_since")]
 
@@ -157,20 +165,20 @@ def dead_count() -> int:
     return dead.order_by()[: COUNT_CAP + 1].count()
 
 
-def recent_changes(limit: int = CHANGES) -> list[OutboxChange]:
+def recent_changes(scope: Scope = EVERYTHING, limit: int = CHANGES) -> list[OutboxChange]:
     """The last decisions about the outbox, newest first."""
-    return list(OutboxChange.objects.select_related("provider")[:limit])
+    return list(OutboxChange.objects.filter(within(scope)).select_related("provider")[:limit])
 
 
-def outbound_names() -> list[str]:
+def outbound_names(scope: Scope = EVERYTHING) -> list[str]:
     """Queues that something may be sent to, for a filter."""
-    outbound = Queue.objects.filter(direction=Queue.Direction.OUTBOUND)
+    outbound = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.OUTBOUND)
     return list(outbound.values_list("name", flat=True))
 
 
-def dead_codes(limit: int = 50) -> list[str]:
+def dead_codes(scope: Scope = EVERYTHING, limit: int = 50) -> list[str]:
     """Why rows are dead, for a filter."""
-    dead = OutboxRow.objects.filter(state=OutboxState.DEAD).order_by("dead_code")
+    dead = OutboxRow.objects.filter(within(scope), state=OutboxState.DEAD).order_by("dead_code")
     return list(dead.values_list("dead_code", flat=True).distinct()[:limit])
 
 
@@ -191,7 +199,7 @@ def _matching(wanted: OutgoingFilter) -> QuerySet[OutboxRow]:
         "message_id": wanted.message_id,
     }
     found = OutboxRow.objects.filter(
-        state=state, **{name: text for name, text in exact.items() if text}
+        within(wanted.scope), state=state, **{name: text for name, text in exact.items() if text}
     )
     return found.filter(_of_queue(wanted.queue)) if wanted.queue else found
 

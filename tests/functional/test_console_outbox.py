@@ -7,7 +7,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from integration.models import OutboxChange, OutboxRow, Provider
+from console.models import Limit
+from integration.models import ExternalSystem, OutboxChange, OutboxRow, Provider
 from integration.selectors.queues import overview
 from integration.selectors.status import Crew, Status
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
@@ -238,7 +239,7 @@ def test_no_page_asks_more_for_more_rows(
     for _ in range(20):
         a_dead_row(provider, strict_queue=queue.pk)
     client = logged_in("Operators")
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(19):
         client.get(reverse("outbox"))
 
 
@@ -278,3 +279,28 @@ def test_without_a_relay_a_blocked_queue_still_says_what_blocks_it(provider: Pro
     [row] = overview(Crew(workers=1, relays=0, beats=1))
     assert row.status is Status.BLOCKED
     assert "nothing is sent to Kafka. Besides: Kafka refused row" in row.situation.why
+
+
+def test_a_limited_person_knows_of_the_rows_of_their_partners_only(provider: Provider) -> None:
+    system = ExternalSystem.objects.create(name="erp")
+    mine = a_queue_row(name="to-erp", topic="to-erp", direction="outbound", system=system)
+    shown = a_dead_row(mine.provider, topic=mine.topic)
+    hidden = a_dead_row(provider, topic="to-others")
+    person = a_person("Operators")
+    Limit.objects.create(person=person).systems.add(system)
+    client = Client()
+    client.force_login(person)
+    page = client.get(reverse("outbox")).text
+    assert "to-erp" in page
+    assert "to-others" not in page
+    assert client.get(reverse("outgoing", args=[shown.pk])).status_code == 200
+    assert client.get(reverse("outgoing", args=[hidden.pk])).status_code == 404
+    answer = client.post(
+        reverse("decide-outgoing", args=[hidden.pk, "give-up"]),
+        {"batch": hidden.batch, "reason": "mine"},
+    )
+    assert answer.status_code == 404
+    both = f"{shown.pk}:{shown.batch} {hidden.pk}:{hidden.batch}"
+    client.post(reverse("decide-many", args=["give-up"]), {"chosen": both, "reason": "mine"})
+    assert OutboxRow.objects.get(pk=hidden.pk).state == "DEAD"
+    assert OutboxRow.objects.get(pk=shown.pk).state == "CANCELLED"
