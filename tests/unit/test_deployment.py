@@ -1,0 +1,396 @@
+"""What an installation is started from: image, compose file and units.
+
+As far as can be said without a daemon: they parse, agree with each other and with what `make run`
+starts, and name what exists.
+"""
+
+import configparser
+import fnmatch
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.conf import settings
+from django.core.management import get_commands
+
+from config import env
+from crontasks import alive
+from devstack import paths
+from devstack.app import PARTS
+from tests.support.docker import IMAGES
+from tests.unit.test_env import REQUIRED, Recording, example
+
+pytestmark = pytest.mark.fast
+
+ROOT = paths.ROOT
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = {name for name, service in SERVICES.items() if str(service["image"]).startswith("sluice:")}
+SERVERS = set(SERVICES) - OURS
+UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+ENV_FILES = [ROOT / "deploy/compose.env.example", ROOT / "deploy/systemd/sluice.env.example"]
+# How a process is called by make run, by the compose file and by its unit.
+PROCESSES = {
+    "web": ("web", "sluice-web.service"),
+    "worker": ("worker", "sluice-worker@.service"),
+    "relay": ("relay", "sluice-relay.service"),
+    "beat": ("beat", "sluice-beat.service"),
+}
+PINNED = re.compile(r"[a-z0-9./-]+:\d+\.\d+(\.\d+)?[a-z0-9.-]*")
+# Each installation's own: how many slots, under which name, at which address, in which folder.
+FREE = {"-c": "COUNT", "-n": "NAME", "--bind": "ADDRESS"}
+DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(instruction, the rest) of the Dockerfile, continued lines joined."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    joined = re.sub(r"\\\n\s*", " ", text)
+    return [(line.split()[0], line.split(None, 1)[1]) for line in joined.splitlines() if line]
+
+
+def of(instruction: str) -> list[str]:
+    return [rest for name, rest in instructions() if name == instruction]
+
+
+def command_of(service: str) -> list[str]:
+    """What the container starts: the service's own command, else the image's."""
+    written = SERVICES[service].get("command")
+    return list(written or json.loads(of("CMD")[-1]))
+
+
+def unit(file: Path) -> configparser.ConfigParser:
+    parsed = configparser.ConfigParser(interpolation=None, strict=True, delimiters=("=",))
+    parsed.optionxform = str  # type: ignore[assignment,method-assign] # systemd minds the case
+    parsed.read_string(file.read_text())
+    return parsed
+
+
+def started_by(file: Path) -> list[str]:
+    words = shlex.split(unit(file)["Service"]["ExecStart"].replace("%%", "%"))
+    return ["python", *words[1:]]
+
+
+def essence(words: list[str]) -> list[str]:
+    """The command without what each installation chooses for itself."""
+    kept = [FREE.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+    text = " ".join(kept).replace(" --worker-tmp-dir /dev/shm", "")
+    return text.split()
+
+
+def seconds(text: str) -> int:
+    return int(text.removesuffix("s"))
+
+
+def kept_of(file: Path) -> dict[str, str]:
+    lines = [line for line in file.read_text().splitlines() if re.match(r"[A-Z_]+=", line)]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_there_are_the_servers_the_processes_and_one_migration() -> None:
+    assert {"postgres", "valkey", "kafka"} == SERVERS
+    assert {"web", "worker", "relay", "beat", "migrate"} == OURS
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_image_is_pinned_to_a_version(name: str) -> None:
+    image = DEFAULT.sub(r"\1", SERVICES[name]["image"])
+    assert PINNED.fullmatch(image), image
+    assert "latest" not in image
+
+
+def test_the_servers_are_those_the_tests_run_on() -> None:
+    for name in SERVERS:
+        repository, version = SERVICES[name]["image"].split(":")
+        tested, major = IMAGES[name].split(":")
+        assert repository == tested
+        assert version.split("-")[0].startswith(major), f"{name}: tested with {major}"
+
+
+def test_our_image_carries_the_version_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert {DEFAULT.sub(r"\1", SERVICES[name]["image"]) for name in OURS} == {f"sluice:{project}"}
+
+
+@pytest.mark.parametrize("process", sorted(PROCESSES))
+def test_make_run_compose_and_systemd_start_the_same(process: str) -> None:
+    service, file = PROCESSES[process]
+    part = next(part for part in PARTS if part.name == process)
+    wanted = essence(["python", *part.arguments])
+
+    assert essence(command_of(service)) == wanted
+    assert essence(started_by(ROOT / "deploy" / "systemd" / file)) == wanted
+
+
+def test_every_process_of_make_run_is_deployed() -> None:
+    assert {part.name for part in PARTS} - {"sample"} == set(PROCESSES)
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_command_names_what_exists(name: str) -> None:
+    words = command_of(name)
+    assert words[0] == "python"
+    if words[1] == "manage.py":
+        assert words[2] in get_commands()
+        return
+    queues = {settings.CELERY_TASK_DEFAULT_QUEUE}
+    queues |= {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()}
+    if "-Q" in words:
+        assert words[words.index("-Q") + 1] in queues
+    if "celery" in words:
+        assert (ROOT / words[words.index("-A") + 1] / "celery.py").exists()
+    else:
+        assert (ROOT / "config" / "wsgi.py").exists()
+        assert "config.wsgi" in words
+
+
+def test_all_celery_queues_have_a_worker() -> None:
+    routed = {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()}
+    served = {words[words.index("-Q") + 1] for words in map(command_of, OURS) if "-Q" in words}
+    assert served == routed | {settings.CELERY_TASK_DEFAULT_QUEUE}
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"migrate", "web"}))
+def test_every_service_has_a_health_check_that_names_what_exists(name: str) -> None:
+    test = SERVICES[name]["healthcheck"]["test"]
+    assert test[0] in {"CMD", "CMD-SHELL"}
+    if name in OURS:
+        assert test[1:] == ["python", "-m", "crontasks.alive", name]
+        assert name in alive.KINDS
+
+
+def test_the_image_checks_the_console_and_a_migration_checks_nothing() -> None:
+    assert "healthcheck" not in SERVICES["web"]
+    assert "/healthz" in of("HEALTHCHECK")[0]
+    assert SERVICES["migrate"]["healthcheck"] == {"disable": True}
+
+
+def test_data_lie_in_named_volumes() -> None:
+    mounted = {
+        volume.split(":")[0]
+        for service in SERVICES.values()
+        for volume in service.get("volumes", ())
+    }
+    assert mounted == set(COMPOSE["volumes"]) == {"postgres-data", "kafka-data"}
+    # The image of PostgreSQL 18 has its data below this folder, not in `data` any more.
+    assert SERVICES["postgres"]["volumes"] == ["postgres-data:/var/lib/postgresql"]
+    (kafka,) = SERVICES["kafka"]["volumes"]
+    assert kafka.split(":")[1] == SERVICES["kafka"]["environment"]["KAFKA_LOG_DIRS"]
+
+
+def test_nothing_is_published_but_the_console_on_loopback() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert list(published) == ["web"]
+    assert all(port.startswith("127.0.0.1:") for port in published["web"])
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_service_comes_back_and_may_end_in_peace(name: str) -> None:
+    service = SERVICES[name]
+    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
+    if name not in {"migrate", "valkey"}:
+        assert seconds(service["stop_grace_period"]) >= 15
+
+
+def test_a_worker_may_finish_the_batch_it_is_at() -> None:
+    from integration.models import Queue  # noqa: PLC0415 - a model; Django is set up by now
+
+    longest = Queue._meta.get_field("handler_timeout_seconds").default
+    stop = unit(ROOT / "deploy/systemd/sluice-worker@.service")["Service"]["TimeoutStopSec"]
+    assert seconds(SERVICES["worker"]["stop_grace_period"]) > longest
+    assert int(stop) == seconds(SERVICES["worker"]["stop_grace_period"])
+
+
+@pytest.mark.parametrize("name", sorted(OURS - {"migrate"}))
+def test_everything_waits_for_the_migration(name: str) -> None:
+    waits = {other: on["condition"] for other, on in SERVICES[name]["depends_on"].items()}
+    assert waits["migrate"] == "service_completed_successfully"
+    assert set(waits) <= set(SERVICES)
+    with_health = {other for other, how in waits.items() if how == "service_healthy"}
+    assert all("healthcheck" in SERVICES[other] for other in with_health)
+    assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_our_containers_may_do_no_more_than_they_must(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "user", "network_mode", "cap_add"} & set(service)
+
+
+def read_variables() -> set[str]:
+    variables = Recording(example())
+    env.read(variables)
+    return variables.asked
+
+
+@pytest.mark.parametrize("file", ENV_FILES, ids=lambda file: file.name)
+def test_every_variable_of_an_example_is_one_that_is_read(file: Path) -> None:
+    names = {name for name in kept_of(file) if name.startswith("SLUICE_")}
+    assert not names - read_variables()
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_a_container_has_every_variable_it_needs(name: str) -> None:
+    service = SERVICES[name]
+    assert service["env_file"] == [".env"]
+    given = {**kept_of(ENV_FILES[0]), **service["environment"]}
+    assert not REQUIRED - set(given)
+    assert not set(service["environment"]) - read_variables()
+
+
+def test_the_compose_file_asks_for_nothing_its_example_does_not_name() -> None:
+    asked = set(re.findall(r"\$\{(\w+)", (ROOT / "docker-compose.yml").read_text()))
+    assert asked == set(kept_of(ENV_FILES[0])) - {
+        name for name in kept_of(ENV_FILES[0]) if name.startswith("SLUICE_")
+    }
+
+
+@pytest.mark.parametrize("file", ENV_FILES, ids=lambda file: file.name)
+def test_a_filled_example_describes_an_installation(file: Path) -> None:
+    filled = {name: value for name, value in example().items() if name in REQUIRED}
+    written = {name: value for name, value in kept_of(file).items() if value}
+
+    read = env.read({**filled, **written})
+
+    assert read.https
+    assert read.environment == "production"
+    assert all(origin.startswith("https://") for origin in read.csrf_trusted_origins)
+
+
+@pytest.mark.parametrize("file", ENV_FILES, ids=lambda file: file.name)
+def test_no_example_comes_with_a_secret(file: Path) -> None:
+    secret = {"POSTGRES_PASSWORD", "SLUICE_SECRET_KEY", "SLUICE_ENCRYPTION_KEYS"}
+    assert not {name: value for name, value in kept_of(file).items() if name in secret and value}
+
+
+@pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)
+def test_a_unit_is_restarted_and_stopped_gently(file: Path) -> None:
+    service = unit(file)["Service"]
+    assert service["Restart"] == "always"
+    assert service["KillMode"] == "mixed"
+    assert service["User"] == "sluice"
+    assert service["EnvironmentFile"] == "/etc/sluice/sluice.env"
+    assert service["Type"] == ("notify" if "web" in file.name else "exec")
+    assert int(service["TimeoutStopSec"]) >= 15
+    assert unit(file)["Unit"]["PartOf"] == "sluice.target"
+    # A single % would be replaced by systemd itself.
+    assert "@%h" not in re.sub("%%", "", service["ExecStart"])
+
+
+def test_the_target_starts_every_unit() -> None:
+    wanted = unit(ROOT / "deploy/systemd/sluice.target")["Unit"]["Wants"].split()
+    assert sorted(re.sub(r"@\d+", "@", name) for name in wanted) == [file.name for file in UNITS]
+    assert {file for _, file in PROCESSES.values()} == {file.name for file in UNITS}
+
+
+def test_the_stages_are_named_and_pinned() -> None:
+    stages = [re.fullmatch(r"(\S+) AS (\S+)", rest) for rest in of("FROM")]
+    assert [stage and stage.group(2) for stage in stages] == ["frontend", "packages", "sluice"]
+    assert all(stage and PINNED.fullmatch(stage.group(1)) for stage in stages)
+    assert {SERVICES[name]["build"]["target"] for name in OURS} == {"sluice"}
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", of("USER")[-1])
+    after = [name for name, _ in instructions()]
+    assert after.index("USER") > after.index("COPY")
+    assert "RUN" not in after[after.index("USER") :]
+
+
+def copied_from_here() -> list[tuple[list[str], str]]:
+    """(sources, target) of every COPY that takes from the checkout."""
+    found = [rest.split() for rest in of("COPY") if not rest.startswith("--from")]
+    return [(words[:-1], words[-1]) for words in found]
+
+
+def ignored(source: str) -> bool:
+    """Whether .dockerignore keeps the file out; the last line that fits decides."""
+    verdict = False
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        pattern = line.strip().removeprefix("!")
+        if not pattern or pattern.startswith("#"):
+            continue
+        below = source.startswith(f"{pattern}/")
+        anywhere = pattern.startswith("**/") and fnmatch.fnmatch(
+            source.rsplit("/", 1)[-1], pattern.removeprefix("**/")
+        )
+        if pattern in {"*", source} or below or anywhere:
+            verdict = not line.startswith("!")
+    return verdict
+
+
+def test_every_copied_source_exists_and_is_let_in() -> None:
+    sources = [source for sources, _ in copied_from_here() for source in sources]
+    assert len(sources) > 8
+    assert not [source for source in sources if not (ROOT / source).exists()]
+    assert not [source for source in sources if ignored(source)]
+
+
+@pytest.mark.parametrize(
+    "source", [".env", ".git/config", ".devstack/keys.json", "tests/conftest.py", "devstack/app.py"]
+)
+def test_no_key_and_nothing_of_development_is_let_in(source: str) -> None:
+    assert ignored(source)
+    assert ignored("console/__pycache__")
+
+
+def test_what_is_copied_is_enough_to_start(tmp_path: Path) -> None:
+    """The last stage's own files, without the rest of the checkout: everything imports."""
+    for sources, target in copied_from_here():
+        for source in sources:
+            if source.startswith("frontend/") or source == "requirements.txt":
+                continue
+            place = tmp_path / (source if target.endswith("/") else target)
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, place, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / source, place)
+    variables = {name: value for name, value in os.environ.items() if "SLUICE" not in name}
+    inherited = {**variables, **example(), "DJANGO_SETTINGS_MODULE": "config.settings"}
+    program = (
+        "import django; django.setup(); import config.celery, config.wsgi, crontasks.alive, "
+        "crontasks.beat, crontasks.tasks, integration.delivery.wiring; "
+        "from django.core.management import call_command; "
+        "call_command('check'); call_command('collectstatic', interactive=False, verbosity=0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=inherited,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "static" / "console" / "console.css").exists()
+
+
+def test_the_image_gets_every_pinned_package_but_spark() -> None:
+    script = re.findall(r"-e '([^']+)'", next(rest for rest in of("RUN") if "sed" in rest))
+    done = subprocess.run(
+        ["sed", *(word for line in script for word in ("-e", line)), "requirements.txt"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = re.compile(r"^([a-zA-Z0-9_.\[\]-]+)==", re.MULTILINE)
+    locked = names.findall((ROOT / "requirements.txt").read_text())
+    kept = names.findall(done.stdout)
+    assert set(locked) - set(kept) == {"pyspark", "py4j"}
+    # Each one is still followed by its hashes, and no hash stands alone.
+    assert done.stdout.count("==") == len(kept)
+    assert not re.search(r"[^\\]\n    --hash", done.stdout)
