@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bench.cases import failing, inbound, latency_cases, memory, recovery
+from bench.cases import console_lists, failing, inbound, latency_cases, memory, recovery
 from bench.figure import Figure
 from bench.ground import Ground
 
@@ -20,5 +20,6 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         recovery.restart_after_kill,
         latency_cases.many_queues,
         memory.consumer_memory,
+        console_lists.console_lists,
     )
 }

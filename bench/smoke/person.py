@@ -54,6 +54,10 @@ class Person:
         except OSError:
             return 0
 
+    def read(self, path: str) -> str:
+        """The text of a page. Raises HTTPError when it is not given."""
+        return self._get(path)
+
     def _get(self, path: str) -> str:
         with self._browser.open(f"{self.address}{path}", timeout=TIMEOUT_SECONDS) as answer:
             return str(answer.read().decode())

@@ -38,9 +38,8 @@ def content() -> dict[str, str]:
     found = {}
     with connection.cursor() as cursor:
         for table in sorted(tables - UNCOUNTED):
-            cursor.execute(
-                f"SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t"
-            )
+            rows = f"SELECT string_agg(t::text, '|' ORDER BY t::text) AS text FROM {table} t"
+            cursor.execute(f"SELECT coalesce(md5(text), '') FROM ({rows}) AS every")
             found[table] = cursor.fetchone()[0]
     return found
 

@@ -1,4 +1,4 @@
-"""Every address of the console, taken from its table of addresses: a new one cannot be forgotten."""
+"""Every address of the console, from its own table: a new one cannot be forgotten."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from crontasks.models import CronInstance, CronRun
 from integration.models import (
     Gap,
     OutboxRow,
-    Provider,
     RelayLease,
 )
 from tests.support.rows import a_blocked_queue
@@ -67,10 +66,13 @@ def every_address(samples: dict[str, Any]) -> list[Address]:
     return found
 
 
-def a_world(name: str = "hidden-away") -> dict[str, Any]:
-    """One row of everything that addresses speak of, all under one name, as samples."""
-    queue, place, error = a_blocked_queue(name=name, topic=f"{name}-topic")
-    provider = Provider.objects.get()
+def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
+    """One row of everything that addresses speak of, all under one name, as samples.
+
+    `fields` are further ones of its queue.
+    """
+    queue, place, error = a_blocked_queue(name=name, topic=f"{name}-topic", **fields)
+    provider = queue.provider
     gap = Gap.objects.create(
         partition=place,
         topic_uuid="first-topic",

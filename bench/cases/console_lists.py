@@ -1,0 +1,119 @@
+"""How fast the console's pages are on a database of one million failures."""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from typing import Final
+
+from bench import million
+from bench.facts import percentile
+from bench.figure import Figure, below
+from bench.ground import Ground
+from bench.rig import Rig
+from bench.smoke.person import Person
+
+ROWS: Final = 1_000_000
+NAME, PASSWORD = "bench", "only-for-the-benchmark"
+LEAST_RATIO: Final = 7.0
+ADMIN: Final = "admin/integration/messageerror/"
+
+
+def console_lists(ground: Ground) -> Figure:
+    """From the request to the last byte, over one loopback connection after the other."""
+    rounds = 3 if ground.quick else 10
+    with ground.rig("console_lists") as rig:
+        million.fill(rig, ROWS // 10 if ground.quick else ROWS)
+        rig.manage(
+            "createsuperuser",
+            "--noinput",
+            "--username",
+            NAME,
+            "--email",
+            "",
+            environment={"DJANGO_SUPERUSER_PASSWORD": PASSWORD},
+        )
+        person = Person(rig.start_web())
+        person.log_in(NAME, PASSWORD)
+        pages = _pages(rig)
+        _timed(person, {**pages, "admin": ADMIN})  # a first look: templates and caches
+        sample: dict[str, list[float]] = {name: [] for name in pages}
+        admin: list[float] = []
+        for _ in range(rounds):
+            for name, took in _timed(person, pages).items():
+                sample[name].append(took)
+            admin.append(_timed(person, {"admin": ADMIN})["admin"])
+    every = [took for taken in sample.values() for took in taken]
+    slowest = {name: percentile(taken, 0.95) for name, taken in sample.items()}
+    worst = max(slowest, key=slowest.__getitem__)
+    value = percentile(every, 0.95)
+    ratio = median(admin) / value
+    return Figure(
+        name="console_lists",
+        value=value * 1_000,
+        unit="ms",
+        n=len(every),
+        ratio=ratio,
+        against="Django admin's own list of the same table",
+        target=below("value", 150),
+        claims={
+            f"at least {LEAST_RATIO:g} times as fast": ratio >= LEAST_RATIO,
+            "the slowest page below 150 ms": slowest[worst] < 0.150,
+        },
+        facts={
+            "median_ms": round(median(every) * 1_000, 1),
+            "admin_ms": round(median(admin) * 1_000, 1),
+            "slowest": worst,
+            "p95_ms": {name: round(took * 1_000, 1) for name, took in slowest.items()},
+        },
+    )
+
+
+def _pages(rig: Rig) -> Mapping[str, str]:
+    """Every page that has to be fast, by a name of its own."""
+    now = datetime.fromtimestamp(time.time(), UTC)
+    since, until = now - timedelta(days=3), now - timedelta(days=2)
+    window = f"since={since:%Y-%m-%dT%H:%M}&until={until:%Y-%m-%dT%H:%M}"
+    system = rig.value("SELECT name FROM integration_externalsystem")
+    held = rig.value(
+        "SELECT id FROM integration_messageerror WHERE state = 'HOLD' "
+        "ORDER BY last_failed_at DESC OFFSET 500 LIMIT 1"
+    )
+    done = rig.value(
+        "SELECT id FROM integration_messageerror WHERE state = 'RESOLVED' "
+        "ORDER BY last_failed_at DESC OFFSET 5000 LIMIT 1"
+    )
+    filters = {
+        "open": "state=OPEN",
+        "held": "state=HOLD",
+        "resolved": "state=RESOLVED",
+        "deleted": "state=DELETED",
+        "all": "state=",
+        "queue": "state=&queue=busy-3",
+        "system": f"state=&system={system}",
+        "service": "state=&interface=Service7",
+        "code": "state=&code=CODE_7",
+        "time": f"state=&{window}",
+        "key": "state=&key=K-77",
+        "message": "state=&message_id=bench/4711",
+        "cause": "state=&fingerprint=0000000000000007",
+        "text": "state=&text=A-4711",
+        "unknown code": "state=&code=NOT_THERE",
+    }
+    return {
+        "overview": "",
+        "queues": "queues/",
+        "causes": "failures/",
+        **{f"list, {name}": f"failures/messages/?{query}" for name, query in filters.items()},
+        "failure, held": f"failures/{held}/",
+        "failure, resolved": f"failures/{done}/",
+    }
+
+
+def _timed(person: Person, pages: Mapping[str, str]) -> dict[str, float]:
+    found = {}
+    for name, path in pages.items():
+        began = time.perf_counter()
+        person.read(path)
+        found[name] = time.perf_counter() - began
+    return found

@@ -1,0 +1,65 @@
+"""A database after some busy months: a million failures, most of them closed, and their tracks."""
+
+from typing import Final
+
+from bench.rig import Rig
+
+QUEUES: Final = 10
+# Of one hundred failures: 3 on hold, 2 waiting for a retry, 90 resolved, 5 deleted.
+OPEN_PERCENT: Final = 5
+
+# Row n fails n times 2.6 s before now: one million of them reach back 30 days. Payload and
+# envelope are those of the workload, about 300 bytes.
+FAILURES: Final = """
+INSERT INTO integration_messageerror (
+  id, queue_id, topic_uuid, partition, "offset", message_id, interface, sender, key, headers,
+  payload, edited_by, state, failure_class, code, text, detail, fingerprint, attempts, retry_no,
+  spent, crashes, not_before, carrier, arrival_batch, arrival_index, late, apply_as_newest,
+  version, first_failed_at, last_failed_at, closed_at, ended
+)
+SELECT gen_random_uuid(), q.ids[1 + n %% %(queues)s], 'bench', 0, n, 'bench/' || n,
+  'Service' || n %% 20, 'EAM', convert_to('K-' || n %% 5000, 'UTF8'), '[]',
+  convert_to('{"assetnum":"A-' || n || '","siteid":"BEDFORD","note":"' || repeat('x', 240) || '"}',
+             'UTF8'),
+  '', s.state, 'permanent', 'CODE_' || n %% 40, 'Field ' || n %% 200 || ' is missing.', '',
+  lpad(to_hex(n %% 200), 16, '0'), 3, 2, 2, 0,
+  CASE WHEN s.state = 'RETRY' THEN now() + interval '1 hour' END, 'row', n, 0, false, false, 4,
+  t.at, t.at, CASE WHEN s.state IN ('RESOLVED', 'DELETED') THEN t.at END,
+  CASE WHEN s.state = 'RESOLVED' THEN 'APPLIED' ELSE '' END
+FROM generate_series(1, %(count)s) AS n
+CROSS JOIN (SELECT array_agg(id ORDER BY id) AS ids FROM integration_queue) AS q
+CROSS JOIN LATERAL (SELECT CASE
+    WHEN n %% 100 < 3 THEN 'HOLD' WHEN n %% 100 < 5 THEN 'RETRY'
+    WHEN n %% 100 < 95 THEN 'RESOLVED' ELSE 'DELETED' END AS state) AS s
+CROSS JOIN LATERAL (SELECT now() - n * interval '2.6 s' AS at) AS t
+"""
+ATTEMPTS: Final = """
+INSERT INTO integration_errorattempt
+  (error_id, number, at, ended, code, text, detail, worker, edited)
+SELECT e.id, 1, e.first_failed_at, 'RETRY', e.code, e.text, '', 'worker', false
+FROM integration_messageerror e
+"""
+TRACKS: Final = """
+INSERT INTO integration_messagetrack (
+  queue_id, partition, "offset", arrival_batch, message_id, interface, ended, at
+)
+SELECT queue_id, partition, "offset", arrival_batch, message_id, interface, 'APPLIED',
+  last_failed_at FROM integration_messageerror
+"""
+
+
+def fill(rig: Rig, count: int) -> None:
+    """Make `count` failures, an attempt and a track of each, and let the planner know of them."""
+    names = [rig.topic(f"busy-{number}") for number in range(QUEUES)]
+    rig.configure(
+        *(
+            {"name": name, "topic": name, "kind": "continuous", "interface": "BenchPing"}
+            for name in names
+        )
+    )
+    # Committed like everything else, but the disk's order of doing it is not what is measured.
+    rig.write("SET synchronous_commit = off")
+    rig.write(FAILURES, {"queues": QUEUES, "count": count})
+    rig.write(ATTEMPTS)
+    rig.write(TRACKS)
+    rig.write("VACUUM ANALYZE")

@@ -1,0 +1,58 @@
+"""Every page of the table of addresses in Chromium: axe, both themes, wide and narrow."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth.models import User
+from django.test import Client
+
+from devstack.servers import Servers
+from tests.e2e.conftest import OpenPage
+from tests.support.builders import a_provider
+from tests.support.every_page import PUBLIC, a_world, every_address
+from tests.support.rows import a_crew
+
+pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def pages(servers: Servers) -> list[str]:
+    """Addresses that answer an administrator with a page."""
+    a_crew()
+    samples = a_world("every-page", provider=a_provider(servers.kafka_bootstrap))
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    found = []
+    for address in every_address(samples):
+        if address.name in PUBLIC:
+            continue
+        answer = client.get(address.path)
+        is_page = answer.headers.get("Content-Type", "").startswith("text/html")
+        if answer.status_code == 200 and is_page:
+            found.append(address.path)
+    return found
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_finds_nothing_and_the_browser_has_no_complaint(
+    open_page: OpenPage, servers: Servers, complaints: list[str], colours: str
+) -> None:
+    addresses = pages(servers)
+    assert len(addresses) > 10, "the table of addresses was read"
+    page = open_page("Administrators", colours=colours)
+    axe = Axe()
+    found = {}
+    for address in addresses:
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.dataset.bsTheme") == colours
+        told = axe.run(page).response["violations"]
+        problems = [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in told]
+        page.set_viewport_size({"width": 390, "height": 844})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide > 390:
+            problems.append(f"{wide} pixels wide on a screen of 390")
+        if problems:
+            found[address] = problems
+    assert found == {}
+    assert complaints == []
