@@ -62,6 +62,17 @@ MENU: Final = (
             Page("Cron tasks", "cron"),
         ),
     ),
+    Group(
+        "Set up",
+        (
+            Page("Systems", "systems"),
+            Page("Services", "services"),
+            Page("Structures", "structures"),
+            Page("Endpoints", "endpoints"),
+            Page("Providers", "providers"),
+            Page("Changes", "changes"),
+        ),
+    ),
     Group("Administration", (Page("People", "people", Right.PEOPLE),)),
 )
 

@@ -1,7 +1,7 @@
 """Addresses of the console: a noun is a page, a verb a small resource that takes a POST."""
 
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
-from django.urls import path, reverse_lazy
+from django.urls import include, path, reverse_lazy
 
 from console.views import (
     bulk,
@@ -72,4 +72,5 @@ urlpatterns = [
     path("failures/<uuid:error_id>/holds/", decisions.hold, name="hold"),
     path("failures/<uuid:error_id>/deletions/", decisions.delete, name="delete"),
     path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
+    path("", include("console.setup.urls")),
 ]

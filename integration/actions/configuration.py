@@ -8,8 +8,9 @@ from typing import Any, Final
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.models import ProtectedError
+from django.utils.crypto import salted_hmac
 
-from integration.actions.problems import InUseError
+from integration.actions.problems import ChangedMeanwhileError, InUseError
 from integration.clock import database_now
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
@@ -29,22 +30,44 @@ class Author:
     reason: str = ""
 
 
-def save(subject: models.Model, author: Author) -> ConfigurationChange | None:
+def save(
+    subject: models.Model, author: Author, *, seen: str | None = None
+) -> ConfigurationChange | None:
     """Store a new or changed row with its audit row; None when nothing differs from the stored one.
 
-    Raises ValidationError where the model validates when it is saved. The stored row is locked
-    meanwhile, so that of two people who save at once each finds the other's work as `before`.
+    `seen` is the stamp() of what the change was made from: ChangedMeanwhileError is raised, and
+    nothing is written, when the stored row is another by now. Raises ValidationError where the
+    model validates when it is saved. The stored row is locked meanwhile, so that of two people
+    who save at once each finds the other's work as `before`. Of a stored row only the columns are
+    written that a person may set.
     """
     with transaction.atomic():
         model = type(subject)
-        stored = model._default_manager.select_for_update().filter(pk=subject.pk).first()
+        # The row alone: what it refers to is shared with others.
+        found = model._default_manager.select_for_update(of=("self",)).filter(pk=subject.pk)
+        stored = None if subject.pk is None else found.first()
+        _refuse_stale(subject, stored, seen)
         before = {} if stored is None else facts(stored)
-        subject.save()
+        subject.save(update_fields=None if stored is None else _written(subject))
         # Read again: the database's own form of each value is what the next change is compared to.
         after = facts(model._default_manager.get(pk=subject.pk))
         if stored is not None:
             after.update(dict.fromkeys(_rotated(stored, subject), SET_ANEW))
         return record(subject, before if stored else None, after, author)
+
+
+def stamp(subject: models.Model) -> str:
+    """What the stored values come to in a few characters, secrets included but not to be guessed.
+
+    A form carries it, so that a change made meanwhile is noticed; see `save`.
+    """
+    secrets = {
+        field.name: getattr(subject, field.name)
+        for field in subject._meta.concrete_fields
+        if isinstance(field, SecretField)
+    }
+    text = json.dumps([facts(subject), secrets], sort_keys=True)
+    return salted_hmac("integration.configuration.stamp", text, algorithm="sha256").hexdigest()[:32]
 
 
 def delete(subject: models.Model, author: Author) -> ConfigurationChange:
@@ -100,7 +123,21 @@ def facts(subject: models.Model) -> Facts:
     return json.loads(json.dumps(found, cls=DjangoJSONEncoder))  # type: ignore[no-any-return]
 
 
-def _fact(subject: models.Model, field: models.Field[Any, Any]) -> object:
+def _written(subject: models.Model) -> list[str]:
+    """What people may set, and what notes the moment of their change."""
+    return [
+        field.name
+        for field in subject._meta.concrete_fields
+        if not field.primary_key and (field.editable or getattr(field, "auto_now", False))
+    ]
+
+
+def _refuse_stale(subject: models.Model, stored: models.Model | None, seen: str | None) -> None:
+    if seen is not None and (stored is None or stamp(stored) != seen):
+        raise ChangedMeanwhileError(str(subject), stored)
+
+
+def _fact(subject: models.Model, field: "models.Field[Any, Any]") -> object:
     if isinstance(field, SecretField):
         return SET if getattr(subject, field.name) else NOT_SET
     if isinstance(field, models.ForeignKey):

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import ClassVar
 
+from django.db.models import Model
+
 from integration.delivery.policy.states import ErrorState
 from integration.errors import IntegrationError
 
@@ -139,3 +141,20 @@ class InUseError(IntegrationError):
             f"{name} is still needed by {shown}{more}, so nothing was removed.",
             next_step="Remove or change those first, or switch it off instead.",
         )
+
+
+class ChangedMeanwhileError(IntegrationError):
+    """Somebody else changed the same thing since the form was opened; nothing was written.
+
+    `stored` is the row as it is now, None when it is gone.
+    """
+
+    code: ClassVar[str] = "CHANGED_MEANWHILE"
+
+    def __init__(self, name: str, stored: Model | None) -> None:
+        what = "changed" if stored is not None else "deleted"
+        super().__init__(
+            f"{name} was {what} by somebody else since you opened this form. Nothing was written.",
+            next_step="Compare both below, keep what is right, and save again.",
+        )
+        self.stored = stored

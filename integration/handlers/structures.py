@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from jsonschema import Draft202012Validator, TypeChecker
@@ -64,18 +65,28 @@ class Plan:
         """What to store for a message, or why it cannot be stored."""
         if message.body is None:
             return self._deletion(message)
-        key = key_of(self.paths, message.body)
-        if isinstance(key, Flaw):
-            return permanent(f"{key.message} {key.hint}", key.code)
-        if self.validator is not None and (refused := self._refused(message.body)):
-            return refused
-        found = None if self.version_path is None else self.version_path.first(message.body)
-        version = version_of(found)
-        if isinstance(version, Failure):
-            return version
+        found = self._read(message.body)
+        if isinstance(found, Failure):
+            return found
+        key, version = found
         if is_xml(message.body):
             return Entry(key, message, None, _xml_text(message), version)
         return Entry(key, message, _json_text(message), "", version)
+
+    def objection(self, body: object) -> Failure | None:
+        """Why this document would not be stored, whatever message it came in; None if it would."""
+        found = self._read(body)
+        return found if isinstance(found, Failure) else None
+
+    def _read(self, body: object) -> tuple[str, Decimal | None] | Failure:
+        key = key_of(self.paths, body)
+        if isinstance(key, Flaw):
+            return permanent(f"{key.message} {key.hint}", key.code)
+        if self.validator is not None and (refused := self._refused(body)):
+            return refused
+        found = None if self.version_path is None else self.version_path.first(body)
+        version = version_of(found)
+        return version if isinstance(version, Failure) else (key, version)
 
     def _deletion(self, message: Message) -> Entry | Failure:
         if not self.deletes:
@@ -145,6 +156,19 @@ def _compiled(name: str, paths: tuple[str, ...], schema: str | None, deletes: bo
         None if parsed is None else _Validator(parsed, registry=_NO_OTHERS),
         deletes,
     )
+
+
+def schema_problems(schema: Any, body: object, limit: int = 20) -> list[str]:  # noqa: ANN401 - a JSON Schema
+    """What of a document the schema refuses: where, and why. An empty list means nothing."""
+    if is_xml(body):
+        return ["A JSON Schema cannot judge an XML document: each of them would be held."]
+    parsed = json.loads(json.dumps(schema), parse_float=Decimal)
+    validator = _Validator(parsed, registry=_NO_OTHERS)
+    try:
+        found = list(islice(validator.iter_errors(body), limit))
+    except Unresolvable:
+        return ["The schema refers to another document; put it inside."]
+    return [f"{problem.json_path}: {problem.message[:300]}" for problem in found]
 
 
 def version_of(value: object) -> Decimal | Failure | None:

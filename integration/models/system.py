@@ -1,6 +1,9 @@
 """Partners and what is exchanged with them: external systems, endpoints, enterprise services."""
 
+from django.core.exceptions import ValidationError
 from django.db import models
+
+from integration import endpoint_properties
 
 
 class ExternalSystem(models.Model):
@@ -38,6 +41,11 @@ class Endpoint(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        found = endpoint_properties.mistakes(self.handler_type, self.properties)
+        if found:
+            raise ValidationError({"properties": found})
 
 
 class EnterpriseService(models.Model):

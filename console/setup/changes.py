@@ -1,0 +1,91 @@
+"""The audit of the configuration: every change, newest first, and each by its own link."""
+
+from datetime import datetime
+from typing import Final
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_GET
+
+from console.access import Right, needs, scope_of
+from console.asked import number_of
+from console.filters import MOMENT
+from console.list_filter import ListFilterForm
+from integration.selectors import changes
+from integration.selectors.changes import ChangeFilter, Place
+from integration.selectors.scope import Scope
+
+# What the audit rows name by their model's name, in the words of the pages.
+KINDS: Final = {
+    "provider": "provider",
+    "externalsystem": "external system",
+    "endpoint": "endpoint",
+    "enterpriseservice": "enterprise service",
+    "objectstructure": "object structure",
+    "queue": "queue",
+    "croninstance": "cron instance",
+    "user": "person",
+}
+
+
+class ChangeFilterForm(ListFilterForm):
+    """Which changes the list shows."""
+
+    kind = forms.ChoiceField(required=False, label="What")
+    actor = forms.ChoiceField(required=False, label="Who")
+    name = forms.CharField(required=False, max_length=100, label="Name contains")
+    since = forms.DateTimeField(required=False, widget=MOMENT, label="Since (UTC)")
+    until = forms.DateTimeField(required=False, widget=MOMENT, label="Until (UTC)")
+
+    def __init__(self, query: QueryDict, scope: Scope) -> None:
+        super().__init__(query)
+        self._offer("kind", changes.kinds(scope), "Everything")
+        self._offer("actor", changes.actors(scope), "Everybody")
+        field = self.fields["kind"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
+        offered: list[tuple[str, str]] = list(field.choices)  # type: ignore[arg-type] # by _offer
+        field.choices = [(value, KINDS.get(value, label)) for value, label in offered]
+        self._lay_out()
+
+    def wanted(self) -> ChangeFilter:
+        """The filter without the fields that could not be read."""
+        self.is_valid()
+        return ChangeFilter(**{n: value for n, value in self.cleaned_data.items() if value})
+
+
+@require_GET
+@needs(Right.VIEW)
+def change_list(request: HttpRequest) -> HttpResponse:
+    """Newest first; `at` is where the page begins, as the link to older ones says."""
+    scope = scope_of(request.user)
+    form = ChangeFilterForm(request.GET, scope)
+    context = {
+        "form": form,
+        "page": changes.page(form.wanted(), scope, _place(request.GET.get("at", ""))),
+        "query": form.query(),
+        "kinds": KINDS,
+    }
+    return render(request, "console/setup/changes.html", context)
+
+
+@require_GET
+@needs(Right.VIEW)
+def change_page(request: HttpRequest, number: int) -> HttpResponse:
+    """One change, for a link in a mail."""
+    found = changes.change(number, scope_of(request.user))
+    if found is None:
+        raise Http404("There is no such change.")
+    return render(request, "console/setup/change.html", {"change": found, "kinds": KINDS})
+
+
+def _place(text: str) -> Place | None:
+    """`moment~number`, as the list writes it; anything else begins at the newest."""
+    at, _, number = text.partition("~")
+    try:
+        moment: datetime | None = parse_datetime(at)
+    except ValueError:
+        return None
+    known = number_of(number)
+    return None if moment is None or moment.tzinfo is None or known is None else (moment, known)

@@ -1,0 +1,82 @@
+"""What the set-up pages need to know of one noun: its table, form, address and words."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django_filters import FilterSet
+from django_tables2 import Table
+
+from console.access import Right, has, scope_of
+from console.setup.forms import SetupForm
+from integration.selectors.scope import Scope
+from integration.selectors.setup import Use
+
+SHARED = (
+    "You may know of some external systems only, and this is shared by all of them. Ask an "
+    "administrator whom nothing limits."
+)
+
+
+def _nobody(_row: Any, _scope: Scope) -> list[Use]:  # noqa: ANN401 - a row of any noun
+    return []
+
+
+def _nothing(_request: HttpRequest, _row: Any) -> Mapping[str, object]:  # noqa: ANN401 - as above
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noun:
+    """One kind of thing that people set up; `console.setup.pages` makes all its pages of this.
+
+    `one` names its pages (system, system-new, system-change, system-delete, system-switch),
+    `many` its list and address. `rows` answers what a person of this scope may know of, with what
+    the table shows; `uses` tells what depends on a row. `stops` says what switching a row off
+    stops; without it there is no switch. What is `shared` is changed only by people whom nothing
+    limits; what is `founding` they alone may add and delete. `is_grave`: to delete one, its name
+    is typed. `more` adds to the context of its page, whose template extends
+    console/setup/card.html.
+    """
+
+    one: str
+    many: str
+    word: str
+    title: str
+    about: str
+    model: type[Model]
+    form: type[SetupForm]
+    table: type[Table]
+    rows: Callable[[Scope], QuerySet[Any]]
+    uses: Callable[[Any, Scope], list[Use]] = _nobody
+    stops: Callable[[Any], str] | None = None
+    filters: type[FilterSet] | None = None
+    more: Callable[[HttpRequest, Any], Mapping[str, object]] = _nothing
+    label: str = "name"
+    card_page: str = "console/setup/card.html"
+    form_page: str = "console/setup/form.html"
+    is_shared: bool = False
+    is_founding: bool = False
+    is_grave: bool = False
+
+    @property
+    def has_switch(self) -> bool:
+        return self.stops is not None
+
+    @property
+    def kind(self) -> str:
+        """How the audit rows name it."""
+        return self.model._meta.model_name or ""
+
+    def hindrance(self, user: User | AnonymousUser, *, founds: bool = False) -> str:
+        """Why this person may not change such a row, as a sentence; empty when they may.
+
+        `founds` asks about adding and deleting.
+        """
+        if not has(user, Right.CONFIGURE):
+            return Right.CONFIGURE.missing
+        bound = self.is_shared or (founds and self.is_founding)
+        return SHARED if bound and not scope_of(user).is_whole else ""

@@ -1,0 +1,256 @@
+"""The pages of every noun that people set up: list, card, new, change, delete, switch."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import IntegrityError
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django_tables2 import RequestConfig
+
+from console.access import Right, needs, scope_of
+from console.answers import actor_of, see
+from console.asked import number_of
+from console.setup.forms import SetupForm, copy_of
+from console.setup.noun import Noun
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.actions.problems import ChangedMeanwhileError, InUseError
+from integration.selectors import changes
+
+ROWS = 50
+
+
+@needs(Right.VIEW)
+def listing(request: HttpRequest, noun: Noun) -> HttpResponse:
+    """All of them, sorted and filtered as the address says."""
+    every = noun.rows(scope_of(request.user))
+    chosen = None if noun.filters is None else noun.filters(request.GET, queryset=every)
+    shown = every if chosen is None or not chosen.form.is_valid() else chosen.qs
+    table = noun.table(shown)
+    table.caption = noun.title
+    RequestConfig(request, paginate={"per_page": ROWS}).configure(table)
+    context = {
+        "noun": noun,
+        "table": table,
+        "filter": chosen,
+        "is_filtered": chosen is not None and any(chosen.data.get(f) for f in chosen.form.fields),
+        "hindrance": noun.hindrance(request.user, founds=True),
+    }
+    return render(request, "console/setup/list.html", context)
+
+
+@needs(Right.VIEW)
+def card(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
+    """What it is, what depends on it, what was changed."""
+    return show_card(request, noun, found_row(request, noun, number))
+
+
+def show_card(
+    request: HttpRequest,
+    noun: Noun,
+    row: Model,
+    *,
+    status: int = 200,
+    **more: object,
+) -> HttpResponse:
+    """The page of one row, with more in its context."""
+    context = {
+        **_about(request, noun, row),
+        "uses": noun.uses(row, scope_of(request.user)),
+        "history": changes.history_of(noun.kind, row.pk),
+        "stops": noun.stops(row) if noun.stops is not None else "",
+        **noun.more(request, row),
+        **more,
+    }
+    return render(request, noun.card_page, context, status=status)
+
+
+@needs(Right.VIEW)
+def create(request: HttpRequest, noun: Noun) -> HttpResponse:
+    """A new one; `?like=NUMBER` begins with a copy, `?FIELD=VALUE` with values."""
+    hindrance = noun.hindrance(request.user, founds=True)
+    if request.method == "POST":
+        _refuse(hindrance)
+        form = new_form(request, noun, request.POST)
+        if form.is_valid() and _stored(form, Author(actor_of(request), form.why)):
+            messages.success(request, f"{form.instance} is there.")
+            return see(noun.one, form.instance.pk)
+        return show_form(request, noun, form, hindrance, status=422)
+    form = new_form(request, noun, None)
+    form.closed_by(hindrance)
+    return show_form(request, noun, form, hindrance)
+
+
+@needs(Right.VIEW)
+def change(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
+    """Its form; nothing is written when somebody else was faster."""
+    row = found_row(request, noun, number)
+    hindrance = noun.hindrance(request.user)
+    if request.method != "POST":
+        form = noun.form(instance=row, scope=scope_of(request.user))
+        form.closed_by(hindrance)
+        return show_form(request, noun, form, hindrance, seen=configuration.stamp(row))
+    _refuse(hindrance)
+    form, seen = noun.form(request.POST, instance=row, scope=scope_of(request.user)), _seen(request)
+    if not form.is_valid():
+        return show_form(request, noun, form, hindrance, status=422, seen=seen)
+    try:
+        is_stored = _stored(form, Author(actor_of(request), form.why), seen)
+    except ChangedMeanwhileError as problem:
+        return _show_conflict(request, noun, form, problem)
+    if not is_stored:
+        return show_form(request, noun, form, hindrance, status=422, seen=seen)
+    return see(noun.one, number)
+
+
+@needs(Right.VIEW)
+def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
+    """Asked first, with what depends on it; then gone, with a reason kept."""
+    row = found_row(request, noun, number)
+    hindrance = noun.hindrance(request.user, founds=True)
+    if request.method != "POST":
+        return _show_deletion(request, noun, row)
+    _refuse(hindrance)
+    reason = request.POST.get("reason", "").strip()
+    mistake = "" if reason else "Write one sentence for those who will read the history."
+    if noun.is_grave and request.POST.get("name", "").strip() != str(row):
+        mistake = f"Type “{row}” to confirm. {mistake}".strip()
+    if mistake:
+        return _show_deletion(request, noun, row, mistake=mistake, status=422)
+    try:
+        configuration.delete(row, Author(actor_of(request), reason))
+    except InUseError as problem:
+        return _show_deletion(request, noun, row, mistake=str(problem), status=409)
+    messages.success(request, f"{row} was deleted. Its history stays under Changes.")
+    return see(noun.many)
+
+
+@needs(Right.VIEW)
+def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
+    """On or off, as the form says; safe to press twice."""
+    row = found_row(request, noun, number)
+    if request.method != "POST":
+        return see(noun.one, number)
+    _refuse(noun.hindrance(request.user))
+    row.enabled = request.POST.get("to") == "on"
+    word = "on" if row.enabled else "off"
+    author = Author(actor_of(request), request.POST.get("reason", "")[:500])
+    if configuration.save(row, author) is None:
+        messages.info(request, f"{row} was switched {word} already.")
+    else:
+        messages.success(request, f"{row} is switched {word}.")
+    return see(noun.one, number)
+
+
+def found_row(request: HttpRequest, noun: Noun, number: int) -> Any:  # noqa: ANN401 - a row of any noun
+    """The row, if this person may know of it; else a 404."""
+    row = noun.rows(scope_of(request.user)).filter(pk=number).first()
+    if row is None:
+        raise Http404(f"There is no such {noun.word} (any more).")
+    return row
+
+
+def new_form(request: HttpRequest, noun: Noun, given: Any) -> SetupForm:  # noqa: ANN401 - POST or None
+    """The form of a row that is not there yet."""
+    scope = scope_of(request.user)
+    if given is not None:
+        return noun.form(given, scope=scope)
+    names = list(noun.form.base_fields)
+    initial: dict[str, Any] = {n: request.GET[n] for n in names if n in request.GET}
+    like = number_of(request.GET.get("like", ""))
+    source = None if like is None else noun.rows(scope).filter(pk=like).first()
+    if source is not None:
+        every = noun.rows(scope_of(request.user)).values_list(noun.label, flat=True)
+        initial = copy_of(source, noun.label, names, list(every))
+    return noun.form(initial=initial, scope=scope)
+
+
+def show_form(
+    request: HttpRequest,
+    noun: Noun,
+    form: SetupForm,
+    hindrance: str,
+    *,
+    status: int = 200,
+    **more: object,
+) -> HttpResponse:
+    """The form's page. In `more`: `seen`, the stamp of what the form was made from."""
+    form.lay_out()
+    row = form.instance if form.instance.pk is not None else None
+    context = {
+        **_about(request, noun, row),
+        # What was entered is not its name yet.
+        "name": form.initial.get(noun.label, ""),
+        "form": form,
+        "hindrance": hindrance,
+        **more,
+    }
+    return render(request, noun.form_page, context, status=status)
+
+
+def _stored(form: SetupForm, author: Author, seen: str | None = None) -> bool:
+    """Whether it was written; a name taken at the same moment becomes a mistake of the form."""
+    try:
+        configuration.save(form.instance, author, seen=seen)
+    except IntegrityError:
+        form.add_error(None, "Somebody else has just taken this name. Choose another one.")
+        return False
+    return True
+
+
+def _show_conflict(
+    request: HttpRequest, noun: Noun, form: SetupForm, problem: ChangedMeanwhileError
+) -> HttpResponse:
+    """Theirs beside mine; saving this form again is then a choice."""
+    if problem.stored is None:
+        raise Http404(str(problem))
+    theirs, mine = configuration.facts(problem.stored), configuration.facts(form.instance)
+    return show_form(
+        request,
+        noun,
+        form,
+        "",
+        status=409,
+        seen=configuration.stamp(problem.stored),
+        conflict=problem,
+        differing=[d for d in changes.differences(theirs, mine) if d.before != d.after],
+        last=next(iter(changes.history_of(noun.kind, problem.stored.pk, 1)), None),
+    )
+
+
+def _show_deletion(
+    request: HttpRequest,
+    noun: Noun,
+    row: Model,
+    *,
+    mistake: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    context = {
+        **_about(request, noun, row),
+        "uses": noun.uses(row, scope_of(request.user)),
+        "mistake": mistake,
+        "reason": request.POST.get("reason", ""),
+    }
+    return render(request, "console/setup/delete.html", context, status=status)
+
+
+def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:  # noqa: ANN401 - a row of any noun
+    return {
+        "noun": noun,
+        "row": row,
+        "hindrance": noun.hindrance(request.user),
+        "founding_hindrance": noun.hindrance(request.user, founds=True),
+    }
+
+
+def _refuse(hindrance: str) -> None:
+    if hindrance:
+        raise PermissionDenied(hindrance)
+
+
+def _seen(request: HttpRequest) -> str:
+    return request.POST.get("seen", "")[:64]

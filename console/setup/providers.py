@@ -1,0 +1,131 @@
+"""Providers: Kafka clusters and how to reach them; what is secret is write-only."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import django_filters
+import django_tables2 as tables
+from django import forms
+from django.http import HttpRequest
+
+from console.setup.columns import Counted, Named
+from console.setup.filters import Words
+from console.setup.noun import Noun
+from console.setup.secrets import KeepsSecrets, SecretInput, SecretText
+from integration.models import Provider
+from integration.selectors import setup
+
+
+class ProviderForm(KeepsSecrets):
+    """How to reach one cluster; `test_topic` is asked about by the test and never stored."""
+
+    secret_fields = ("password", "client_key")
+    parts = (
+        ("", "", ("name", "bootstrap_servers", "security_protocol")),
+        (
+            "Login (SASL)",
+            "Used when the protocol begins with SASL.",
+            ("sasl_mechanism", "username", "password", "remove_password"),
+        ),
+        (
+            "Certificates (TLS)",
+            "Used when the protocol ends with SSL.",
+            ("ca_certificate", "client_certificate", "client_key", "remove_client_key"),
+        ),
+        ("Further client properties", "", ("properties",)),
+    )
+
+    class Meta:
+        model = Provider
+        fields = (
+            "name",
+            "bootstrap_servers",
+            "security_protocol",
+            "sasl_mechanism",
+            "username",
+            "password",
+            "ca_certificate",
+            "client_certificate",
+            "client_key",
+            "properties",
+        )
+        labels: ClassVar[dict[str, str]] = {
+            "sasl_mechanism": "SASL mechanism",
+            "ca_certificate": "Certificates of the authority",
+            "client_certificate": "Our certificate",
+            "client_key": "Our private key",
+            "properties": "Properties",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "Letters, digits, - and _. It is part of the ids of messages that have none of "
+            "their own, so it should stay.",
+            "bootstrap_servers": "host:port, several separated by commas. One that answers is "
+            "enough to find the others; two or three survive the loss of one.",
+            "security_protocol": "As the listener of the brokers speaks. PLAINTEXT and "
+            "SASL_PLAINTEXT send everything readable over the wire.",
+            "sasl_mechanism": "As the cluster asks for it.",
+            "username": "The principal that gets the rights is User: and this name.",
+            "password": "Stored encrypted; shown to nobody.",
+            "ca_certificate": "PEM. Empty: the authorities this machine trusts already.",
+            "client_certificate": "PEM; only where the cluster asks for one. Its subject is then "
+            "the principal that gets the rights.",
+            "client_key": "PEM; stored encrypted, shown to nobody.",
+            "properties": "A JSON object of properties of the Kafka client, for example "
+            '{"client.id": "plant-1"}. What carries the promises of the road (acks, isolation, '
+            "offsets) is decided by Sluice and refused here.",
+        }
+        widgets: ClassVar[dict[str, Any]] = {
+            "bootstrap_servers": forms.TextInput(attrs={"spellcheck": "false"}),
+            "password": SecretInput(),
+            "ca_certificate": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
+            "client_certificate": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
+            "client_key": SecretText(attrs={"rows": 3, "class": "lines"}),
+            "properties": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
+        }
+
+
+class ProviderTable(tables.Table):
+    """The list of providers."""
+
+    name = Named("provider")
+    bootstrap_servers = tables.Column(attrs={"td": {"class": "long"}})
+    security_protocol = tables.Column("Protocol")
+    queue_count = Counted("Queues")
+
+    class Meta:
+        fields = ("name", "bootstrap_servers", "security_protocol", "queue_count")
+
+
+class ProviderFilter(django_filters.FilterSet):
+    """By words in name or addresses."""
+
+    words = Words("name", "bootstrap_servers")
+
+    class Meta:
+        model = Provider
+        fields: ClassVar[list[str]] = []
+
+
+def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
+    return {"has_password": bool(provider.password), "has_key": bool(provider.client_key)}
+
+
+PROVIDERS = Noun(
+    one="provider",
+    many="providers",
+    word="provider",
+    title="Providers",
+    about="A Kafka cluster and how to reach it. Several may live side by side; each queue is a "
+    "topic of one of them.",
+    model=Provider,
+    form=ProviderForm,
+    table=ProviderTable,
+    filters=ProviderFilter,
+    rows=setup.providers,
+    uses=setup.uses_of_provider,
+    more=_more,
+    card_page="console/setup/provider.html",
+    form_page="console/setup/provider_form.html",
+    is_shared=True,
+    is_grave=True,
+)

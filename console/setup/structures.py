@@ -1,0 +1,172 @@
+"""Object structures: document types with key paths, tried on a pasted sample before saving."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import django_filters
+import django_tables2 as tables
+from django import forms
+from django.http import HttpRequest, HttpResponse
+
+from console.access import Right, needs
+from console.setup.columns import Counted, Named
+from console.setup.filters import Words
+from console.setup.forms import SetupForm
+from console.setup.noun import Noun
+from console.setup.pages import found_row, show_form
+from integration.models import ObjectStructure
+from integration.selectors import setup, tryout
+
+TRIED: Final = frozenset({"key_paths", "version_path", "json_schema"})
+
+
+class PathLines(forms.CharField):
+    """Paths, one a line."""
+
+    widget = forms.Textarea(attrs={"rows": 3, "class": "lines", "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+        return "\n".join(map(str, value)) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+        return [
+            line.strip() for line in (super().to_python(value) or "").splitlines() if line.strip()
+        ]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:  # noqa: ANN401 - Django's signature
+        return bool(self.prepare_value(initial) != data)
+
+
+class StructureForm(SetupForm):
+    """A document type; `sample` is tried and never stored."""
+
+    parts = (
+        ("", "", ("name", "description")),
+        ("What tells documents apart", "", ("key_paths", "version_path")),
+        ("What is accepted", "", ("json_schema", "tombstone")),
+        (
+            "Try it on a sample",
+            (
+                "Nothing is stored: it shows what each path finds, the key that results and what "
+                "the schema refuses."
+            ),
+            ("sample",),
+        ),
+    )
+    key_paths = PathLines(
+        label="Key paths",
+        help_text="One a line: JSONPath like $.assetnum, or XPath like /Asset/ASSETNUM. Their "
+        "values together are the key; a message with the key of a stored document replaces it.",
+    )
+    sample = forms.CharField(
+        required=False,
+        label="Sample document",
+        widget=forms.Textarea(attrs={"rows": 6, "class": "lines", "spellcheck": "false"}),
+        help_text="A message's payload as JSON or XML, or the whole envelope.",
+    )
+
+    class Meta:
+        model = ObjectStructure
+        fields = (
+            "name",
+            "description",
+            "key_paths",
+            "version_path",
+            "json_schema",
+            "tombstone",
+        )
+        labels: ClassVar[dict[str, str]] = {
+            "json_schema": "JSON Schema",
+            "tombstone": "A message without a value",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "Letters, digits, - and _. Handlers and services refer to it.",
+            "description": "What these documents are.",
+            "version_path": "Optional: a whole number or an ISO timestamp in the document. The "
+            "higher one wins, whichever came first; without it the order of arrival decides.",
+            "json_schema": "Optional, draft 2020-12, for JSON documents. What it refuses is put on "
+            "hold (SCHEMA_VIOLATION).",
+            "tombstone": "Deleting it is remembered, so that an older message does not bring the "
+            "document back.",
+        }
+        widgets: ClassVar[dict[str, Any]] = {
+            "json_schema": forms.Textarea(
+                attrs={"rows": 6, "class": "lines", "spellcheck": "false"}
+            ),
+        }
+
+    def tried(self) -> tryout.Tryout:
+        """What the values of this form, saved or not, make of its sample."""
+        found = self.cleaned_data
+        return tryout.try_out(
+            found.get("sample", ""),
+            found.get("key_paths", []),
+            found.get("version_path", ""),
+            found.get("json_schema"),
+        )
+
+
+class StructureTable(tables.Table):
+    """The list of structures."""
+
+    name = Named("structure")
+    key_paths = tables.Column("Key")
+    service_count = Counted("Services")
+    description = tables.Column()
+
+    class Meta:
+        fields = ("name", "key_paths", "service_count", "description")
+
+    def render_key_paths(self, value: list[str]) -> str:
+        return ", ".join(map(str, value))
+
+
+class StructureFilter(django_filters.FilterSet):
+    """By words in name or description."""
+
+    words = Words("name", "description")
+
+    class Meta:
+        model = ObjectStructure
+        fields: ClassVar[list[str]] = []
+
+
+def _more(_request: HttpRequest, structure: ObjectStructure) -> Mapping[str, object]:
+    return {"documents": setup.documents_of(structure), "documents_cap": setup.DOCUMENTS_CAP}
+
+
+STRUCTURES = Noun(
+    one="structure",
+    many="structures",
+    word="object structure",
+    title="Object structures",
+    about="A document type: where its key stands, which document is newer, what is accepted. "
+    "Services store messages into it without a line of code.",
+    model=ObjectStructure,
+    form=StructureForm,
+    table=StructureTable,
+    filters=StructureFilter,
+    rows=setup.structures,
+    uses=setup.uses_of_structure,
+    more=_more,
+    card_page="console/setup/structure.html",
+    form_page="console/setup/structure_form.html",
+    is_shared=True,
+)
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def try_sample(request: HttpRequest, number: int | None = None) -> HttpResponse:
+    """The form again, with what it makes of its sample; nothing is stored."""
+    row = None if number is None else found_row(request, STRUCTURES, number)
+    given = request.POST if request.method == "POST" else None
+    form = StructureForm(given, instance=row)
+    hindrance = STRUCTURES.hindrance(request.user)
+    if given is None:
+        return show_form(request, STRUCTURES, form, hindrance)
+    form.is_valid()
+    # A name that is missing or taken does not keep anybody from trying paths.
+    for name in form.errors.keys() - TRIED:
+        del form.errors[name]
+    seen = request.POST.get("seen", "")[:64]
+    return show_form(request, STRUCTURES, form, hindrance, seen=seen, tried=form.tried())

@@ -1,0 +1,85 @@
+"""External systems: the partners."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import django_filters
+import django_tables2 as tables
+from django.http import HttpRequest
+
+from console.setup.columns import Counted, Named, Switched
+from console.setup.filters import SwitchFilter, Words
+from console.setup.forms import SetupForm
+from console.setup.noun import Noun
+from integration.models import ExternalSystem
+from integration.selectors import setup
+
+
+class SystemForm(SetupForm):
+    """A partner."""
+
+    parts = (("", "", ("name", "description", "enabled")),)
+
+    class Meta:
+        model = ExternalSystem
+        fields = ("name", "description", "enabled")
+        labels: ClassVar[dict[str, str]] = {"enabled": "Switched on"}
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "Letters, digits, - and _. Queues, endpoints and the limits of people refer to "
+            "it, and people see it beside each message.",
+            "description": "Who they are, and whom to call, in a few words.",
+            "enabled": "Off: sequential queues of this system wait, continuous ones put each new "
+            "message on hold. No retry is spent, nothing is lost.",
+        }
+
+
+class SystemTable(tables.Table):
+    """The list of external systems."""
+
+    name = Named("system")
+    enabled = Switched()
+    queue_count = Counted("Queues")
+    held_count = Counted("Held messages")
+    changed_at = tables.TemplateColumn(
+        "{% load sluice %}{{ value|ago }}", verbose_name="Last change", empty_values=()
+    )
+    description = tables.Column()
+
+    class Meta:
+        fields = ("name", "enabled", "queue_count", "held_count", "changed_at", "description")
+
+
+class SystemFilter(django_filters.FilterSet):
+    """By words in name or description, and by the switch."""
+
+    words = Words("name", "description")
+    enabled = SwitchFilter()
+
+    class Meta:
+        model = ExternalSystem
+        fields: ClassVar[list[str]] = []
+
+
+def _more(_request: HttpRequest, system: ExternalSystem) -> Mapping[str, object]:
+    return {"queues": setup.queues_of_system(system), "endpoints": system.endpoints.all()}
+
+
+SYSTEMS = Noun(
+    one="system",
+    many="systems",
+    word="external system",
+    title="External systems",
+    about="A partner whose messages come and go. Its queues and endpoints belong to it; switching "
+    "it off stops its messages without losing any.",
+    model=ExternalSystem,
+    form=SystemForm,
+    table=SystemTable,
+    filters=SystemFilter,
+    rows=setup.systems,
+    uses=setup.uses_of_system,
+    stops=setup.stopped_with_system,
+    more=_more,
+    card_page="console/setup/system.html",
+    is_founding=True,
+    is_grave=True,
+)

@@ -1,0 +1,39 @@
+"""Addresses of the set-up: the same few for every noun."""
+
+from typing import Final
+
+from django.urls import URLPattern, path
+
+from console.setup import changes, pages, structures
+from console.setup.endpoints import ENDPOINTS
+from console.setup.noun import Noun
+from console.setup.providers import PROVIDERS
+from console.setup.services import SERVICES
+from console.setup.structures import STRUCTURES
+from console.setup.systems import SYSTEMS
+
+NOUNS: Final = (SYSTEMS, SERVICES, STRUCTURES, ENDPOINTS, PROVIDERS)
+
+
+def addresses(noun: Noun) -> list[URLPattern]:
+    """The list, and everything that is asked of one row by its number."""
+    one, at, known = noun.one, f"{noun.many}/", {"noun": noun}
+    found = [
+        path(at, pages.listing, known, name=noun.many),
+        path(f"{at}new/", pages.create, known, name=f"{one}-new"),
+        path(f"{at}<int:number>/", pages.card, known, name=one),
+        path(f"{at}<int:number>/change/", pages.change, known, name=f"{one}-change"),
+        path(f"{at}<int:number>/delete/", pages.delete, known, name=f"{one}-delete"),
+    ]
+    if noun.stops is not None:
+        found.append(path(f"{at}<int:number>/switch/", pages.switch, known, name=f"{one}-switch"))
+    return found
+
+
+urlpatterns = [
+    *(pattern for noun in NOUNS for pattern in addresses(noun)),
+    path("structures/try/", structures.try_sample, name="structure-try-new"),
+    path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
+    path("changes/", changes.change_list, name="changes"),
+    path("changes/<int:number>/", changes.change_page, name="change"),
+]

@@ -1,0 +1,127 @@
+"""How the pages of the set-up write addresses, facts and changes."""
+
+import json
+from typing import Any, Final
+
+from django import template
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from console.setup import columns
+from console.setup.changes import KINDS
+from console.setup.noun import Noun
+from integration.models import ConfigurationChange
+from integration.selectors.changes import Place
+from integration.selectors.setup import Use
+
+register = template.Library()
+
+DONE: Final = {"create": "Added", "change": "Changed", "delete": "Deleted"}
+# Where the things live that the audit and the lists of dependants name, by the model's name.
+BY_NUMBER: Final = {
+    "provider": "provider",
+    "externalsystem": "system",
+    "endpoint": "endpoint",
+    "enterpriseservice": "service",
+    "objectstructure": "structure",
+    "croninstance": "cron-instance",
+}
+LONG: Final = 400
+
+
+@register.filter
+def address(noun: Noun, verb: str) -> str:
+    """The address of its list or of a new one; of a verb on a row, the pattern for `of`."""
+    if verb == "list":
+        return reverse(noun.many)
+    return reverse(f"{noun.one}-new") if verb in {"new", "clone"} else f"{noun.one}:{verb}"
+
+
+@register.filter
+def of(pattern: str, row: Any) -> str:  # noqa: ANN401 - a row of any noun
+    """The address of a verb on this row; see `address`."""
+    one, colon, verb = pattern.partition(":")
+    if not colon:
+        return f"{pattern}?like={row.pk}"
+    return reverse(one if verb == "card" else f"{one}-{verb}", args=[row.pk])
+
+
+@register.filter
+def an(word: str) -> str:
+    """The word with its article: "an endpoint"."""
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+
+
+@register.simple_tag
+def switched(value: object) -> SafeString:
+    """The badge of a switch."""
+    return columns.switched(value)
+
+
+@register.simple_tag
+def filter_field(field: Any) -> SafeString:  # noqa: ANN401 - a form's bound field
+    """A field of a list's filter, small."""
+    look = "form-select" if hasattr(field.field, "choices") else "form-control"
+    return SafeString(field.as_widget(attrs={"class": f"{look} {look}-sm"}))
+
+
+@register.filter
+def field_words(name: str) -> str:
+    """A column's name as a person reads it."""
+    return name.replace("_", " ").capitalize()
+
+
+@register.filter
+def fact(value: object) -> str:
+    """A stored value as text: on, off, a dash for nothing, lists and objects as JSON."""
+    if value is None or value == "":
+        return "\N{EN DASH}"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONG else f"{text[:LONG]}…"
+
+
+@register.filter
+def pretty(value: object) -> str:
+    """JSON over several lines."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+@register.filter
+def use_address(use: Use) -> str:
+    """Where something that depends on a row is set up."""
+    return (
+        reverse("queue", args=[use.name])
+        if use.kind == "queue"
+        else _by_number(use.kind, use.number)
+    )
+
+
+@register.filter
+def change_address(row: ConfigurationChange) -> str:
+    """Where the changed thing is, empty when it is gone or has no page."""
+    if row.action == "delete":
+        return ""
+    if row.kind == "queue":
+        return reverse("queue", args=[row.name])
+    return _by_number(row.kind, int(row.subject)) if row.subject.isdecimal() else ""
+
+
+def _by_number(kind: str, number: int) -> str:
+    name = BY_NUMBER.get(kind)
+    return "" if name is None else reverse(name, args=[number])
+
+
+@register.filter
+def what_was_done(row: ConfigurationChange, is_one: object = None) -> str:
+    """Added, changed or deleted, and what kind of thing unless the page is about one thing."""
+    done = DONE.get(row.action, row.action.capitalize())
+    return done if is_one else f"{done} {KINDS.get(row.kind, row.kind)}"
+
+
+@register.filter
+def place(value: Place) -> str:
+    """Where the next page of changes begins, for its address."""
+    at, number = value
+    return f"{at.isoformat().replace('+00:00', 'Z')}~{number}"

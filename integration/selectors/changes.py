@@ -1,0 +1,114 @@
+"""The history of the configuration: every change of everything, or of one thing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet
+
+from integration.models import ConfigurationChange
+from integration.selectors.scope import Scope
+
+PAGE_ROWS: Final = 50
+HISTORY_ROWS: Final = 20
+Values = Mapping[str, Any] | None
+Place = tuple[datetime, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field before and after; None where there was none, or is none any more."""
+
+    field: str
+    before: object
+    after: object
+    had: bool
+    has: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row of audit, ready to be read."""
+
+    row: ConfigurationChange
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Which changes: of this kind, person, subject's name, time."""
+
+    kind: str = ""
+    actor: str = ""
+    name: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """A page, newest first; `older` is the place where the next one begins."""
+
+    changes: tuple[Change, ...]
+    older: Place | None
+
+
+def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> ChangePage:
+    """The newest changes, or those older than the place a page before ended at."""
+    found = _known(scope).filter(_condition(wanted))
+    if below is not None:
+        at, number = below
+        found = found.filter(Q(at__lt=at) | Q(at=at, pk__lt=number))
+    rows = list(found[: PAGE_ROWS + 1])
+    shown = rows[:PAGE_ROWS]
+    older = (shown[-1].at, shown[-1].pk) if len(rows) > PAGE_ROWS else None
+    return ChangePage(tuple(_change(row) for row in shown), older)
+
+
+def change(number: int, scope: Scope) -> Change | None:
+    """One change; None when there is none, or none this scope may know of."""
+    row = _known(scope).filter(pk=number).first()
+    return None if row is None else _change(row)
+
+
+def history_of(kind: str, number: int, rows: int = HISTORY_ROWS) -> list[Change]:
+    """The newest changes of one thing; the caller has made sure that it may be known."""
+    found = ConfigurationChange.objects.filter(kind=kind, subject=str(number))
+    return [_change(row) for row in found.order_by("-at", "-id")[:rows]]
+
+
+def kinds(scope: Scope) -> list[str]:
+    """Every kind of thing that was ever changed."""
+    return sorted(_known(scope).order_by().values_list("kind", flat=True).distinct())
+
+
+def actors(scope: Scope) -> list[str]:
+    """Everybody who ever changed something."""
+    return sorted(_known(scope).order_by().values_list("actor", flat=True).distinct())
+
+
+def differences(before: Values, after: Values) -> tuple[Difference, ...]:
+    """What was there before and after, field by field in their order."""
+    old, new = before or {}, after or {}
+    names = list(dict.fromkeys([*old, *new]))
+    return tuple(Difference(n, old.get(n), new.get(n), n in old, n in new) for n in names)
+
+
+def _known(scope: Scope) -> QuerySet[ConfigurationChange]:
+    return ConfigurationChange.objects.filter(scope.within("system")).order_by("-at", "-id")
+
+
+def _change(row: ConfigurationChange) -> Change:
+    return Change(row, differences(row.before, row.after))
+
+
+def _condition(wanted: ChangeFilter) -> Q:
+    given = {
+        "kind": wanted.kind,
+        "actor": wanted.actor,
+        "name__icontains": wanted.name,
+        "at__gte": wanted.since,
+        "at__lt": wanted.until,
+    }
+    return Q(**{name: value for name, value in given.items() if value})
