@@ -12,6 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from console.models import Limit
 from crontasks.models import CronInstance, CronRun
+from devstack import paths
 from integration.models import ExternalSystem, MessageTrack, Queue, RelayLease
 from integration.selectors import metrics as figures
 from tests.support.rows import (
@@ -186,6 +187,18 @@ def test_runs_hearts_and_connections_are_told() -> None:
     assert in_use is not None
     assert limit is not None
     assert 1 <= in_use <= limit
+
+
+def test_every_figure_is_explained_to_people() -> None:
+    a_crew()
+    queue, _, _ = a_blocked_queue()
+    tracks(queue, "APPLIED", 1)
+
+    names = {name for name, _ in scraped()}
+
+    page = (paths.ROOT / "docs" / "operations.md").read_text()
+    assert len(names) > 20
+    assert not sorted(name for name in names if f"`{name}`" not in page)
 
 
 def test_the_queries_do_not_grow_with_the_queues(
