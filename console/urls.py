@@ -5,7 +5,6 @@ from django.urls import include, path, reverse_lazy
 
 from console.views import (
     bulk,
-    cron,
     decisions,
     edits,
     failures,
@@ -58,9 +57,7 @@ urlpatterns = [
     path("outbox/doubts/<int:lease_id>/", outbox.resolve, name="resolve-doubt"),
     path("outbox/<int:row_id>/", outbox.outgoing_row, name="outgoing"),
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outgoing"),
-    path("cron/", cron.cron_list, name="cron"),
-    path("cron/<int:instance_id>/", cron.cron_instance, name="cron-instance"),
-    path("cron/<int:instance_id>/runs/", cron.run_now, name="run-now"),
+    path("", include("console.cron_urls")),
     path("failures/", failures.failure_list, name="failures"),
     path("failures/choices/", bulk.review, name="review"),
     path("failures/choices/<slug:verb>/", bulk.carry_out, name="carry-out"),

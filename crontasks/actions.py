@@ -1,33 +1,88 @@
-"""What a person may ask of a cron task: to run it now."""
+"""What a person may do with a cron task's instance: run it now, pause it, remove it."""
 
-from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.auth import get_user_model
-from django.contrib.contenttypes.models import ContentType
+from collections.abc import Mapping
+from typing import Final
+
 from kombu.exceptions import OperationalError
 
-from crontasks import ticks
-from crontasks.errors import WorkersUnreachableError
+from crontasks import parameters, ticks
+from crontasks.definitions import registry
+from crontasks.errors import InstanceNeededError, RunUnderWayError, WorkersUnreachableError
 from crontasks.models import CronInstance
+from crontasks.outcome import RunState
+from crontasks.ticks import Asked
+from integration.actions import configuration, queues
+from integration.actions.configuration import Author
+from integration.sealed import masked
+
+CONSUMERS: Final = frozenset({"queue_consumer", "error_queue_consumer"})
 
 
-def run_now(instance_id: int, *, actor: str) -> None:
+def run_now(
+    instance_id: int, *, actor: str, given: Mapping[str, object] | None = None, reason: str = ""
+) -> None:
     """Send a run to the workers, besides the schedule, and note who asked.
 
-    Asking twice is harmless: a queue has one standing request, other tasks keep their overlap
-    rule. Raises CronInstance.DoesNotExist, WorkersUnreachableError.
+    `given` are parameters for this one run; what they leave out has its default. Asking twice is
+    harmless: a queue has one standing request, other tasks keep their overlap rule. Raises
+    CronInstance.DoesNotExist, UnknownCronTaskError, BadParametersError, RunUnderWayError,
+    WorkersUnreachableError.
     """
     instance = CronInstance.objects.get(pk=instance_id)
+    kind = registry.named(instance.task).task.parameters
+    if given is not None:
+        parameters.read(kind, given)
+        given = parameters.sealed_of(kind, given)
+    _refuse_second(instance)
     try:
-        ticks.run_now(instance_id)
+        ticks.run_now(instance, Asked(actor, given))
     except OperationalError as failure:
         raise WorkersUnreachableError from failure
-    person = get_user_model().objects.filter(username=actor).first()
-    if person is not None:
-        LogEntry.objects.create(
-            user_id=person.pk,
-            content_type=ContentType.objects.get_for_model(CronInstance),
-            object_id=str(instance_id),
-            object_repr=str(instance),
-            action_flag=CHANGE,
-            change_message="Run now.",
+    if instance.queue_id is not None:
+        queues.note(
+            instance.queue_id, actor, "run now", reason=reason, effect="A run was asked for."
         )
+        return
+    wish = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})
+    configuration.record(instance, {}, wish, Author(actor, reason))
+
+
+def pause(instance_id: int, author: Author) -> bool:
+    """Let the schedule rest; what runs goes on to its end. False if it rested already.
+
+    Raises CronInstance.DoesNotExist.
+    """
+    return _switch(instance_id, author, active=False)
+
+
+def activate(instance_id: int, author: Author) -> bool:
+    """Let the schedule go on, counted from now: nothing that was missed is made up for.
+
+    False if it was active. Raises CronInstance.DoesNotExist.
+    """
+    return _switch(instance_id, author, active=True)
+
+
+def remove(instance_id: int, author: Author) -> None:
+    """Delete an instance and its runs.
+
+    Raises InstanceNeededError for the consumer of a queue, CronInstance.DoesNotExist.
+    """
+    instance = CronInstance.objects.select_related("queue").get(pk=instance_id)
+    if instance.queue is not None:
+        raise InstanceNeededError(queue=instance.queue.name)
+    configuration.delete(instance, author)
+
+
+def _switch(instance_id: int, author: Author, *, active: bool) -> bool:
+    instance = CronInstance.objects.get(pk=instance_id)
+    instance.active = active
+    return configuration.save(instance, author) is not None
+
+
+def _refuse_second(instance: CronInstance) -> None:
+    if instance.overlap == CronInstance.Overlap.ALLOW:
+        return
+    under_way = instance.runs.filter(state=RunState.RUNNING).first()
+    if under_way is not None:
+        raise RunUnderWayError(name=instance.name, since=under_way.started_at)

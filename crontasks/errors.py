@@ -1,6 +1,7 @@
 """What can be wrong with a cron task's settings, told to the person who writes them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from integration.errors import IntegrationError
 
@@ -61,4 +62,29 @@ class WorkersUnreachableError(IntegrationError):
         super().__init__(
             "No worker could be asked: the broker of Celery does not answer.",
             next_step="Start it again; the schedules go on by themselves then.",
+        )
+
+
+class RunUnderWayError(IntegrationError):
+    """The run before is at work, and the instance's rule is to skip a second one."""
+
+    code = "RUN_UNDER_WAY"
+
+    def __init__(self, *, name: str, since: datetime) -> None:
+        super().__init__(
+            f"{name} is at work since {since:%H:%M:%S} UTC, and its rule is to skip a second run, "
+            "so none was asked for.",
+            next_step="Wait for its end, or set the rule to run both.",
+        )
+
+
+class InstanceNeededError(IntegrationError):
+    """The instance is what consumes a queue; without it nothing would read the queue."""
+
+    code = "INSTANCE_NEEDED"
+
+    def __init__(self, *, queue: str) -> None:
+        super().__init__(
+            f"This schedule is what consumes the queue {queue}, so it was not deleted.",
+            next_step="Pause it or the queue, or delete the queue: the schedule goes with it.",
         )

@@ -8,6 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from crontasks.errors import BadParametersError
+from integration import sealed
 
 LONGEST_TEXT = 10_000
 
@@ -27,32 +28,66 @@ def option(
     *,
     least: float | None = None,
     most: float | None = None,
+    secret: bool = False,
 ) -> Any:  # noqa: ANN401 - as wide as dataclasses.field
-    """A parameter with a default, a sentence for the form, and limits for numbers."""
-    return dataclasses.field(default=default, metadata={"text": text, "least": least, "most": most})
+    """A parameter with a default, a sentence for the form, and limits for numbers.
+
+    A `secret` text is stored encrypted and shown to nobody; `...` as default makes it required.
+    """
+    known: dict[str, Any] = {} if default is ... else {"default": default}
+    said = {"text": text, "least": least, "most": most, "secret": secret}
+    return dataclasses.field(**known, metadata=said)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Described:
-    """One parameter as the console shows it."""
+    """One parameter as the console shows it: `plain` is its type, `kind` the same in words."""
 
     name: str
     kind: str
     default: object
     text: str
+    plain: type
+    least: float | None = None
+    most: float | None = None
+    is_optional: bool = False
+    is_required: bool = False
+    is_secret: bool = False
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ").capitalize()
 
 
 def describe(kind: type[Dataclass]) -> list[Described]:
     hints = get_type_hints(kind)
-    return [
-        Described(
-            field.name,
-            _wanted(hints[field.name]),
-            None if field.default is dataclasses.MISSING else field.default,
-            str(field.metadata.get("text", "")),
-        )
-        for field in dataclasses.fields(kind)
-    ]
+    return [_described(field, hints[field.name]) for field in dataclasses.fields(kind)]
+
+
+def _described(field: "dataclasses.Field[Any]", hint: Any) -> Described:  # noqa: ANN401 - a type hint
+    optional, plain = _unwrapped(hint)
+    is_required = field.default is dataclasses.MISSING
+    return Described(
+        name=field.name,
+        kind=_wanted(hint),
+        default=None if is_required else field.default,
+        text=str(field.metadata.get("text", "")),
+        plain=plain,
+        least=field.metadata.get("least"),
+        most=field.metadata.get("most"),
+        is_optional=optional,
+        is_required=is_required,
+        is_secret=bool(field.metadata.get("secret")),
+    )
+
+
+def sealed_of(kind: type[Dataclass], raw: Mapping[str, object]) -> dict[str, object]:
+    """The same values with every secret encrypted, as they are stored and sent to workers."""
+    secrets = {field.name for field in dataclasses.fields(kind) if field.metadata.get("secret")}
+    return {
+        name: sealed.seal(value) if name in secrets and isinstance(value, str) and value else value
+        for name, value in raw.items()
+    }
 
 
 def read(kind: type[P], raw: Mapping[str, object]) -> P:
@@ -73,14 +108,21 @@ def read(kind: type[P], raw: Mapping[str, object]) -> P:
     for name, field in fields.items():
         try:
             if name in raw:
-                values[name] = _limited(field, _value(hints[name], raw[name]))
+                values[name] = _limited(field, _value(hints[name], _opened(field, raw[name])))
             elif field.default is dataclasses.MISSING:
                 mistakes.append(f"{name} is missing: write {_wanted(hints[name])}.")
         except ValueError as e:
-            mistakes.append(f"{name} is {_shown(raw[name])}: {e}.")
+            shown = "not shown" if field.metadata.get("secret") else _shown(raw[name])
+            mistakes.append(f"{name} is {shown}: {e}.")
     if mistakes:
         raise BadParametersError(mistakes)
     return kind(**values)
+
+
+def _opened(field: "dataclasses.Field[Any]", raw: object) -> object:
+    if isinstance(raw, Mapping) and field.metadata.get("secret") and sealed.is_sealed(raw):
+        return sealed.unseal(raw)
+    return raw
 
 
 def _shown(value: object) -> str:
@@ -119,8 +161,10 @@ def _value(hint: Any, raw: object) -> object:  # noqa: ANN401 - a type hint
 
 
 def _text(raw: object) -> str:
-    if not isinstance(raw, str) or len(raw) > LONGEST_TEXT:
+    # The database stores neither NUL nor halves of characters.
+    if not isinstance(raw, str) or len(raw) > LONGEST_TEXT or "\0" in raw:
         raise ValueError
+    raw.encode()
     return raw
 
 

@@ -1,5 +1,6 @@
 """The Celery tasks: parse, call, return. Sent by beat, by the dispatcher and by the console."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from celery import shared_task
@@ -8,10 +9,16 @@ from crontasks import outage, serving, ticks
 
 
 @shared_task(name="crontasks.tasks.tick")
-def tick(instance_id: int, scheduled_at: str) -> None:
-    """One moment of a cron instance."""
+def tick(
+    instance_id: int,
+    scheduled_at: str,
+    asked_by: str = "",
+    parameters: Mapping[str, object] | None = None,
+) -> None:
+    """One moment of a cron instance, or a run that a person asked for."""
+    asked = ticks.Asked(asked_by, parameters) if asked_by else None
     with outage.told_in_one_line(f"A tick of cron instance {instance_id}"):
-        ticks.tick(instance_id, datetime.fromisoformat(scheduled_at))
+        ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), asked)
 
 
 @shared_task(name="crontasks.tasks.run_queue")

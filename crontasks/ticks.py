@@ -1,8 +1,9 @@
 """A tick: one moment of one instance, acted upon once however often it arrives."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -16,6 +17,7 @@ from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
 from integration.clock import database_now
 from integration.errors import IntegrationError
+from integration.sealed import masked
 from integration.selectors.deployment import foreign_environment
 from integration.store import locks
 from integration.store.sessions import raw_connection
@@ -27,7 +29,25 @@ _EXPIRES_SECONDS: Final = 3_600
 logger = logging.getLogger(__name__)
 
 
-def tick(instance_id: int, scheduled_at: datetime) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A person's wish for one run: who asked, and parameters for this run instead of the stored.
+
+    Secrets in them are sealed: they travel through the broker of Celery.
+    """
+
+    by: str
+    parameters: Mapping[str, object] | None = None
+
+    def lines(self) -> Iterator[str]:
+        """What the run's log begins with."""
+        yield f"Asked for by {self.by}."
+        if self.parameters is not None:
+            told = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
+            yield f"Other parameters for this run: {', '.join(told) or 'all at their defaults'}."
+
+
+def tick(instance_id: int, scheduled_at: datetime, asked: Asked | None = None) -> Outcome:
     """Act upon one moment. A moment that is not newer than the last one is nothing."""
     instance = claim(instance_id, scheduled_at)
     if instance is None or foreign_environment() is not None:
@@ -40,10 +60,20 @@ def tick(instance_id: int, scheduled_at: datetime) -> Outcome:
         queue_id=instance.queue_id,
         should_stop=shutdown.is_announced,
     )
+    if asked is not None:
+        _take_wish(instance, asked, context)
     if definition.task.asks_only:
         settings = parameters.read(definition.task.parameters, instance.parameters)
         return definition.task().run(settings, context)
     return _run_alone(instance, definition, context)
+
+
+def _take_wish(instance: CronInstance, asked: Asked, context: Context) -> None:
+    for line in asked.lines():
+        context.say(line)
+    if asked.parameters is not None:
+        # For this run only; the instance is not saved by it.
+        instance.parameters = dict(asked.parameters)
 
 
 def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
@@ -55,12 +85,14 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
     return CronInstance.objects.select_related("run_as").get(pk=instance_id)
 
 
-def send(instance: CronInstance, scheduled_at: datetime) -> None:
+def send(instance: CronInstance, scheduled_at: datetime, asked: Asked | None = None) -> None:
     """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
     from crontasks.tasks import tick as celery_task  # noqa: PLC0415 - it imports this module
 
+    # A worker of the release before knows two arguments.
+    wish = () if asked is None else (asked.by, asked.parameters)
     celery_task.apply_async(
-        (instance.pk, scheduled_at.isoformat()),
+        (instance.pk, scheduled_at.isoformat(), *wish),
         expires=_EXPIRES_SECONDS,
         soft_time_limit=instance.timeout_seconds,
         time_limit=instance.timeout_seconds + HARD_LIMIT_SECONDS,
@@ -69,19 +101,18 @@ def send(instance: CronInstance, scheduled_at: datetime) -> None:
     CronInstance.objects.filter(pk=instance.pk).update(asked_at=database_now())
 
 
-def run_now(instance_id: int) -> None:
+def run_now(instance: CronInstance, asked: Asked) -> None:
     """A person's "run now": a moment of its own, also for an instance that is not active.
 
     Raises kombu's OperationalError when the broker does not answer.
     """
-    instance = CronInstance.objects.get(pk=instance_id)
     if instance.queue_id is not None:
         starts.ask(instance.queue_id)
         return
     if registry.named(instance.task).task.asks_only:
-        tick(instance_id, timezone.now())
+        tick(instance.pk, timezone.now(), asked)
         return
-    send(instance, timezone.now())
+    send(instance, timezone.now(), asked)
 
 
 def _run_alone(instance: CronInstance, definition: Definition, context: Context) -> Outcome:

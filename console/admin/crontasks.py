@@ -1,10 +1,13 @@
-"""Schedules. Beat's own tables are written by them, so they are not offered for editing."""
+"""Heartbeats and notices, to look at. Schedules are set up on the console's own pages.
+
+Beat's tables are written by the schedules, so they are not offered for editing.
+"""
 
 from django.contrib import admin
 from django_celery_beat import models as beat
 
 from console.admin.records import LookedAt
-from crontasks.models import CronInstance, Heartbeat, Notice
+from crontasks.models import Heartbeat, Notice
 
 BEATS_OWN = (
     beat.ClockedSchedule,
@@ -16,16 +19,6 @@ BEATS_OWN = (
 for model in BEATS_OWN:
     if admin.site.is_registered(model):
         admin.site.unregister(model)
-
-
-@admin.register(CronInstance)
-class CronInstanceAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable at run time
-    """Configured schedules."""
-
-    list_display = ("name", "task", "schedule_words", "time_zone", "active", "queue")
-    list_filter = ("task", "active")
-    list_select_related = ("queue",)
-    search_fields = ("name",)
 
 
 @admin.register(Heartbeat)

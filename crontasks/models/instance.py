@@ -40,6 +40,9 @@ class CronInstance(models.Model):
         RUN_ONCE = "run_once", "Run once, late"
         SKIP = "skip", "Wait for the next moment"
 
+    # Their secrets are encrypted one by one; a rotation of the keys finds them by this.
+    sealed_columns = ("parameters",)
+
     name = models.CharField(max_length=100, unique=True)
     task = models.CharField(max_length=100)
     parameters = models.JSONField(default=dict, blank=True)
@@ -87,6 +90,9 @@ class CronInstance(models.Model):
         """Raises ValidationError; nothing invalid is ever handed to beat."""
         self.crontab = " ".join(self.crontab.split())
         self.full_clean()
+        self.parameters = parameters.sealed_of(
+            registry.named(self.task).task.parameters, self.parameters
+        )
         is_moved = self._is_moved()
         if not self._state.adding:
             options["update_fields"] = [

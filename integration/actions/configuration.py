@@ -10,16 +10,18 @@ from django.db import models, transaction
 from django.db.models import ProtectedError
 from django.utils.crypto import salted_hmac
 
+from integration import sealed
 from integration.actions.problems import ChangedMeanwhileError, InUseError
 from integration.clock import database_now
 from integration.models import ConfigurationChange, ExternalSystem
 from integration.models.fields import SecretField
+from integration.sealed import masked
 
 Facts = dict[str, Any]
 
-SET: Final = "set"
+SET: Final = sealed.SET
 NOT_SET: Final = "not set"
-SET_ANEW: Final = "set anew"
+SET_ANEW: Final = sealed.SET_ANEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def save(
         # Read again: the database's own form of each value is what the next change is compared to.
         after = facts(model._default_manager.get(pk=subject.pk))
         if stored is not None:
-            after.update(dict.fromkeys(_rotated(stored, subject), SET_ANEW))
+            after.update(_rotated(stored, subject))
         return record(subject, before if stored else None, after, author)
 
 
@@ -64,7 +66,7 @@ def stamp(subject: models.Model) -> str:
     secrets = {
         field.name: getattr(subject, field.name)
         for field in subject._meta.concrete_fields
-        if isinstance(field, SecretField)
+        if isinstance(field, SecretField | models.JSONField)
     }
     text = json.dumps([facts(subject), secrets], sort_keys=True)
     return salted_hmac("integration.configuration.stamp", text, algorithm="sha256").hexdigest()[:32]
@@ -143,19 +145,21 @@ def _fact(subject: models.Model, field: "models.Field[Any, Any]") -> object:
     if isinstance(field, models.ForeignKey):
         related = getattr(subject, field.name)
         return None if related is None else str(related)
-    return field.value_from_object(subject)
+    value = field.value_from_object(subject)
+    return masked(value) if isinstance(field, models.JSONField) else value
 
 
-def _rotated(stored: models.Model, subject: models.Model) -> list[str]:
+def _rotated(stored: models.Model, subject: models.Model) -> Facts:
     """The secrets that were replaced: neither value is shown, but that it happened is told."""
-    return [
-        field.name
-        for field in subject._meta.concrete_fields
-        if isinstance(field, SecretField)
-        and getattr(stored, field.name)
-        and getattr(subject, field.name)
-        and getattr(stored, field.name) != getattr(subject, field.name)
-    ]
+    found: Facts = {}
+    for field in subject._meta.concrete_fields:
+        before, after = getattr(stored, field.name, None), getattr(subject, field.name, None)
+        if isinstance(field, SecretField):
+            if before and after and before != after:
+                found[field.name] = SET_ANEW
+        elif isinstance(field, models.JSONField) and masked(after, before) != masked(after):
+            found[field.name] = masked(after, before)
+    return found
 
 
 def _system_of(subject: models.Model, *, is_gone: bool) -> ExternalSystem | None:

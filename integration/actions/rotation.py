@@ -13,6 +13,7 @@ from django.db import models, transaction
 from django.db.models import F, TextField, Value
 from django.db.models.functions import Cast
 
+from integration import sealed
 from integration.models import Deployment
 from integration.models.fields import SecretField, keyring
 
@@ -34,7 +35,8 @@ def rotate_all() -> list[Rotated]:
     cannot be read stays as it is and is named.
     """
     with transaction.atomic():
-        return [_rotate(model, column) for model, column in _columns()]
+        plain = [_rotate(model, column) for model, column in _columns()]
+        return [*plain, *(_rotate_sealed(model, column) for model, column in _sealed_columns())]
 
 
 def _columns() -> Iterator[tuple[type[models.Model], str]]:
@@ -45,6 +47,33 @@ def _columns() -> Iterator[tuple[type[models.Model], str]]:
                 yield model, column.attname
     # Proves at each start that the keys are the right ones; encrypted, but no secret.
     yield Deployment, "canary"
+
+
+def _sealed_columns() -> Iterator[tuple[type[models.Model], str]]:
+    """JSON columns with secrets among their values, as their models say."""
+    for model in apps.get_models():
+        for column in getattr(model, "sealed_columns", ()):
+            yield model, column
+
+
+def _rotate_sealed(model: type[models.Model], column: str) -> Rotated:
+    rotated, current, unreadable = 0, 0, []
+    for row in model._default_manager.select_for_update().order_by("pk").values("pk", column):
+        found = {name: part for name, part in row[column].items() if sealed.is_sealed(part)}
+        old = {
+            n: part[sealed.MARK] for n, part in found.items() if not _is_current(part[sealed.MARK])
+        }
+        current += len(found) - len(old)
+        try:
+            anew = {n: {sealed.MARK: keyring().rotate(t).decode()} for n, t in old.items()}
+        except InvalidToken:
+            unreadable.append(str(row["pk"]))
+            continue
+        if anew:
+            model._default_manager.filter(pk=row["pk"]).update(**{column: {**row[column], **anew}})
+            rotated += len(anew)
+    kind = f"{model._meta.verbose_name} {column}".replace("_", " ")
+    return Rotated(kind=kind, rotated=rotated, current=current, unreadable=tuple(unreadable))
 
 
 def _rotate(model: type[models.Model], column: str) -> Rotated:

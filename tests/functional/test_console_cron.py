@@ -1,23 +1,33 @@
-"""Cron instances over HTTP: when they run, how it went, and running one now."""
+"""Cron instances over HTTP: when they run, how it went, running one now, letting one rest."""
+
+from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.access import Right
+from console.models import Limit
 from crontasks.models import CronInstance, CronRun
+from crontasks.run_pages import RUNS_SHOWN
 from devstack.server import Server
+from integration.models import ConfigurationChange, ExternalSystem, QueueChange
 from tests.support.rows import a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 
+def logged_in(role: str, name: str) -> Client:
+    client = Client()
+    client.force_login(a_person(role, name))
+    return client
+
+
 @pytest.fixture
 def client() -> Client:
-    client = Client()
-    client.force_login(a_person("Operators", "otto"))
-    return client
+    return logged_in("Operators", "otto")
 
 
 @pytest.fixture
@@ -26,8 +36,16 @@ def cleanup() -> CronInstance:
 
 
 def a_run(instance: CronInstance, **fields: object) -> CronRun:
-    values = {"started_at": timezone.now(), "state": "DONE", "counts": {"deleted": 12}, **fields}
+    values: dict[str, Any] = {
+        "started_at": timezone.now(),
+        "state": "DONE",
+        "counts": {"deleted": 12},
+        **fields,
+    }
     return CronRun.objects.create(instance=instance, **values)
+
+
+# --- what is shown ------------------------------------------------------------------------------
 
 
 def test_the_list_tells_schedule_next_moment_and_last_run(
@@ -37,30 +55,110 @@ def test_the_list_tells_schedule_next_moment_and_last_run(
     a_run(cleanup, text="removed twelve rows")
     page = client.get(reverse("cron")).text
     assert "every hour at minute 17" in page
+    assert "<code>17 * * * *</code>" in page
     assert "removed twelve rows" in page
     assert "first" not in page.split("removed twelve rows")[0].split(cleanup.name)[-1]
 
 
+def test_the_list_is_filtered_by_name_and_state(client: Client, cleanup: CronInstance) -> None:
+    a_run(cleanup, state="FAILED")
+    CronInstance.objects.filter(task="lag_monitor").update(active=False)
+
+    def named(query: str) -> set[str]:
+        shown = client.get(f"{reverse('cron')}?{query}").context["instances"]
+        return {row.task for row in shown}
+
+    assert named("q=CLEANUP") == {"errors_cleanup", "history_cleanup"}
+    assert named("state=failed") == {"errors_cleanup"}
+    assert named("state=paused") == {"lag_monitor"}
+    assert "lag_monitor" not in named("state=active")
+    empty = client.get(f"{reverse('cron')}?q=nowhere").text
+    assert "No schedule matches" in empty
+    assert "Clear filters" in empty
+
+
+def test_a_moment_that_nobody_acted_upon_is_told_as_late(
+    client: Client, cleanup: CronInstance
+) -> None:
+    assert "late: was due" not in client.get(reverse("cron")).text
+    long_ago = timezone.now() - timedelta(hours=3)
+    CronInstance.objects.filter(pk=cleanup.pk).update(last_scheduled_at=long_ago)
+    page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
+    assert "nobody acted upon it" in page
+
+
 def test_the_page_tells_runs_rules_and_next_moments(client: Client, cleanup: CronInstance) -> None:
-    a_run(cleanup, text="removed twelve rows", log_excerpt="<b>line</b>")
+    a_run(cleanup, text="removed twelve rows")
     page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
     assert "deleted 12" in page
-    assert "&lt;b&gt;line" in page
     assert "Skip it" in page
-    assert page.count("<li>") >= 5
+    assert "Chunk rows" in page
+    assert page.count("UTC</span></li>") == 5
+
+
+def test_a_run_has_a_page_with_its_counts_log_node_and_duration(
+    client: Client, cleanup: CronInstance
+) -> None:
+    run = a_run(cleanup, log_excerpt="<b>line</b>", node="worker-7", duration_seconds=1.25)
+    page = client.get(reverse("cron-run", args=[run.pk])).text
+    for told in ("&lt;b&gt;line", "worker-7", "1.250 s", "deleted", "12"):
+        assert told in page
+    assert client.get(reverse("cron-run", args=[999_999])).status_code == 404
+
+
+def test_runs_are_paged_by_their_place_also_when_they_began_at_once(
+    client: Client, cleanup: CronInstance
+) -> None:
+    at = timezone.now()
+    made = [a_run(cleanup, started_at=at).pk for _ in range(RUNS_SHOWN + 3)]
+    address = reverse("cron-instance", args=[cleanup.pk])
+    first = client.get(address).context["page"]
+    second = client.get(address, {"before": first.older}).context["page"]
+    seen = [run.pk for page in (first, second) for run in page.runs]
+    assert seen == made[::-1]
+    assert second.older == ""
+    for spoilt in ("x", "_1", f"{at.isoformat()}_", "2026-01-01_1", "9" * 40):
+        assert client.get(address, {"before": spoilt}).status_code == 200
 
 
 def test_the_number_of_statements_does_not_grow(
-    client: Client, django_assert_num_queries: object
+    client: Client, django_assert_num_queries: Any
 ) -> None:
     for _ in range(2):
         for _ in range(5):
             a_queue_row("continuous")
         for instance in CronInstance.objects.all():
             a_run(instance)
-        # The session, the person and their rights (4), the deployment, and two of the page.
-        with django_assert_num_queries(7):  # type: ignore[operator] # pytest-django's fixture
+        client.get(reverse("cron"))
+        with django_assert_num_queries(10):
             client.get(reverse("cron"))
+
+
+def test_people_limited_to_systems_see_only_the_schedules_of_their_queues(
+    cleanup: CronInstance,
+) -> None:
+    mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
+    queues = [a_queue_row(system=system) for system in (mine, theirs, None)]
+    ours = CronInstance.objects.get(queue=queues[0])
+    person = a_person("Administrators", "lena")
+    Limit.objects.create(person=person).systems.add(mine)
+    client = Client()
+    client.force_login(person)
+    assert [row.id for row in client.get(reverse("cron")).context["instances"]] == [ours.pk]
+    hidden = CronInstance.objects.exclude(pk=ours.pk).values_list("pk", flat=True)
+    for pk in hidden:
+        run = a_run(CronInstance.objects.get(pk=pk))
+        assert client.get(reverse("cron-run", args=[run.pk])).status_code == 404
+        for name in ("cron-instance", "cron-one-run", "cron-change", "cron-delete"):
+            assert client.get(reverse(name, args=[pk])).status_code == 404, name
+        for name in ("run-now", "cron-pause", "cron-activate", "cron-change", "cron-delete"):
+            assert client.post(reverse(name, args=[pk]), {"reason": "x"}).status_code == 404, name
+    new = client.get(reverse("cron-new"))
+    assert new.status_code == 403
+    assert client.post(f"{reverse('cron-new')}?task=reprocessing", {"name": "x"}).status_code == 403
+
+
+# --- what is done -------------------------------------------------------------------------------
 
 
 def test_run_now_sends_it_to_the_workers_and_notes_who_asked(
@@ -70,8 +168,80 @@ def test_run_now_sends_it_to_the_workers_and_notes_who_asked(
     assert answer.status_code == 303
     cleanup.refresh_from_db()
     assert cleanup.asked_at is not None
-    entry = LogEntry.objects.get()
-    assert (entry.user.get_username(), entry.change_message) == ("otto", "Run now.")
+    note = ConfigurationChange.objects.get(kind="croninstance")
+    assert (note.actor, note.name, note.after) == ("otto", cleanup.name, {"run": "asked for"})
+
+
+def test_run_now_of_a_consumer_is_told_among_the_decisions_about_its_queue(
+    client: Client, valkey: Server
+) -> None:
+    queue = a_queue_row()
+    instance = CronInstance.objects.get(queue=queue)
+    assert client.post(reverse("run-now", args=[instance.pk])).status_code == 303
+    queue.refresh_from_db()
+    assert queue.start_requested_at is not None
+    assert QueueChange.objects.get(queue=queue).action == "run now"
+
+
+def test_a_second_run_is_refused_while_the_first_is_at_work(
+    client: Client, cleanup: CronInstance
+) -> None:
+    a_run(cleanup, state="RUNNING")
+    answer = client.post(reverse("run-now", args=[cleanup.pk]))
+    assert answer.status_code == 409
+    assert "its rule is to skip a second run" in answer.text
+    assert not ConfigurationChange.objects.filter(kind="croninstance").exists()
+
+
+def test_other_parameters_hold_for_one_run_only(
+    client: Client, cleanup: CronInstance, valkey: Server
+) -> None:
+    form = client.get(reverse("cron-one-run", args=[cleanup.pk])).text
+    assert 'name="parameter-chunk_rows" value="1000"' in form
+    wrong = {"with-parameters": "1", "parameter-chunk_rows": "0"}
+    refused = client.post(reverse("run-now", args=[cleanup.pk]), wrong)
+    assert refused.status_code == 422
+    assert "greater than or equal to 1" in refused.text
+    given = {"with-parameters": "1", "parameter-chunk_rows": "7", "parameter-simulate": "on"}
+    assert client.post(reverse("run-now", args=[cleanup.pk]), given).status_code == 303
+    cleanup.refresh_from_db()
+    assert cleanup.parameters == {}
+    note = ConfigurationChange.objects.get(kind="croninstance")
+    assert note.after == {
+        "run": "asked for",
+        "parameters": {"chunk_rows": 7, "simulate": True},
+    }
+
+
+def test_an_instance_is_paused_with_a_reason_and_activated_again(
+    client: Client, cleanup: CronInstance
+) -> None:
+    pause = reverse("cron-pause", args=[cleanup.pk])
+    assert client.post(pause).status_code == 422
+    assert client.post(pause, {"reason": "disk is being moved"}).status_code == 303
+    cleanup.refresh_from_db()
+    assert not cleanup.active
+    assert not cleanup.periodic_task.enabled
+    page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
+    assert "disk is being moved" in page
+    assert client.post(pause, {"reason": "again"}).status_code == 303
+    assert ConfigurationChange.objects.filter(kind="croninstance").count() == 1
+    activate = reverse("cron-activate", args=[cleanup.pk])
+    assert client.post(activate).status_code == 303
+    cleanup.refresh_from_db()
+    assert cleanup.active
+    change = ConfigurationChange.objects.filter(kind="croninstance").first()
+    assert change is not None
+    assert (change.before, change.after) == ({"active": False}, {"active": True})
+
+
+def test_viewers_find_every_button_disabled_with_the_missing_right(cleanup: CronInstance) -> None:
+    client = logged_in("Viewers", "vera")
+    page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
+    assert Right.OPERATE.missing in page
+    assert Right.CONFIGURE.missing in page
+    for name in ("run-now", "cron-pause", "cron-activate", "cron-change", "cron-delete"):
+        assert client.post(reverse(name, args=[cleanup.pk]), {"reason": "x"}).status_code == 403
 
 
 def test_an_instance_that_is_gone_is_a_page_of_its_own(client: Client) -> None:

@@ -9,8 +9,10 @@ from django.core.management import call_command
 from django.db import connection
 
 from crontasks.copies import can_read_secrets, claim_database
+from crontasks.models import CronInstance
 from integration.models import Deployment, Provider
 from integration.models.fields import SecretUnreadableError
+from integration.sealed import unseal
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -97,3 +99,18 @@ def test_what_no_key_opens_is_named_and_left_alone(settings: Any) -> None:
     assert kept.password == "s3cret"
     with pytest.raises(SecretUnreadableError):
         lost.refresh_from_db()
+
+
+def test_secrets_among_the_parameters_of_schedules_are_encrypted_anew_too(settings: Any) -> None:
+    given = {"name": "ours", "token": "s3cret"}
+    made = CronInstance.objects.create(
+        name="Typed", task="typed", interval_seconds=60, parameters=given
+    )
+    settings.SLUICE_ENCRYPTION_KEYS = (NEW, OLD)
+
+    assert "cron instance parameters: 1 encrypted anew" in rotate()[1]
+
+    settings.SLUICE_ENCRYPTION_KEYS = (NEW,)
+    stored = CronInstance.objects.get(pk=made.pk).parameters
+    assert unseal(stored["token"]) == "s3cret"
+    assert stored["name"] == "ours"

@@ -106,6 +106,8 @@ def test_parameters_are_described_for_a_form():
     assert described["days"].default == 7
     assert described["limit"].kind == "a whole number or null"
     assert described["colour"].text == "Which."
+    assert described["name"].is_required
+    assert not described["limit"].is_required
 
 
 def test_two_classes_cannot_have_one_name_and_an_unknown_name_is_told():
@@ -131,7 +133,8 @@ def test_every_shipped_cron_task_reads_its_own_defaults_and_says_what_it_does():
         "lag_monitor",
     } <= set(names)
     for definition in registry:
-        parameters.read(definition.task.parameters, {})
+        if definition.origin.startswith("crontasks."):
+            parameters.read(definition.task.parameters, {})
         assert definition.title
         assert definition.description
 

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from enum import Enum
 
 from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import NOTHING, Context, Outcome
@@ -29,6 +30,33 @@ class Trace:
         if parameters.fails:
             raise RuntimeError("asked to fail")
         return Outcome(counts={"ran": 1})
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True)
+class TypedParameters:
+    name: str = option(..., "Whose it is.")
+    days: int = option(7, "How long.", least=1, most=30)
+    rate: float = option(1.5, "How fast.")
+    on: bool = option(True, "Whether.")
+    colour: Colour = option(Colour.RED, "Which.")  # noqa: RUF009 - it is a field
+    limit: int | None = option(None, "At most.", least=1)
+    token: str = option("", "What lets it in.", secret=True)
+
+
+@crontask("typed", title="Typed", parameters=TypedParameters)
+class Typed:
+    """Tells what it was given; a secret only by its length."""
+
+    def run(self, parameters: TypedParameters, context: Context) -> Outcome:
+        return Outcome(
+            counts={"days": parameters.days, "token": len(parameters.token)},
+            text=f"{parameters.name} {parameters.colour.value} {parameters.limit} {parameters.on}",
+        )
 
 
 @crontask("deaf", title="Deaf")

@@ -1,0 +1,107 @@
+"""Form fields for a cron task's parameters: one a parameter, of its type, with its help."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from django import forms
+
+from crontasks.parameters import LONGEST_TEXT, Described
+from integration.sealed import is_sealed
+
+PREFIX: Final = "parameter-"
+TRUTHS: Final = (("", "As the default"), ("true", "Yes"), ("false", "No"))
+KEPT: Final = "A value is stored. Empty keeps it; it is never shown."
+
+
+def name_of(one: Described) -> str:
+    return f"{PREFIX}{one.name}"
+
+
+def fields_of(described: Sequence[Described], stored: Mapping[str, Any]) -> dict[str, forms.Field]:
+    """The fields by their name in the form, filled with what is stored or else the default."""
+    found: dict[str, forms.Field] = {}
+    for one in described:
+        field = _field(one)
+        field.label = one.label
+        field.help_text = f"{one.text} {_usual(one)}".strip()
+        if not one.is_secret:
+            field.initial = _plain(stored.get(one.name, one.default))
+        elif is_sealed(stored.get(one.name)):
+            field.required = False
+            field.help_text = f"{one.text} {KEPT}".strip()
+            found[f"{name_of(one)}-remove"] = forms.BooleanField(
+                required=False, label=f"Remove the stored {one.label.lower()}"
+            )
+        found[name_of(one)] = field
+    return found
+
+
+def values_of(
+    described: Sequence[Described], cleaned: Mapping[str, Any], stored: Mapping[str, Any]
+) -> dict[str, object]:
+    """The parameters that differ from their defaults: those follow a later release.
+
+    A secret left empty keeps what is stored.
+    """
+    found: dict[str, object] = {}
+    for one in described:
+        value = cleaned.get(name_of(one))
+        if one.is_secret:
+            value = _secret(one, cleaned, stored)
+        elif one.plain is bool and isinstance(value, str):
+            value = {"true": True, "false": False}.get(value)
+        elif value in {None, ""} and one.plain is not str:
+            value = None
+        is_usual = value is None if one.is_required else value == _plain(one.default)
+        if not is_usual and (value is not None or one.is_optional):
+            found[one.name] = value
+    return found
+
+
+def _secret(one: Described, cleaned: Mapping[str, Any], stored: Mapping[str, Any]) -> object:
+    if cleaned.get(f"{name_of(one)}-remove"):
+        return None
+    return cleaned.get(name_of(one)) or stored.get(one.name)
+
+
+def _field(one: Described) -> forms.Field:
+    needed = one.is_required and not one.is_optional
+    if one.is_secret:
+        hidden = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+        return forms.CharField(required=needed, widget=hidden, strip=False, max_length=LONGEST_TEXT)
+    if issubclass(one.plain, Enum):
+        members = [(str(member.value), str(member.value)) for member in one.plain]
+        blank = [] if needed or one.default is not None else [("", "None")]
+        return forms.ChoiceField(required=needed, choices=[*blank, *members])
+    if one.plain is bool:
+        return _truth(one, needed=needed)
+    if one.plain is int:
+        least, most = (None if n is None else int(n) for n in (one.least, one.most))
+        return forms.IntegerField(required=needed, min_value=least, max_value=most)
+    if one.plain is float:
+        return forms.FloatField(required=needed, min_value=one.least, max_value=one.most)
+    return forms.CharField(required=needed, max_length=LONGEST_TEXT, strip=False)
+
+
+def _truth(one: Described, *, needed: bool) -> forms.Field:
+    if isinstance(one.default, bool):
+        return forms.BooleanField(required=False)
+    offered = TRUTHS[1:] if needed else TRUTHS
+    return forms.ChoiceField(required=needed, choices=offered)
+
+
+def _usual(one: Described) -> str:
+    """What holds when nothing else is said."""
+    if one.is_required:
+        return "Has no default: it must be given."
+    if one.is_secret:
+        return "Stored encrypted; shown to nobody."
+    if one.default is None or one.default == "":
+        return "Usually empty."
+    return f"Usually {_plain(one.default)}."
+
+
+def _plain(value: object) -> object:
+    """As JSON and the form have it."""
+    return value.value if isinstance(value, Enum) else value
