@@ -11,7 +11,15 @@ from django.utils import timezone
 from console.access import Right
 from crontasks.models import CronInstance, CronRun
 from integration.models import (
+    ConfigurationChange,
+    Endpoint,
+    EnterpriseService,
+    ExternalSystem,
     Gap,
+    MessageError,
+    ObjectStructure,
+    Operation,
+    OperationItem,
     OutboxRow,
     RelayLease,
 )
@@ -67,33 +75,33 @@ def every_address(samples: dict[str, Any]) -> list[Address]:
 
 
 def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
-    """One row of everything that addresses speak of, all under one name, as samples.
+    """One row of everything that addresses speak of, as samples.
 
-    `fields` are further ones of its queue.
+    What belongs to an external system is called by `name`; what all partners share is not.
+    `fields` are further ones of the queue.
     """
-    queue, place, error = a_blocked_queue(name=name, topic=f"{name}-topic", **fields)
-    provider = queue.provider
+    system = ExternalSystem.objects.create(name=name)
+    queue, place, error = a_blocked_queue(name=name, topic=f"{name}-topic", system=system, **fields)
+    now = timezone.now()
     gap = Gap.objects.create(
         partition=place,
         topic_uuid="first-topic",
         from_offset=1,
         to_offset=2,
         reason="EXPIRED",
-        found_at=timezone.now(),
+        found_at=now,
     )
     row = OutboxRow.objects.create(
-        provider=provider,
-        topic=f"{name}-topic",
+        provider=queue.provider,
+        topic=queue.topic,
         kind="MESSAGE",
         state="DEAD",
-        created_at=timezone.now(),
+        created_at=now,
     )
-    lease = RelayLease.objects.create(provider=provider, shard=0)
+    lease = RelayLease.objects.create(provider=queue.provider, shard=0)
     instance = CronInstance.objects.filter(queue=queue).first()
     assert instance is not None
-    run = CronRun.objects.create(
-        instance=instance, started_at=timezone.now(), ended_at=timezone.now(), state="DONE"
-    )
+    run = CronRun.objects.create(instance=instance, started_at=now, ended_at=now, state="DONE")
     return {
         "name": queue.name,
         "gap_id": gap.pk,
@@ -103,7 +111,49 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "instance_id": instance.pk,
         "run_id": run.pk,
         "person_id": User.objects.create_user("somebody").pk,
+        "operation_id": _an_operation(name, error).pk,
         "verb": VERBS[0],
         "decide-many:verb": VERBS[1],
         "decide-outgoing:verb": VERBS[1],
+        **_set_up(name, system, queue.provider.pk),
     }
+
+
+def _an_operation(name: str, error: MessageError) -> Operation:
+    operation = Operation.objects.create(
+        verb="release",
+        title=f"Release of {name}",
+        actor="otto",
+        state="PLANNED",
+        total=1,
+        created_at=timezone.now(),
+    )
+    OperationItem.objects.create(operation=operation, place=0, error=error, version=error.version)
+    return operation
+
+
+def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
+    """The numbers of configured things, for each address of theirs."""
+    endpoint = Endpoint.objects.create(name=name, system=system, handler_type="file")
+    structure = ObjectStructure.objects.create(name="shared-structure", key_paths=["$.a"])
+    service = EnterpriseService.objects.create(interface="SharedService", structure=structure)
+    change = ConfigurationChange.objects.create(
+        at=timezone.now(),
+        actor="adam",
+        action="create",
+        kind="externalsystem",
+        subject=str(system.pk),
+        name=name,
+        system=system,
+        after={"name": name},
+    )
+    numbers = {
+        "system": system.pk,
+        "service": service.pk,
+        "structure": structure.pk,
+        "endpoint": endpoint.pk,
+        "provider": provider,
+    }
+    verbs = ("", "-change", "-delete", "-switch", "-try", "-test")
+    each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}
+    return {**each, "change:number": change.pk}
