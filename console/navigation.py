@@ -66,6 +66,7 @@ MENU: Final = (
         "Set up",
         (
             Page("Systems", "systems"),
+            Page("Queues", "queues"),
             Page("Services", "services"),
             Page("Structures", "structures"),
             Page("Endpoints", "endpoints"),

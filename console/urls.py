@@ -37,6 +37,7 @@ urlpatterns = [
     path("people/<int:person_id>/", people.person_page, name="person"),
     path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),
+    path("", include("console.setup.queue_urls")),
     path("queues/<slug:name>/", queues.queue_page, name="queue"),
     path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),
     path("queues/<slug:name>/pauses/", queue_verbs.pause, name="pause"),

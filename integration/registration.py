@@ -20,31 +20,44 @@ Mistakes = dict[str, list[str]]
 
 # A change of one of these is judged by what the broker says; the others can be saved without it.
 BY_THE_TOPIC: Final = ("provider_id", "topic", "direction", "kind", "carrier", "retention_seconds")
-IMMUTABLE: Final = {"provider": "provider_id", "topic": "topic", "kind": "kind"}
+IMMUTABLE: Final = {
+    "provider": "provider_id",
+    "topic": "topic",
+    "kind": "kind",
+    "direction": "direction",
+}
+STAYS: Final = (
+    "This cannot change while the queue has a position or open failures. Make a new queue instead."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class StartChoice:
-    """What one choice of the first position would read and skip, in messages (at most)."""
+    """What one choice of the first position would read and skip, in messages (at most).
+
+    `problem` is a sentence where it cannot be chosen; it reads and skips nothing then.
+    """
 
     start_from: str
     offsets: Mapping[int, int]
     reads: int
     skips: int
+    problem: str = ""
 
 
-def check(queue: Queue) -> None:
+def check(queue: Queue, *, has_topic: bool = True) -> None:
     """Judge a queue that is about to be saved.
 
     Raises ValidationError with every mistake at its field. Asks the broker only when a field
     changed that the topic has a say in, so that other changes can be saved while it is down.
+    Without `has_topic` the topic is still to be made, and nobody is asked about it.
     """
     stored = Queue.objects.using(alias()).filter(pk=queue.pk).first()
     mistakes: Mistakes = {}
     for found in (_start(queue), _error_queue(queue), _unchangeable(queue, stored)):
         for field, sentences in found.items():
             mistakes.setdefault(field, []).extend(sentences)
-    if not mistakes and _topic_matters(queue, stored):
+    if not mistakes and has_topic and _topic_matters(queue, stored):
         mistakes = _topic(queue)
     if mistakes:
         raise ValidationError(mistakes)
@@ -108,13 +121,14 @@ def _unchangeable(queue: Queue, stored: Queue | None) -> Mistakes:
         for field, column in IMMUTABLE.items()
         if getattr(queue, column) != getattr(stored, column)
     ]
-    if not changed or not (stored.partitions.exists() or _has_open_errors(stored)):
+    if not changed or not is_bound(stored):
         return {}
-    sentence = (
-        "This cannot change while the queue has a position or open failures. "
-        "Make a new queue instead."
-    )
-    return {field: [sentence] for field in changed}
+    return {field: [STAYS] for field in changed}
+
+
+def is_bound(queue: Queue) -> bool:
+    """Whether positions or open failures refer to the queue's topic, so that it has to stay."""
+    return queue.partitions.exists() or _has_open_errors(queue)
 
 
 def _has_open_errors(queue: Queue) -> bool:
@@ -186,7 +200,11 @@ def preview_start(queue: Queue) -> list[StartChoice]:
         choices.append(Queue.StartFrom.GROUP)
     found = []
     for choice in choices:
-        offsets = _resolve(queue, choice, facts)
+        try:
+            offsets = _resolve(queue, choice, facts)
+        except ValidationError as mistake:
+            found.append(StartChoice(choice.value, {}, 0, 0, problem=" ".join(mistake.messages)))
+            continue
         reads = sum(max(0, facts.high[p] - offset) for p, offset in offsets.items())
         skips = sum(max(0, offset - facts.low[p]) for p, offset in offsets.items())
         found.append(StartChoice(choice.value, offsets, reads, skips))

@@ -1,5 +1,5 @@
 """Configuration in Django's admin: one module a noun; importing them registers the models."""
 
-from console.admin import crontasks, providers, queues, records, structures, systems
+from console.admin import crontasks, providers, records, structures, systems
 
-__all__ = ["crontasks", "providers", "queues", "records", "structures", "systems"]
+__all__ = ["crontasks", "providers", "records", "structures", "systems"]

@@ -25,6 +25,7 @@ KINDS: Final = {
     "enterpriseservice": "enterprise service",
     "objectstructure": "object structure",
     "queue": "queue",
+    "testmessage": "test message",
     "croninstance": "cron instance",
     "user": "person",
 }

@@ -16,7 +16,7 @@ from integration.selectors.setup import Use
 
 register = template.Library()
 
-DONE: Final = {"create": "Added", "change": "Changed", "delete": "Deleted"}
+DONE: Final = {"create": "Added", "change": "Changed", "delete": "Deleted", "send": "Sent"}
 # Where the things live that the audit and the lists of dependants name, by the model's name.
 BY_NUMBER: Final = {
     "provider": "provider",

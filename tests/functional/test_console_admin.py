@@ -1,9 +1,4 @@
-"""Configuration: secrets are write-only, queues are judged when they are saved."""
-
-import re
-import uuid
-from html import unescape
-from typing import Any
+"""Configuration in the admin: secrets are write-only, engine rows can only be looked at."""
 
 import pytest
 from django.contrib import admin as site
@@ -13,10 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from console.admin.queues import FIELDS
 from crontasks.models import Heartbeat, Notice
-from devstack.server import Server
-from integration.kafka import admin
 from integration.models import (
     BatchLog,
     Gap,
@@ -24,12 +16,10 @@ from integration.models import (
     ObjectStructure,
     OutboxRow,
     Provider,
-    Queue,
     QueuePartition,
     RelayLease,
     StoredObject,
 )
-from tests.support.rows import a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -137,84 +127,3 @@ def test_a_deleted_document_is_told_from_a_stored_one(client: Client) -> None:
 
 def test_the_error_table_is_not_reachable_past_the_rights_of_the_console() -> None:
     assert not site.site.is_registered(MessageError)
-
-
-@pytest.fixture
-def real(kafka: Server) -> Provider:
-    return Provider.objects.create(name="real", bootstrap_servers=kafka.bootstrap)
-
-
-def queue_form(provider: Provider, topic: str, **fields: Any) -> dict[str, Any]:
-    """The form as a browser sends it: a new queue's defaults, without a start."""
-    blank = Queue()
-    form: dict[str, Any] = {}
-    for name in FIELDS:
-        value = getattr(blank, name, None) if name not in {"provider", "system"} else None
-        if value is not None and value is not False and value != "":
-            form[name] = value
-    form["retry_delays_seconds"] = "[]"
-    form |= {"name": f"q-{uuid.uuid4().hex[:8]}", "provider": provider.pk, "topic": topic}
-    return form | {"kind": "continuous", **fields}
-
-
-def a_topic(provider: Provider, partitions: int = 1) -> str:
-    name = f"admin-{uuid.uuid4().hex[:8]}"
-    admin.create_topic(
-        provider, name, partitions=partitions, settings={"retention.ms": "604800000"}
-    )
-    return name
-
-
-class TestQueueForm:
-    add = "admin:integration_queue_add"
-
-    def test_where_reading_begins_has_no_default_and_each_choice_is_counted(
-        self, client: Client, real: Provider
-    ) -> None:
-        form = queue_form(real, a_topic(real))
-        assert "start_from" not in form
-        page = client.post(reverse(self.add), form).text
-        assert "The oldest message the topic still has: reads 0 messages, skips 0" in page
-        assert not Queue.objects.exists()
-
-    def test_saving_resolves_the_first_position(self, client: Client, real: Provider) -> None:
-        form = queue_form(real, a_topic(real, 2), start_from="end")
-        answer = client.post(reverse(self.add), form)
-        assert answer.status_code == 302, re.findall(r"errorlist.*?</ul>", answer.text)
-        assert Queue.objects.get().partitions.count() == 2
-
-    def test_what_the_topic_forbids_is_told_at_its_field(
-        self, client: Client, real: Provider
-    ) -> None:
-        form = queue_form(real, a_topic(real, 2), start_from="end", kind="sequential")
-        page = client.post(reverse(self.add), form).text
-        assert "has 2 partitions" in page
-        absent = queue_form(real, "no-such-topic", start_from="end")
-        assert "does not exist" in client.post(reverse(self.add), absent).text
-        assert not Queue.objects.exists()
-
-    def test_a_broker_that_is_down_is_told_and_other_changes_can_still_be_saved(
-        self, client: Client
-    ) -> None:
-        queue = a_queue_row()
-        a_place(queue)
-        change = reverse("admin:integration_queue_change", args=[queue.pk])
-        form = queue_form(queue.provider, queue.topic, name=queue.name, kind="sequential")
-        form["carrier"] = queue.carrier
-        assert client.post(change, {**form, "batch_size": 77}).status_code == 302
-        queue.refresh_from_db()
-        assert queue.batch_size == 77
-        refused = client.post(change, {**form, "retention_seconds": 5})
-        [told] = refused.context["adminform"].form.errors["provider"]
-        assert told.startswith(f"Kafka does not answer at the provider {queue.provider.name}: ")
-        assert told in unescape(refused.text)
-        queue.refresh_from_db()
-        assert queue.retention_seconds != 5
-
-    def test_the_topic_of_a_queue_with_a_position_stays(self, client: Client) -> None:
-        queue = a_queue_row()
-        a_place(queue)
-        change = reverse("admin:integration_queue_change", args=[queue.pk])
-        form = queue_form(queue.provider, "another", name=queue.name, kind="sequential")
-        page = client.post(change, form).text
-        assert "This cannot change while the queue has a position" in page

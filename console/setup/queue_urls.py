@@ -1,0 +1,15 @@
+"""Addresses of the set-up of queues; they stand before the page of a queue of any name."""
+
+from django.urls import path
+
+from console.setup import pages, queue_removal, queues
+from console.setup.queue_list import QUEUES
+
+urlpatterns = [
+    path("queues/", pages.listing, {"noun": QUEUES}, name="queues"),
+    path("queues/new/", queues.new, name="queue-new"),
+    path("queues/new/effects/", queues.effects, name="queue-new-effects"),
+    path("queues/<slug:name>/change/", queues.change, name="queue-change"),
+    path("queues/<slug:name>/effects/", queues.effects, name="queue-effects"),
+    path("queues/<slug:name>/delete/", queue_removal.delete, name="queue-delete"),
+]

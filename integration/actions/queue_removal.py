@@ -1,0 +1,162 @@
+"""Taking a queue away: only when nothing is lost, with a list of what goes along."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from django.db.models import Q, QuerySet
+
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.actions.problems import ReasonMissingError
+from integration.actions.transaction import short_transaction
+from integration.clock import database_now
+from integration.delivery.policy.states import OPEN, OperationState, OutboxState
+from integration.errors import IntegrationError
+from integration.models import (
+    Gap,
+    MessageError,
+    Operation,
+    OutboxRow,
+    PartitionLease,
+    Queue,
+    QueuePartition,
+)
+
+# More closed failures than this are left to the cleanup first: a person's click stays short.
+MOST_CLOSED: Final = 10_000
+
+
+class QueueNeededError(IntegrationError):
+    """Removing the queue would lose something, or somebody works on it."""
+
+    code: ClassVar[str] = "QUEUE_NEEDED"
+
+    def __init__(self, *, queue: str, why: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{queue} was not deleted. {' '.join(why)}", next_step="Nothing was changed."
+        )
+        self.why = why
+
+
+class NameMismatchError(IntegrationError):
+    """The name typed as a confirmation is not the name of what would be deleted."""
+
+    code: ClassVar[str] = "NAME_MISMATCH"
+
+    def __init__(self, *, wanted: str) -> None:
+        super().__init__(
+            f"The name typed is not {wanted}, so nothing was deleted.",
+            next_step="Type the name exactly as it is shown.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """What stands in the way of a removal, and what would go and stay, as sentences."""
+
+    refusals: tuple[str, ...]
+    goes: tuple[str, ...]
+    stays: tuple[str, ...]
+
+
+def leaving(queue: Queue) -> Leaving:
+    """Look at everything that hangs on the queue, in a fixed number of bounded queries."""
+    return Leaving(
+        refusals=tuple(_refusals(queue)), goes=tuple(_goes(queue)), stays=tuple(_stays(queue))
+    )
+
+
+def remove(queue_id: int, author: Author, *, typed: str) -> None:
+    """Delete the queue with its positions, closed failures, samples and cron instance.
+
+    Raises NameMismatchError, ReasonMissingError, QueueNeededError, RowBusyError.
+    """
+    if not author.reason.strip():
+        raise ReasonMissingError(action="delete a queue")
+    with short_transaction():
+        queue = Queue.objects.select_for_update(of=("self",)).get(pk=queue_id)
+        if typed.strip() != queue.name:
+            raise NameMismatchError(wanted=queue.name)
+        refusals = tuple(_refusals(queue))
+        if refusals:
+            raise QueueNeededError(queue=queue.name, why=refusals)
+        queue.errors.all().delete()
+        queue.partitions.all().delete()
+        configuration.delete(queue, author)
+
+
+def _refusals(queue: Queue) -> list[str]:
+    found = []
+    if queue.direction == Queue.Direction.INBOUND and queue.enabled:
+        found.append("It is switched on: switch it off first, so that nothing reads it meanwhile.")
+    if _is_worked_on(queue):
+        found.append("A worker is still at work on it: wait until its batch has ended.")
+    open_errors = queue.errors.filter(state__in=[state.value for state in OPEN])
+    if open_errors.exists():
+        found.append("It has open failures, whose messages would be lost: resolve or delete them.")
+    feeding = [row.name for row in queue.feeding_queues.all()[:5]]
+    if feeding:
+        found.append(f"It is the error queue of {', '.join(feeding)}: give them another one first.")
+    if _unsent(queue).exists():
+        found.append("Messages for it wait in the outbox: let them be sent, or give them up there.")
+    unfinished = (OperationState.RUNNING, OperationState.PAUSED, OperationState.PLANNED)
+    if Operation.objects.filter(state__in=unfinished, items__error__queue=queue).exists():
+        found.append("A bulk operation over its failures has not ended: let it end or cancel it.")
+    if _closed(queue) > MOST_CLOSED:
+        found.append(
+            f"It has more than {MOST_CLOSED:,} closed failures: let the errors cleanup remove "
+            "them first."
+        )
+    return found
+
+
+def _is_worked_on(queue: Queue) -> bool:
+    held = Q(released_at__isnull=True, lease_until__gt=database_now())
+    return PartitionLease.objects.filter(held, partition__queue=queue).exists()
+
+
+def _unsent(queue: Queue) -> QuerySet[OutboxRow]:
+    """Rows on their way: for the topic of an outbound queue, or in this queue's strict order."""
+    of_queue = Q(strict_queue=queue.pk)
+    if queue.direction == Queue.Direction.OUTBOUND:
+        of_queue |= Q(provider=queue.provider_id, topic=queue.topic)
+    waiting = Q(state=OutboxState.PENDING) | Q(state=OutboxState.STAMPED)
+    return OutboxRow.objects.filter(of_queue, waiting | Q(state=OutboxState.DEAD))
+
+
+def _closed(queue: Queue) -> int:
+    """Counted to one above the most that is taken along."""
+    return MessageError.objects.filter(queue=queue).order_by()[: MOST_CLOSED + 1].count()
+
+
+def _goes(queue: Queue) -> list[str]:
+    found = []
+    places = list(QueuePartition.objects.filter(queue=queue))
+    if places:
+        where = ", ".join(f"{p.partition} at {p.next_offset:,}" for p in places[:8])
+        found.append(f"Its positions: partition {where}.")
+        unread = sum(place.lag or 0 for place in places)
+        if unread:
+            found.append(
+                f"{unread:,} messages wait unread in {queue.topic}. They stay in Kafka until they "
+                "expire, and nobody reads them here."
+            )
+    closed = _closed(queue)
+    if closed:
+        found.append(f"{closed:,} closed failures with their payloads and attempts.")
+    gaps = Gap.objects.filter(partition__queue=queue).count()
+    if gaps:
+        found.append(f"{gaps:,} recorded gaps.")
+    if queue.direction == Queue.Direction.INBOUND:
+        found.append("Its cron instance with the history of its runs, and its charts.")
+    if queue.dedupe:
+        found.append("The memory of message ids that were seen: a repeat would be applied again.")
+    return found
+
+
+def _stays(queue: Queue) -> list[str]:
+    return [
+        f"The topic {queue.topic} with its messages: Sluice deletes nothing in Kafka.",
+        "What was applied from it, and the tracking of its messages until history cleanup.",
+        "The audit of every change, this one included.",
+    ]

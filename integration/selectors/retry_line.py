@@ -1,0 +1,153 @@
+"""A retry policy as a time line and in words: what happens to a message that keeps failing."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from math import log1p
+from typing import Final
+
+from integration.delivery.policy.retry import GiveUp, RetryPolicy, decide
+from integration.durations import written
+
+SHOWN: Final = 8
+WORDED: Final = 6
+# So many tries of an unlimited policy are followed, to show how it goes on.
+FOLLOWED_UNLIMITED: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One try: its number, the pause before it and when it is, counted from the first failure.
+
+    `share` is its place on the line from 0 to 100; later ones stand closer (a logarithm).
+    """
+
+    number: int
+    pause: timedelta
+    at: timedelta
+    share: int = 0
+
+    @property
+    def x(self) -> int:
+        """Its place on a line that is drawn from 8 to 992."""
+        return 8 + round(self.share * 9.84)
+
+    @property
+    def pause_words(self) -> str:
+        return written(self.pause.total_seconds())
+
+    @property
+    def at_words(self) -> str:
+        return written(self.at.total_seconds())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryLine:
+    """The retries after the first try. `hidden` of them are not drawn, the last one always is."""
+
+    retries: tuple[Try, ...]
+    shown: tuple[Try, ...]
+    is_unlimited: bool
+    words: str
+    remarks: tuple[str, ...]
+
+    @property
+    def hidden(self) -> int:
+        return len(self.retries) - len(self.shown)
+
+    @property
+    def last(self) -> Try | None:
+        return self.retries[-1] if self.retries else None
+
+    @property
+    def seconds(self) -> float | None:
+        """From the first failure to the last try; None when there is no last one."""
+        if self.is_unlimited:
+            return None
+        return self.retries[-1].at.total_seconds() if self.retries else 0.0
+
+
+def retry_line(policy: RetryPolicy) -> RetryLine:
+    """Follow the policy with a message that fails at once and always; jitter is told, not drawn."""
+    retries = _placed(_followed(policy))
+    is_unlimited = policy.max_retries is None and policy.total is None
+    shown = retries if len(retries) <= SHOWN else (*retries[: SHOWN - 1], retries[-1])
+    return RetryLine(
+        retries=retries,
+        shown=shown,
+        is_unlimited=is_unlimited,
+        words=_words(retries, is_unlimited=is_unlimited),
+        remarks=tuple(_remarks(policy, retries)),
+    )
+
+
+def _followed(policy: RetryPolicy) -> list[Try]:
+    found: list[Try] = []
+    at = timedelta()
+    unlimited = policy.max_retries is None
+    most = FOLLOWED_UNLIMITED if unlimited and policy.total is None else 10_000
+    while len(found) < most:
+        verdict = decide(policy, spent=len(found), since_first=at, roll=0.0)
+        if isinstance(verdict, GiveUp):
+            break
+        at += verdict.delay
+        found.append(Try(len(found) + 1, verdict.delay, at))
+        if not verdict.delay and unlimited:
+            # Without a pause the total time never passes here.
+            break
+    return found
+
+
+def _placed(retries: list[Try]) -> tuple[Try, ...]:
+    whole = log1p(retries[-1].at.total_seconds()) if retries else 0.0
+    return tuple(
+        Try(
+            one.number,
+            one.pause,
+            one.at,
+            round(100 * log1p(one.at.total_seconds()) / whole)
+            if whole
+            else round(100 * one.number / len(retries)),
+        )
+        for one in retries
+    )
+
+
+def _words(retries: tuple[Try, ...], *, is_unlimited: bool) -> str:
+    if not retries:
+        return "No retries: the first failure is final, and the message waits for a person."
+    if not retries[-1].at:
+        tries = "for ever" if is_unlimited else f"{len(retries):,} times"
+        return f"Tried again {tries} at once, without a pause: what is down has no time to come up."
+    pauses = [one.pause_words for one in retries]
+    told = ", ".join(pauses[:WORDED])
+    if len(pauses) > WORDED:
+        last_differs = pauses[-1] != pauses[WORDED - 1]
+        told += f", … {pauses[-1]}" if last_differs else " and so on"
+    if is_unlimited:
+        return f"Tried again for ever: after {told}; never given up."
+    count = "1 retry" if len(retries) == 1 else f"{len(retries):,} retries"
+    return f"{count}: after {told}; given up after {retries[-1].at_words}."
+
+
+def _remarks(policy: RetryPolicy, retries: tuple[Try, ...]) -> list[str]:
+    found = []
+    if policy.jitter and retries:
+        found.append(
+            f"Each pause is up to {policy.jitter * 100:g} % longer, so that many failures do not "
+            "come back at the same moment."
+        )
+    if policy.total is not None:
+        total = written(policy.total.total_seconds())
+        wanted = policy.max_retries
+        if wanted is not None and len(retries) < wanted:
+            found.append(
+                f"The time limit of {total} comes first: only {len(retries):,} of {wanted:,} "
+                "retries fit into it."
+            )
+        else:
+            found.append(f"No try later than {total} after the first failure.")
+    cap = policy.cap
+    if any(a.pause == cap != b.pause for b, a in pairwise(retries)):
+        found.append(f"A pause is never longer than {written(cap.total_seconds())}.")
+    return found

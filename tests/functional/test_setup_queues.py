@@ -1,0 +1,443 @@
+"""Setting up queues over HTTP: topics made and adopted, starts, effects, mistakes, audit."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from console.models import Limit
+from console.setup.queue_form import QueueForm
+from crontasks.models import CronInstance
+from devstack.server import Server
+from integration.actions import configuration
+from integration.kafka import admin
+from integration.models import (
+    ConfigurationChange,
+    EnterpriseService,
+    ExternalSystem,
+    Provider,
+    Queue,
+)
+from tests.support.kafka_world import Kafka
+from tests.support.rows import a_held, a_person, a_place, a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+NEW = "queue-new"
+WEEK = 604_800
+
+
+@pytest.fixture
+def provider(kafka: Server) -> Provider:
+    return Provider.objects.create(name="main", bootstrap_servers=kafka.bootstrap)
+
+
+@pytest.fixture
+def broker(kafka: Server) -> Kafka:
+    return Kafka(kafka.bootstrap)
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(a_person("Administrators", "ada"))
+    return client
+
+
+def as_sent(form: QueueForm) -> dict[str, Any]:
+    """The fields as a browser sends them: what the page shows, untouched."""
+    sent = {}
+    for bound in form:
+        value = bound.value()
+        if value is not None and value is not False and value != "":
+            sent[bound.name] = bound.field.prepare_value(value)
+    return sent
+
+
+def a_form(client: Client, address: str = "", **fields: Any) -> dict[str, Any]:
+    """The form of the page at the address, with these fields filled in."""
+    page = client.get(address or reverse(NEW))
+    assert page.status_code == 200
+    found = as_sent(page.context["form"])
+    if "seen" in page.context:
+        found["seen"] = page.context["seen"]
+    found |= fields
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def a_name() -> str:
+    return f"q-{uuid.uuid4().hex[:8]}"
+
+
+def mistakes(answer: HttpResponse) -> Mapping[str, list[str]]:
+    assert answer.status_code == 422
+    return answer.context["form"].errors
+
+
+def made(client: Client, form: dict[str, Any]) -> Queue:
+    answer = client.post(reverse(NEW), form)
+    assert answer.status_code == 303, answer.context["form"].errors
+    assert answer["Location"] == reverse("queue", args=[form["name"]])
+    return Queue.objects.get(name=form["name"])
+
+
+class TestNewTopic:
+    def test_queue_topic_position_instance_and_one_row_of_audit_are_made(
+        self, client: Client, provider: Provider
+    ) -> None:
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
+        queue = made(client, form | {"retention_seconds": "14 d", "reason": "the ERP goes live"})
+        topic = admin.describe(provider, name)
+        assert (topic.partitions, topic.retention_ms) == (1, 14 * 86_400_000)
+        assert queue.retention_seconds == 14 * 86_400
+        assert [(p.partition, p.next_offset) for p in queue.partitions.all()] == [(0, 0)]
+        assert CronInstance.objects.get(queue=queue).task == "queue_consumer"
+        change = ConfigurationChange.objects.get(kind="queue", subject=str(queue.pk))
+        assert (change.actor, change.action) == ("ada", "create")
+        assert (change.reason, change.before) == ("the ERP goes live", None)
+        assert change.after["topic"] == name
+
+    def test_several_partitions_are_made_for_a_continuous_queue(
+        self, client: Client, provider: Provider
+    ) -> None:
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="continuous")
+        assert made(client, form | {"partitions": 3}).partitions.count() == 3
+
+    def test_sequential_has_one_partition_and_nothing_is_made(
+        self, client: Client, provider: Provider
+    ) -> None:
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
+        found = mistakes(client.post(reverse(NEW), form | {"partitions": 3}))
+        assert "exactly one" in found["partitions"][0]
+        assert name not in admin.topics(provider)
+        assert not Queue.objects.exists()
+
+    def test_a_topic_that_is_there_is_never_taken_for_a_new_one(
+        self, client: Client, provider: Provider, broker: Kafka
+    ) -> None:
+        topic = broker.topic()
+        form = a_form(client, name=a_name(), provider=provider.pk, topic=topic, kind="sequential")
+        found = mistakes(client.post(reverse(NEW), form))
+        assert "exists already" in found["topic"][0]
+
+    @pytest.mark.parametrize("topic", ["with space", "..", "ümlaut"])
+    def test_names_that_kafka_refuses_are_told_at_the_field(
+        self, client: Client, provider: Provider, topic: str
+    ) -> None:
+        form = a_form(client, name=a_name(), provider=provider.pk, topic=topic, kind="sequential")
+        assert "topic" in mistakes(client.post(reverse(NEW), form))
+
+    def test_an_error_queue_with_its_own_topic_is_made_in_one_go(
+        self, client: Client, provider: Provider
+    ) -> None:
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="continuous")
+        form |= {"create_error_queue": "on", "error_queue_strict": "on"}
+        errors = made(client, form).error_queue
+        assert errors is not None
+        assert (errors.name, errors.topic) == (f"{name}-errors", f"{name}.errors")
+        assert errors.is_error_queue
+        assert errors.strict_order
+        assert CronInstance.objects.get(queue=errors).task == "error_queue_consumer"
+        assert admin.describe(provider, errors.topic).partitions == 1
+        for queue in (errors, Queue.objects.get(name=name)):
+            assert ConfigurationChange.objects.filter(subject=str(queue.pk)).count() == 1
+
+    def test_an_outbound_queue_needs_no_start_and_gets_no_position(
+        self, client: Client, provider: Provider
+    ) -> None:
+        name = a_name()
+        address = f"{reverse(NEW)}?direction=outbound"
+        form = a_form(client, address, name=name, provider=provider.pk, topic=name)
+        assert "max_retries" not in form
+        queue = made(client, form | {"kind": "sequential"})
+        assert queue.direction == "outbound"
+        assert not queue.partitions.exists()
+        assert not CronInstance.objects.filter(queue=queue).exists()
+
+
+class TestAdoption:
+    def adopting(
+        self, client: Client, provider: Provider, topic: str, **more: Any
+    ) -> dict[str, Any]:
+        fields = {"name": a_name(), "kind": "continuous", "topic_from": "adopt"}
+        fields |= {"provider": provider.pk, "topic": topic}
+        return a_form(client, **(fields | more))
+
+    def test_the_start_has_no_default_and_each_choice_is_counted(
+        self, client: Client, provider: Provider, broker: Kafka
+    ) -> None:
+        topic = broker.topic(**{"retention.ms": str(WEEK * 1000)})
+        broker.send(topic, [{"n": n} for n in range(5)])
+        form = self.adopting(client, provider, topic)
+        assert "start_from" not in form
+        answer = client.post(reverse(NEW), form)
+        assert "Choose where reading begins" in mistakes(answer)["start_from"][0]
+        counted = {s.label: (s.reads, s.skips) for s in answer.context["effects"].starts}
+        assert counted == {
+            "The oldest message the topic still has": (5, 0),
+            "Only messages written from now on": (0, 5),
+        }
+        queue = made(client, form | {"start_from": "end"})
+        assert queue.partitions.get().next_offset == 5
+
+    def test_a_group_is_counted_and_one_without_a_position_is_refused(
+        self, client: Client, provider: Provider, broker: Kafka
+    ) -> None:
+        topic = broker.topic(**{"retention.ms": str(WEEK * 1000)})
+        form = self.adopting(client, provider, topic, start_from="group", start_group="nobody")
+        shown = client.post(reverse(NEW), form | {"show": "effect"})
+        assert shown.status_code == 200
+        assert "nobody has no position" in shown.text
+        assert "has no position" in mistakes(client.post(reverse(NEW), form))["start_group"][0]
+        assert not Queue.objects.exists()
+
+    def test_the_facts_and_what_does_not_fit_are_shown(
+        self, client: Client, provider: Provider, broker: Kafka
+    ) -> None:
+        topic = broker.topic(2, **{"retention.ms": "86400000", "retention.bytes": "5000000"})
+        form = self.adopting(client, provider, topic, max_retries=100, retry_delay_seconds="1 h")
+        page = client.post(reverse(NEW), form | {"show": "effect"}).text
+        for fact in ("min.insync.replicas", "5,000,000", "86,400,000 (1 d)", "less than 7 d"):
+            assert fact in page
+        assert "longer than" in page
+        assert "has one copy only" in page
+
+    def test_the_topics_own_time_limit_becomes_the_queues(
+        self, client: Client, provider: Provider, broker: Kafka
+    ) -> None:
+        topic = broker.topic(**{"retention.ms": "864000000"})
+        form = self.adopting(client, provider, topic, start_from="beginning")
+        assert made(client, form).retention_seconds == 864_000
+
+    def test_what_the_topic_forbids_is_told_at_its_field(
+        self, client: Client, provider: Provider, broker: Kafka
+    ) -> None:
+        two = self.adopting(client, provider, broker.topic(2), kind="sequential")
+        two["start_from"] = "end"
+        assert "has 2 partitions" in mistakes(client.post(reverse(NEW), two))["kind"][0]
+        compacted = self.adopting(client, provider, broker.topic(**{"cleanup.policy": "compact"}))
+        compacted["start_from"] = "end"
+        assert "compacted" in mistakes(client.post(reverse(NEW), compacted))["carrier"][0]
+        absent = self.adopting(client, provider, "no-such-topic", start_from="end")
+        assert "does not exist" in mistakes(client.post(reverse(NEW), absent))["topic"][0]
+        assert not Queue.objects.exists()
+
+
+class TestEffects:
+    def retries(self, client: Client, **fields: Any) -> str:
+        address = f"{reverse('queue-new-effects')}?part=retry"
+        answer = client.post(address, a_form(client, kind="sequential", **fields))
+        assert answer.status_code == 200
+        return answer.text
+
+    def test_the_retry_policy_is_told_in_words(self, client: Client) -> None:
+        listed = {"backoff": "list", "retry_delays_seconds": "10 s, 1 min, 5 min"}
+        told = "3 retries: after 10 s, 1 min, 5 min; given up after 6 min 10 s."
+        assert told in self.retries(client, **listed)
+        assert "No retries: the first failure is final" in self.retries(client, max_retries=0)
+        assert "tried for ever" in self.retries(client, unlimited_retries="on")
+        assert "Correct the fields above" in self.retries(client, retry_delay_seconds="soon")
+
+    def test_the_page_shows_it_without_javascript_and_saves_nothing(self, client: Client) -> None:
+        form = a_form(client, name=a_name(), kind="sequential", max_retries=2)
+        page = client.post(reverse(NEW), form | {"show": "effect"})
+        assert page.status_code == 200
+        assert "2 retries: after 30 s, 30 s; given up after 1 min." in page.text
+        assert not Queue.objects.exists()
+
+    def test_a_cluster_that_does_not_answer_is_told_in_its_place(self, client: Client) -> None:
+        down = Provider.objects.create(name="down", bootstrap_servers="127.0.0.1:1")
+        form = a_form(client, name=a_name(), kind="sequential", topic="t", provider=down.pk)
+        page = client.post(f"{reverse('queue-new-effects')}?part=topic", form).text
+        assert "Kafka does not answer at the provider down" in page
+        refused = client.post(reverse(NEW), form)
+        assert "does not answer" in mistakes(refused)["provider"][0]
+
+    def test_a_link_to_an_effect_leads_to_the_form(self, client: Client) -> None:
+        assert client.get(reverse("queue-new-effects"))["Location"] == reverse(NEW)
+
+
+class TestChange:
+    def test_a_change_is_one_row_of_audit_with_what_differs(self, client: Client) -> None:
+        queue = a_queue_row()
+        a_place(queue)
+        address = reverse("queue-change", args=[queue.name])
+        form = a_form(client, address, max_retries=7, retry_delay_seconds="2 min", reason="slower")
+        answer = client.post(address, form)
+        assert answer.status_code == 303, answer.context["form"].errors
+        queue.refresh_from_db()
+        assert (queue.max_retries, queue.retry_delay_seconds) == (7, 120)
+        change = ConfigurationChange.objects.get()
+        assert change.before == {"max_retries": 3, "retry_delay_seconds": 30}
+        assert (change.action, change.reason) == ("change", "slower")
+        form = a_form(client, address)
+        assert client.post(address, form).status_code == 303
+        assert ConfigurationChange.objects.count() == 1
+
+    def test_what_the_position_refers_to_is_closed_and_says_why(self, client: Client) -> None:
+        queue = a_queue_row()
+        a_place(queue)
+        address = reverse("queue-change", args=[queue.name])
+        page = client.get(address)
+        closed = [name for name, field in page.context["form"].fields.items() if field.disabled]
+        assert sorted(closed) == ["direction", "kind", "provider", "topic"]
+        assert "cannot change while the queue has a position" in page.text
+        form = a_form(client, address, topic="another", kind="continuous", direction="outbound")
+        client.post(address, form)
+        queue.refresh_from_db()
+        assert (queue.kind, queue.direction) == ("sequential", "inbound")
+        assert queue.topic != "another"
+
+    def test_an_open_failure_alone_closes_it_too(self, client: Client) -> None:
+        queue = a_queue_row()
+        assert (
+            not client.get(reverse("queue-change", args=[queue.name]))
+            .context["form"]
+            .fields["topic"]
+            .disabled
+        )
+        a_held(queue)
+        assert (
+            client.get(reverse("queue-change", args=[queue.name]))
+            .context["form"]
+            .fields["topic"]
+            .disabled
+        )
+
+    def test_who_comes_second_is_told_and_overwrites_nothing(self, client: Client) -> None:
+        queue = a_queue_row()
+        a_place(queue)
+        address = reverse("queue-change", args=[queue.name])
+        mine = a_form(client, address, description="mine")
+        theirs = Queue.objects.get(pk=queue.pk)
+        theirs.description = "theirs"
+        configuration.save(theirs, configuration.Author("bob", "I was here"))
+        answer = client.post(address, mine)
+        assert answer.status_code == 409
+        for told in ("changed by somebody else", "theirs", "mine", "bob", "I was here"):
+            assert told in answer.text
+        assert Queue.objects.get(pk=queue.pk).description == "theirs"
+        again = client.post(address, mine | {"seen": answer.context["seen"]})
+        assert again.status_code == 303
+        assert Queue.objects.get(pk=queue.pk).description == "mine"
+
+    def test_a_broker_that_is_down_hinders_only_what_it_has_a_say_in(self, client: Client) -> None:
+        queue = a_queue_row()
+        a_place(queue)
+        address = reverse("queue-change", args=[queue.name])
+        assert client.post(address, a_form(client, address, batch_size=77)).status_code == 303
+        form = a_form(client, address, retention_seconds="5 s")
+        assert "does not answer" in mistakes(client.post(address, form))["provider"][0]
+        queue.refresh_from_db()
+        assert (queue.batch_size, queue.retention_seconds) == (77, WEEK)
+
+
+class TestClone:
+    def test_a_copy_has_everything_but_name_topic_and_start(
+        self, client: Client, provider: Provider
+    ) -> None:
+        service = EnterpriseService.objects.create(interface="ORDERS")
+        source = a_queue_row(
+            "continuous", default_service=service, max_retries=9, paused=True, enabled=False
+        )
+        form = a_form(client, f"{reverse(NEW)}?like={source.name}")
+        assert {"name", "topic", "start_from"}.isdisjoint(form)
+        name = a_name()
+        copy = made(client, form | {"name": name, "topic": name, "provider": provider.pk})
+        assert (copy.max_retries, copy.default_service, copy.kind) == (9, service, "continuous")
+        assert (copy.enabled, copy.paused) == (True, False)
+
+
+def test_the_list_shows_what_is_set_up_and_finds_it(client: Client) -> None:
+    queue, other = a_queue_row(description="pumps"), a_queue_row("continuous")
+    page = client.get(reverse("queues")).text
+    assert queue.name in page
+    assert other.name in page
+    assert "3 retries: after 30 s, 30 s, 30 s" in page
+    found = client.get(reverse("queues"), {"words": "pump"}).text
+    assert queue.name in found
+    assert other.name not in found
+
+
+class TestRights:
+    def test_only_those_who_may_configure_come_here(self) -> None:
+        queue = a_queue_row()
+        addresses = [reverse(NEW), reverse("queue-new-effects")]
+        addresses += [
+            reverse(name, args=[queue.name])
+            for name in ("queue-change", "queue-effects", "queue-delete")
+        ]
+        for role in ("", "Viewers", "Operators", "Editors"):
+            client = Client()
+            client.force_login(a_person(role))
+            for address in addresses:
+                assert client.get(address).status_code == 403
+                assert client.post(address, {"name": "x"}).status_code == 403
+        assert Queue.objects.count() == 1
+        assert not ConfigurationChange.objects.exists()
+
+    def test_limited_people_know_and_make_queues_of_their_partners_only(
+        self, provider: Provider
+    ) -> None:
+        mine, other = (ExternalSystem.objects.create(name=name) for name in ("mine", "other"))
+        theirs = a_queue_row(system=other)
+        person = a_person("Administrators")
+        Limit.objects.create(person=person).systems.add(mine)
+        client = Client()
+        client.force_login(person)
+        for page in ("queue-change", "queue-delete", "queue-effects"):
+            address = reverse(page, args=[theirs.name])
+            assert client.get(address).status_code in {404, 303}
+            assert client.post(address, {"name": theirs.name}).status_code == 404
+        assert client.get(f"{reverse(NEW)}?like={theirs.name}").context["form"].instance.kind == ""
+        name = a_name()
+        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
+        assert "system" in mistakes(client.post(reverse(NEW), form))
+        assert "system" in mistakes(client.post(reverse(NEW), form | {"system": other.pk}))
+        assert made(client, form | {"system": mine.pk}).system == mine
+
+
+class TestDelete:
+    def test_a_queue_that_is_needed_is_kept_with_the_reasons(self, client: Client) -> None:
+        queue = a_queue_row("continuous")
+        feeding = a_queue_row(error_queue=queue)
+        a_place(queue)
+        a_held(queue)
+        address = reverse("queue-delete", args=[queue.name])
+        page = client.get(address).text
+        for reason in ("switched on", "open failures", f"error queue of {feeding.name}"):
+            assert reason in page
+        answer = client.post(address, {"name": queue.name, "reason": "gone"})
+        assert answer.status_code == 409
+        assert Queue.objects.filter(pk=queue.pk).exists()
+
+    def test_the_name_is_typed_and_a_reason_given(self, client: Client) -> None:
+        queue = a_queue_row(enabled=False)
+        address = reverse("queue-delete", args=[queue.name])
+        assert client.post(address, {"name": "x", "reason": "gone"}).status_code == 422
+        assert client.post(address, {"name": queue.name}).status_code == 422
+        assert Queue.objects.filter(pk=queue.pk).exists()
+
+    def test_what_goes_is_told_and_goes_and_the_audit_stays(self, client: Client) -> None:
+        queue = a_queue_row(enabled=False)
+        a_place(queue)
+        a_held(queue, state="RESOLVED", closed_at=timezone.now())
+        address = reverse("queue-delete", args=[queue.name])
+        page = client.get(address).text
+        for told in ("partition 0 at 10", "5 messages wait unread", "1 closed failures"):
+            assert told in page
+        answer = client.post(address, {"name": queue.name, "reason": "the partner left"})
+        assert answer.status_code == 303
+        assert not Queue.objects.filter(pk=queue.pk).exists()
+        assert not CronInstance.objects.filter(queue=queue.pk).exists()
+        change = ConfigurationChange.objects.get()
+        assert (change.action, change.name, change.after) == ("delete", queue.name, None)
+        assert change.reason == "the partner left"
