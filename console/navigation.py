@@ -58,6 +58,7 @@ MENU: Final = (
         (
             Page("Overview", "overview", badge=badges.queues_in_need),
             Page("Failures", "failures", badge=badges.held),
+            Page("Operations", "operations", badge=badges.operations),
             Page("Outbox", "outbox"),
             Page("Cron tasks", "cron"),
         ),

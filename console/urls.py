@@ -4,7 +4,6 @@ from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.urls import include, path, reverse_lazy
 
 from console.views import (
-    bulk,
     decisions,
     edits,
     failures,
@@ -60,8 +59,7 @@ urlpatterns = [
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outgoing"),
     path("", include("console.cron_urls")),
     path("failures/", failures.failure_list, name="failures"),
-    path("failures/choices/", bulk.review, name="review"),
-    path("failures/choices/<slug:verb>/", bulk.carry_out, name="carry-out"),
+    path("", include("console.operation_urls")),
     path("failures/<uuid:error_id>/", failures.failure_page, name="failure"),
     path("failures/<uuid:error_id>/record/", failures.record, name="record"),
     path("failures/<uuid:error_id>/document/", edits.document, name="document"),

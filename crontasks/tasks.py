@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from uuid import UUID
 
 from celery import shared_task
 
-from crontasks import outage, serving, ticks
+from crontasks import operating, outage, serving, ticks
 
 
 @shared_task(name="crontasks.tasks.tick")
@@ -27,6 +28,14 @@ def run_queue(queue_id: int, requested_at: str | None = None) -> None:
     at = None if requested_at is None else datetime.fromisoformat(requested_at)
     with outage.told_in_one_line(f"A run of queue {queue_id}"):
         serving.serve_queue(queue_id, at)
+
+
+@shared_task(name="crontasks.tasks.run_operation")
+def run_operation(operation_id: str, asked_at: str | None = None) -> None:
+    """One turn of a bulk operation, unless the request it was sent for no longer stands."""
+    at = None if asked_at is None else datetime.fromisoformat(asked_at)
+    with outage.told_in_one_line(f"Operation {operation_id}"):
+        operating.serve_operation(UUID(operation_id), at)
 
 
 @shared_task(name="crontasks.tasks.run_relay")

@@ -30,6 +30,9 @@ _WAITING: Final = f"""
         FROM crontasks_croninstance
         WHERE asked_at > clock_timestamp() - interval '60 s'
           AND queue_id IS NULL AND task <> 'relay'
+        UNION ALL
+        SELECT extract(epoch FROM clock_timestamp() - asked_at) FROM integration_operation
+        WHERE state = 'RUNNING' AND asked_at > clock_timestamp() - interval '60 s'
     )
     SELECT count(*), coalesce(max(age), 0)::float FROM waiting"""  # noqa: S608 - constants
 

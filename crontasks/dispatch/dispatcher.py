@@ -8,7 +8,7 @@ from typing import Final
 
 import psycopg
 
-from crontasks import starts
+from crontasks import operating, starts
 from crontasks.dispatch import due
 from crontasks.dispatch.hearts import BEAT_EVERY_SECONDS, Heart
 from crontasks.dispatch.patience import Patience
@@ -53,7 +53,7 @@ class Dispatcher(threading.Thread):
         self._leave()
 
     def round(self) -> list[int]:
-        """One look; returns the queues that were started. Raises psycopg.Error."""
+        """One look: starts queues and bulk operations. Returns the queues. Raises psycopg.Error."""
         was_leading = self.leadership.is_held
         leads = self.leadership.stand()
         if leads and not was_leading:
@@ -68,6 +68,7 @@ class Dispatcher(threading.Thread):
             asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
             requests = {queue_id: at for queue_id, at in asked.items() if at is not None}
             starts.send(cursor, requests)
+            operating.ask(cursor)
             return list(requests)
 
     def stop(self) -> None:

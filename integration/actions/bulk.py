@@ -1,182 +1,237 @@
-"""The same verbs for many failures: what has moved on is skipped and counted, never forced."""
+"""One chunk of a bulk operation: its failures, their history and its items in one commit.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+A message is never done twice: its item gets its outcome in the transaction that changes the
+failure, and only items without an outcome are taken. What has moved on is skipped with the
+reason, never forced.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
 from django.db.models import F
 
 from integration.actions import errors
-from integration.actions.errors import Move, Request, Values
-from integration.actions.problems import ReasonMissingError
+from integration.actions.errors import Move, Values
+from integration.actions.operation_trial import subject_of
+from integration.actions.problems import STATE_WORDS
+from integration.actions.recipe_use import Changed, Rules, Same, use
 from integration.actions.transaction import short_transaction
-from integration.clock import database_now
-from integration.models import ErrorChange, MessageError, QueuePartition
-from integration.selectors.lateness import why_late
+from integration.delivery.policy.operations import ItemOutcome, verdict
+from integration.delivery.policy.states import ErrorState
+from integration.models import MessageError, Operation
+from integration.recipes import Misfit, compile_recipe
+from integration.store import operations as store
+from integration.store.operations import Ended, Item, Locked, Tenure
 from integration.store.starts import leave_request
 
-# Each chunk is one short transaction: thousands of rows never lock each other out for long.
-CHUNK_ROWS: Final = 500
-
-Versions = Mapping[UUID, int]
+FIRST_IS_OUT: Final = "first"
+MOVES: Final = {**errors.MOVES, errors.EDIT.action: errors.EDIT}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkOutcome:
-    """What became of each row asked for; the four counts add up to all of them.
+class OperationStep(StrEnum):
+    """The moments of a runner between two effects; crash tests end its process at each."""
 
-    `moved_on` rows were changed by somebody else or the engine meanwhile or are gone,
-    `in_work` ones are locked by the engine at this moment, `would_be_late` ones need the
-    confirmation that they may be applied after newer messages.
+    TAKEN = "TAKEN"  # the epoch is raised, nothing is done yet
+    LOCKED = "LOCKED"  # the failures of a chunk are locked
+    CHANGED = "CHANGED"  # failures and history are written, not committed
+    NOTED = "NOTED"  # the items have their outcomes, not committed
+    COMMITTED = "COMMITTED"
+    ASKED = "ASKED"  # the queues were asked to run
+    LEFT = "LEFT"  # given back
+
+
+Observe = Callable[[OperationStep], None]
+
+
+def _silent(_: OperationStep) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be done with each message; fixed for as long as a runner holds the operation."""
+
+    operation: Operation
+    rules: Rules = field(default_factory=Rules)
+    observe: Observe = _silent
+
+    @property
+    def move(self) -> Move:
+        return MOVES[self.operation.verb]
+
+    @property
+    def releases(self) -> bool:
+        edits_and_releases = self.move is errors.EDIT and self.operation.release_after_edit
+        return self.move is errors.RELEASE or edits_and_releases
+
+    @property
+    def late_allowed(self) -> bool:
+        return self.operation.late or not self.releases
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one commit did. `is_over`: there is nothing left; `is_ours`: the runner may go on."""
+
+    handled: int = 0
+    done: int = 0
+    from_place: int = 0
+    is_ours: bool = True
+    is_over: bool = False
+    queues: frozenset[int] = frozenset()
+
+
+def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool = True) -> Chunk:
+    """Carry out the verb on the next `most` messages, in one short transaction.
+
+    Rows that somebody holds are left for a later chunk while `patient`, and skipped otherwise.
+    Raises RowBusyError when the operation itself is held for seconds.
     """
-
-    moved: int = 0
-    moved_on: int = 0
-    in_work: int = 0
-    would_be_late: int = 0
-
-    def __add__(self, other: "BulkOutcome") -> "BulkOutcome":
-        return BulkOutcome(
-            moved=self.moved + other.moved,
-            moved_on=self.moved_on + other.moved_on,
-            in_work=self.in_work + other.in_work,
-            would_be_late=self.would_be_late + other.would_be_late,
-        )
-
-
-def release_many(
-    ids: Iterable[UUID],
-    *,
-    actor: str,
-    reason: str = "",
-    versions: Versions | None = None,
-    late: bool = False,
-) -> BulkOutcome:
-    """Release the held ones among `ids`; with `versions`, only rows that did not change since.
-
-    Without `late`, those that would be applied after newer messages stay on hold.
-    """
-    asked = Request(errors.RELEASE, actor, reason)
-    chunks = [_release_chunk(chunk, asked, versions, late=late) for chunk in _chunks(ids)]
-    return sum(chunks, BulkOutcome())
-
-
-def hold_many(
-    ids: Iterable[UUID], *, actor: str, reason: str = "", versions: Versions | None = None
-) -> BulkOutcome:
-    """Put the ones on hold that the engine would try again."""
-    return _move_many(ids, Request(errors.HOLD, actor, reason), errors.held(), versions)
-
-
-def delete_many(
-    ids: Iterable[UUID], *, actor: str, reason: str, versions: Versions | None = None
-) -> BulkOutcome:
-    """Delete open ones; each can be restored until cleanup. Raises ReasonMissingError."""
-    if not reason.strip():
-        raise ReasonMissingError(action="delete messages")
-    return _move_many(ids, Request(errors.DELETE, actor, reason), errors.deleted(), versions)
-
-
-def restore_many(
-    ids: Iterable[UUID], *, actor: str, reason: str = "", versions: Versions | None = None
-) -> BulkOutcome:
-    """Bring deleted ones back on hold."""
-    return _move_many(ids, Request(errors.RESTORE, actor, reason), errors.restored(), versions)
-
-
-def _move_many(
-    ids: Iterable[UUID], asked: Request, more: Values, versions: Versions | None
-) -> BulkOutcome:
-    total = BulkOutcome()
-    for chunk in _chunks(ids):
-        with short_transaction():
-            rows, outcome = _lock(chunk, asked.move, versions)
-            _write(rows, asked, more)
-        _ask_for_starts(rows)
-        total += outcome + BulkOutcome(moved=len(rows))
-    return total
-
-
-def _release_chunk(
-    chunk: Sequence[UUID], asked: Request, versions: Versions | None, *, late: bool
-) -> BulkOutcome:
     with short_transaction():
-        rows, outcome = _lock(chunk, asked.move, versions)
-        behind = _late_ones(rows)
-        punctual = [row for row in rows if row.pk not in behind]
-        passed = [row for row in rows if row.pk in behind]
-        _write(punctual, asked, errors.released(late=False, apply_as_newest=False))
-        if late:
-            _write(passed, asked, errors.released(late=True, apply_as_newest=False))
-    moved = rows if late else punctual
-    _ask_for_starts(moved)
-    return outcome + BulkOutcome(moved=len(moved), would_be_late=len(rows) - len(moved))
-
-
-def _lock(
-    chunk: Sequence[UUID], move: Move, versions: Versions | None
-) -> tuple[list[MessageError], BulkOutcome]:
-    """Lock the rows that can be moved and count the others. In id order: no deadlock."""
-    found = (
-        MessageError.objects.select_for_update(skip_locked=True, of=("self",))
-        .select_related("queue")
-        .defer("payload", "edited_payload", "headers", "detail")
-        .filter(pk__in=chunk)
-        .order_by("pk")
-    )
-    rows = list(found)
-    fit = [
-        row
-        for row in rows
-        if row.state in move.expected
-        and (versions is None or versions.get(row.pk, row.version) == row.version)
-    ]
-    missing = len(chunk) - len(rows)
-    there = MessageError.objects.filter(pk__in=chunk).count() if missing else len(rows)
-    in_work = max(0, there - len(rows))
-    return fit, BulkOutcome(in_work=in_work, moved_on=len(chunk) - len(fit) - in_work)
-
-
-def _late_ones(rows: Sequence[MessageError]) -> set[UUID]:
-    places = {
-        (place.queue_id, place.partition): place
-        for place in QueuePartition.objects.filter(queue__in={row.queue_id for row in rows})
-    }
-    return {
-        row.pk
-        for row in rows
-        if why_late(row, row.queue, places.get((row.queue_id, row.partition))) is not None
-    }
-
-
-def _write(rows: Sequence[MessageError], asked: Request, more: Values) -> None:
-    if not rows:
-        return
-    ids = [row.pk for row in rows]
-    values: dict[str, object] = {"state": asked.move.target, "version": F("version") + 1, **more}
-    MessageError.objects.filter(pk__in=ids, state__in=asked.move.expected).update(**values)
-    errors.cancel_tickets(ids)
-    ErrorChange.objects.bulk_create(
-        ErrorChange(
-            error=row,
-            at=database_now(),
-            actor=asked.actor,
-            action=asked.move.action,
-            from_state=row.state,
-            to_state=asked.move.target,
-            reason=asked.reason.strip(),
-        )
-        for row in rows
-    )
-
-
-def _ask_for_starts(rows: Sequence[MessageError]) -> None:
-    for queue_id in sorted({row.queue_id for row in rows}):
+        orders = store.fence(tenure, works=True)
+        if orders is None:
+            return Chunk(is_ours=False)
+        items = store.next_items(tenure, from_place, 1 if orders.first_only else most)
+        if not items:
+            store.end(tenure)
+            return Chunk(is_over=True, is_ours=False)
+        ended, queues = _carried_out(job, items, patient=patient)
+        if ended:
+            store.write_outcomes(tenure, ended)
+        job.observe(OperationStep.NOTED)
+        done = sum(one.outcome is ItemOutcome.DONE for one in ended)
+        if orders.first_only and done:
+            store.step_back(tenure, FIRST_IS_OUT)
+    job.observe(OperationStep.COMMITTED)
+    for queue_id in sorted(queues):
         leave_request(queue_id)
+    job.observe(OperationStep.ASKED)
+    left = {item.place for item in items} - {one.place for one in ended}
+    return Chunk(
+        handled=len(ended),
+        done=done,
+        from_place=min(left, default=items[-1].place + 1),
+        is_ours=not (orders.first_only and done),
+        queues=queues,
+    )
 
 
-def _chunks(ids: Iterable[UUID]) -> Iterator[list[UUID]]:
-    every = list(dict.fromkeys(ids))
-    for start in range(0, len(every), CHUNK_ROWS):
-        yield every[start : start + CHUNK_ROWS]
+def _carried_out(
+    job: Job, items: Sequence[Item], *, patient: bool
+) -> tuple[list[Ended], frozenset[int]]:
+    locked = store.lock([item.error for item in items])
+    job.observe(OperationStep.LOCKED)
+    ended = _absent(items, locked, patient=patient)
+    fit: list[Item] = []
+    for item in items:
+        if (row := locked.get(item.error)) is None:
+            continue
+        outcome = verdict(
+            row.seen, item.version, expected=job.move.expected, late_allowed=job.late_allowed
+        )
+        if outcome is ItemOutcome.DONE:
+            fit.append(item)
+        else:
+            ended.append(Ended(item.place, outcome, text=_why(outcome, row.seen.state)))
+    if fit:
+        ended += _moved(job, fit, locked)
+    job.observe(OperationStep.CHANGED)
+    done = {one.place for one in ended if one.outcome is ItemOutcome.DONE}
+    return ended, frozenset(locked[i.error].queue_id for i in fit if i.place in done)
+
+
+def _absent(items: Sequence[Item], locked: dict[UUID, Locked], *, patient: bool) -> list[Ended]:
+    """Those whose row could not be locked: gone, or in somebody's hands."""
+    missing = [item for item in items if item.error not in locked]
+    if not missing:
+        return []
+    there = store.existing([item.error for item in missing])
+    ended = [Ended(i.place, ItemOutcome.GONE) for i in missing if i.error not in there]
+    if not patient:
+        ended += [Ended(i.place, ItemOutcome.IN_WORK) for i in missing if i.error in there]
+    return ended
+
+
+def _moved(job: Job, fit: Sequence[Item], locked: dict[UUID, Locked]) -> list[Ended]:
+    if job.move is errors.EDIT:
+        return _edited(job, fit, locked)
+    if job.move is errors.RELEASE:
+        _release(job, fit, locked)
+    else:
+        _write(job.move, [item.error for item in fit], PLAIN[job.move.action]())
+        _note(job, job.move, [(i.error, locked[i.error].seen.state, None) for i in fit])
+        _cancel_tickets(fit, locked)
+    return [Ended(item.place, ItemOutcome.DONE, item.version + 1) for item in fit]
+
+
+def _release(job: Job, fit: Sequence[Item], locked: dict[UUID, Locked]) -> None:
+    for late in (False, True):
+        ids = [item.error for item in fit if locked[item.error].seen.late is late]
+        if ids:
+            more = errors.released(late=late, apply_as_newest=False)
+            _write(errors.RELEASE, ids, more)
+    _note(job, errors.RELEASE, [(item.error, ErrorState.HOLD, None) for item in fit])
+    _cancel_tickets(fit, locked)
+
+
+def _edited(job: Job, fit: Sequence[Item], locked: dict[UUID, Locked]) -> list[Ended]:
+    """Change what the recipe fits; one already as wanted is only released, if that was asked."""
+    recipe, ended = compile_recipe(job.operation.recipe), []
+    found = store.contents([item.error for item in fit])
+    payloads: dict[UUID, bytes] = {}
+    to_release: list[Item] = []
+    for item in fit:
+        match use(recipe, subject_of(found[item.error]), job.rules):
+            case Misfit(why):
+                ended.append(Ended(item.place, ItemOutcome.INVALID, text=why))
+            case Same() if not job.releases:
+                ended.append(Ended(item.place, ItemOutcome.UNCHANGED))
+            case Same():
+                to_release.append(item)
+                ended.append(Ended(item.place, ItemOutcome.DONE, item.version + 1))
+            case Changed(record):
+                payloads[item.error] = record
+                to_release.append(item)
+                version = item.version + 1 + job.releases
+                ended.append(Ended(item.place, ItemOutcome.DONE, version))
+    if payloads:
+        store.edit(payloads, job.operation.actor)
+        before = [(id_, ErrorState.HOLD, found[id_].record) for id_ in payloads]
+        _note(job, errors.EDIT, before)
+    if job.releases and to_release:
+        _release(job, to_release, locked)
+    return ended
+
+
+def _write(move: Move, ids: Sequence[UUID], more: Values) -> None:
+    values: dict[str, object] = {"state": move.target, "version": F("version") + 1, **more}
+    # The rows are locked and their states were looked at: nothing else can match.
+    MessageError.objects.filter(pk__in=ids).update(**values)
+
+
+def _note(job: Job, move: Move, rows: Sequence[tuple[UUID, ErrorState, bytes | None]]) -> None:
+    operation = job.operation
+    told = (operation.actor, move.action, move.target.value, operation.reason, operation.pk)
+    store.write_changes(told, [(id_, state.value, payload) for id_, state, payload in rows])
+
+
+def _cancel_tickets(fit: Sequence[Item], locked: dict[UUID, Locked]) -> None:
+    ticketed = [item.error for item in fit if locked[item.error].carrier == "topic"]
+    if ticketed:
+        errors.cancel_tickets(ticketed)
+
+
+def _why(outcome: ItemOutcome, state: ErrorState) -> str:
+    if outcome is ItemOutcome.LATE:
+        return ""
+    return f"It is {STATE_WORDS[state]}."
+
+
+PLAIN: Final[dict[str, Callable[[], Values]]] = {
+    errors.HOLD.action: errors.held,
+    errors.DELETE.action: errors.deleted,
+    errors.RESTORE.action: errors.restored,
+}

@@ -3,7 +3,7 @@
 import json
 from decimal import Decimal
 
-from integration.envelope import Flaw, read
+from integration.envelope import Document, Flaw, read
 from integration.handlers.exact_json import encode
 
 
@@ -13,7 +13,11 @@ def rewrap(record: bytes, headers: list[tuple[str, bytes | None]], text: str) ->
     The document is written as plain text: an envelope that said "compressed" no longer does.
     A record that cannot be read is replaced as a whole.
     """
-    document = read(record, headers)
+    return with_text(record, read(record, headers), text)
+
+
+def with_text(record: bytes, document: Document | Flaw, text: str) -> bytes:
+    """As rewrap, for a record that has been read already."""
     if isinstance(document, Flaw) or not document.wrapped:
         return text.encode()
     envelope = json.loads(record, parse_float=Decimal)

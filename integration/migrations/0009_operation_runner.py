@@ -23,6 +23,16 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='operation',
+            name='done',
+            field=models.PositiveIntegerField(default=0, help_text='On how many it was carried out.'),
+        ),
+        migrations.AddField(
+            model_name='operation',
+            name='handled',
+            field=models.PositiveIntegerField(default=0, help_text='How many had their turn.'),
+        ),
+        migrations.AddField(
+            model_name='operation',
             name='is_capped',
             field=models.BooleanField(default=False, help_text='More matched than one operation takes; the oldest are in it.'),
         ),

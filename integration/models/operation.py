@@ -57,6 +57,8 @@ class Operation(models.Model):
     )
     rate = models.PositiveIntegerField(null=True, help_text="messages a second; empty = no limit")
     total = models.PositiveIntegerField(default=0)
+    handled = models.PositiveIntegerField(default=0, help_text="How many had their turn.")
+    done = models.PositiveIntegerField(default=0, help_text="On how many it was carried out.")
     is_capped = models.BooleanField(
         default=False, help_text="More matched than one operation takes; the oldest are in it."
     )

@@ -5,7 +5,7 @@ from typing import Final
 
 from integration.delivery.policy.states import ErrorState, OperationState, PartitionState
 from integration.models import MessageError, Operation, QueuePartition
-from integration.selectors.scope import Scope
+from integration.selectors.scope import Scope, visible_operations
 
 # Nobody reads the difference between 1,000 and 2,000 beside a menu; counting it costs time.
 CAP: Final = 999
@@ -37,9 +37,7 @@ def queues_in_need(scope: Scope) -> Badge:
 
 
 def operations(scope: Scope) -> Badge:
-    """Bulk operations under way or paused; of a limited person only those of their systems."""
+    """Bulk operations under way or paused; of a limited person only those they may see."""
     states = (OperationState.RUNNING, OperationState.PAUSED)
-    found = Operation.objects.filter(state__in=states)
-    if not scope.is_whole:
-        found = found.filter(scope.within("items__error__queue__system")).distinct()
+    found = Operation.objects.filter(visible_operations(scope), state__in=states)
     return Badge(found.order_by().count(), "under way")

@@ -5,6 +5,8 @@ from typing import Final
 
 from django.db.models import Q
 
+from integration.models import Queue
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -32,3 +34,11 @@ class Scope:
 
 
 EVERYTHING: Final = Scope()
+
+
+def visible_operations(scope: Scope) -> Q:
+    """The condition on operations all of whose messages this person may know of."""
+    if scope.is_whole:
+        return Q()
+    hidden = Queue.objects.exclude(scope.within("system")).values_list("pk", flat=True)
+    return ~Q(queues__overlap=list(hidden))

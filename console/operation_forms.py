@@ -1,0 +1,131 @@
+"""The forms of bulk operations: how one is started, how fast it goes, what an edit changes."""
+
+from typing import Any, Final
+
+from django import forms
+
+from integration import recipes
+from integration.actions.operations import NEEDS_REASON, Options
+from integration.models import Operation
+
+MOST_A_SECOND: Final = 10_000
+RATE_HELP: Final = (
+    "Empty: as fast as the queues take them. 50 a second: 5,000 messages in 100 s. It can be "
+    "changed while the operation runs."
+)
+
+
+class RateForm(forms.Form):
+    """How many messages a second are taken."""
+
+    rate = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_A_SECOND,
+        label="Messages a second",
+        help_text=RATE_HELP,
+    )
+
+
+class StartForm(RateForm):
+    """How a planned operation is carried out; fields that say nothing for its verb are left out."""
+
+    reason = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Reason",
+        help_text="Stands in the history of every message and in the audit.",
+    )
+    release_after_edit = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Release each message after the change",
+        help_text="In the same commit. Otherwise the changed messages stay on hold.",
+    )
+    late = forms.BooleanField(
+        required=False,
+        label="Also those whose sequential queue has gone on without them",
+        help_text="They are applied late, after newer messages. Documents that have newer data "
+        "are not overwritten; without this they stay on hold.",
+    )
+    field_order = ("reason", "release_after_edit", "late", "rate")
+
+    def __init__(self, operation: Operation, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        self.fields["reason"].required = operation.verb in NEEDS_REASON
+        if operation.verb != Operation.Verb.EDIT:
+            del self.fields["release_after_edit"]
+        if operation.verb not in {Operation.Verb.EDIT, Operation.Verb.RELEASE}:
+            del self.fields["late"]
+
+    def options(self, *, first_only: bool) -> Options:
+        given = self.cleaned_data
+        return Options(
+            reason=given["reason"],
+            rate=given["rate"],
+            first_only=first_only,
+            late=given.get("late", False),
+            release_after_edit=given.get("release_after_edit", False),
+        )
+
+
+class RecipeForm(forms.Form):
+    """What is changed in each message: one path set to a value, or a JSON Patch."""
+
+    path = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Path",
+        help_text="Where in the document, like $.asset.siteid or /asset/siteid. The envelope "
+        "around the document stays as it came.",
+    )
+    value = forms.CharField(
+        required=False,
+        max_length=5_000,
+        label="New value",
+        help_text="What stands there afterwards.",
+    )
+    kind = forms.ChoiceField(
+        required=False,
+        choices=[("text", "Text"), ("json", "A number, true, false, null or other JSON")],
+        label="The new value is",
+        help_text="007 as text stays 007; as a number it would not be one.",
+    )
+    add_missing = forms.BooleanField(
+        required=False,
+        label="Add it where it is missing",
+        help_text="Otherwise messages without this path are left as they are and counted.",
+    )
+    patch = forms.CharField(
+        required=False,
+        max_length=recipes.MAX_CHARACTERS,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "font-monospace"}),
+        label="Or a JSON Patch",
+        help_text='For more than one change: [{"op": "replace", "path": "/siteid", "value": '
+        '"NORTH"}, {"op": "remove", "path": "/old"}]. Given, it counts instead of the path.',
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        field = "patch" if given.get("patch", "").strip() else "path"
+        try:
+            given["recipe"] = self._recipe(given)
+        except recipes.Unreadable as refusal:
+            why = str(refusal)
+            self.add_error(field, f"{why[:1].upper()}{why[1:]}.")
+        return given
+
+    def _recipe(self, given: dict[str, Any]) -> str:
+        patch = given.get("patch", "").strip()
+        if patch:
+            recipes.compile_recipe(patch)
+            return str(patch)
+        if not given.get("path"):
+            raise recipes.Unreadable("name a path, or write a JSON Patch")
+        return recipes.set_value(
+            given["path"],
+            given.get("value", ""),
+            is_text=given.get("kind") != "json",
+            add_missing=given.get("add_missing", False),
+        )

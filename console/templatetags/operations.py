@@ -1,0 +1,46 @@
+"""How pages write the states of bulk operations and what became of their messages."""
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console.operation_words import BECAME, OUTCOMES, STATES
+from console.templatetags.sluice import BADGE
+from integration.delivery.policy.operations import Became, ItemOutcome
+from integration.delivery.policy.states import OperationState
+
+register = template.Library()
+
+
+@register.simple_tag
+def operation_state(state: str) -> SafeString:
+    """The badge of how an operation stands; an unknown state is shown neutrally."""
+    known = state in set(OperationState)
+    tone, sign, name = STATES[OperationState(state)] if known else ("secondary", "?", state)
+    return format_html(BADGE, tone, sign, name)
+
+
+@register.simple_tag
+def became(what: str) -> SafeString | str:
+    """The badge of what became of a message after the operation."""
+    if not what:
+        return ""
+    return format_html(BADGE, *BECAME[Became(what)])
+
+
+@register.filter
+def outcome_words(outcome: str) -> str:
+    """What the operation did to a message, in words."""
+    known = outcome in set(ItemOutcome)
+    return OUTCOMES[ItemOutcome(outcome)] if known else OUTCOMES[""]
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """A time to go, in words: "40 s", "5 min", "3 h"."""
+    if seconds is None:
+        return "not known yet"
+    for length, word in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {word}"
+    return f"{seconds:,.0f} s"

@@ -1,0 +1,165 @@
+"""Recipes: one change of a JSON document, written once and made in many messages.
+
+A recipe is a JSON Patch. Numbers stay exactly what they are: whole ones of any size, others as
+decimals, in the recipe as in the messages.
+"""
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from jsonpath import JSONPatch, JSONPointer
+from jsonpath.exceptions import JSONPatchError, JSONPointerError, JSONPointerKeyError
+
+from integration.envelope import DEFAULT, Flaw
+from integration.envelope.json_text import parse_json
+from integration.handlers.exact_json import encode
+
+MAX_CHARACTERS: Final = 20_000
+MAX_STEPS: Final = 50
+_PLAIN: Final = re.compile(r"\$(?:\.[^\s.\[\]'\"]+|\['[^']+'\]|\[\d{1,9}\])*")
+_STEPS: Final = re.compile(r"\.([^\s.\[\]'\"]+)|\['([^']+)'\]|\[(\d+)\]")
+_WITH_VALUE: Final = frozenset({"add", "replace", "test"})
+_WITH_SOURCE: Final = frozenset({"move", "copy"})
+_KNOWN: Final = _WITH_VALUE | _WITH_SOURCE | {"remove"}
+
+
+class _Pointer(JSONPointer):
+    """The pointer of the standard: the library's own also finds names of names."""
+
+    def _handle_key_error(self, obj: Any, key: str, err: Exception) -> object:  # noqa: ANN401, ARG002 - the library's signature
+        raise JSONPointerKeyError(key) from err
+
+
+class Unreadable(ValueError):  # noqa: N818 - named after what it is about
+    """A recipe that cannot be understood; its text says why, without a full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a recipe cannot be applied to one document, as a sentence without its values."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A compiled patch. `apply` leaves the recipe as it is, whatever it does to documents."""
+
+    patch: JSONPatch
+    steps: tuple[str, ...]
+    has_containers: bool
+
+    def apply(self, body: object) -> object | Misfit:
+        """The document changed in place, or a Misfit, after which `body` is to be thrown away."""
+        if not isinstance(body, dict | list):
+            return Misfit("The document is a single value, not an object or an array.")
+        # A value of the recipe that is an array could grow from message to message.
+        patch = deepcopy(self.patch) if self.has_containers else self.patch
+        for place, operation in enumerate(patch.ops):
+            try:
+                body = operation.apply(body)
+            except (JSONPatchError, JSONPointerError, ValueError, TypeError, IndexError) as refusal:
+                return Misfit(_told(self.steps[place], refusal))
+        return body
+
+
+@lru_cache(maxsize=64)
+def compile_recipe(text: str) -> Recipe:
+    """A recipe from the text of its JSON Patch. Raises Unreadable."""
+    if len(text) > MAX_CHARACTERS:
+        raise Unreadable(f"it is longer than {MAX_CHARACTERS:,} characters")
+    steps = parse_json(text, DEFAULT.max_depth)
+    if isinstance(steps, Flaw):
+        raise Unreadable(f"it is not JSON: {steps.message.rstrip('.')}")
+    if not isinstance(steps, list) or not steps:
+        raise Unreadable("a JSON Patch is a list of at least one operation")
+    if len(steps) > MAX_STEPS:
+        raise Unreadable(f"it has more than {MAX_STEPS} operations")
+    patch = JSONPatch()
+    for step in steps:
+        _add(patch, step)
+    values = [step.get("value") for step in steps]
+    return Recipe(
+        patch,
+        tuple(f"{step['op']} {step['path'] or 'the whole document'}" for step in steps),
+        any(isinstance(value, dict | list) for value in values),
+    )
+
+
+def set_value(path: str, value: str, *, is_text: bool, add_missing: bool) -> str:
+    """The patch that sets one path to a value. Raises Unreadable.
+
+    `path` is a JSON Pointer (`/asset/siteid`) or a plain JSONPath (`$.asset.siteid`); `value` is
+    taken as it is when `is_text`, else as JSON. Without `add_missing` only what is there is
+    replaced.
+    """
+    parsed: object = value
+    if not is_text:
+        parsed = parse_json(value, DEFAULT.max_depth) if value.strip() else Flaw
+        if parsed is Flaw or isinstance(parsed, Flaw):
+            raise Unreadable("the new value is not JSON; choose text if it is one")
+    step = {"op": "add" if add_missing else "replace", "path": pointer_of(path), "value": parsed}
+    text = encode([step])
+    compile_recipe(text)
+    return text
+
+
+def pointer_of(path: str) -> str:
+    """A JSON Pointer from a pointer or a plain JSONPath. Raises Unreadable.
+
+    >>> pointer_of("$.asset['site/id'][0]")
+    '/asset/site~1id/0'
+    """
+    text = path.strip()
+    if text.startswith("/"):
+        return text
+    if not text.startswith("$") or text == "$":
+        raise Unreadable("the path begins neither with $ nor with /")
+    if not _PLAIN.fullmatch(text):
+        raise Unreadable("the path may hold names and indexes only, like $.asset.lines[0].qty")
+    names = [step[1] or step[2] or step[3] for step in _STEPS.finditer(text)]
+    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names)
+
+
+def _add(patch: JSONPatch, step: object) -> None:
+    if not isinstance(step, Mapping):
+        raise Unreadable("each operation is an object with op and path")
+    op = step.get("op")
+    if op not in _KNOWN:
+        raise Unreadable(f"there is no operation {str(op)[:40]!r}; known are {', '.join(_known())}")
+    path = _pointer(step, "path")
+    if op in _WITH_VALUE:
+        if "value" not in step:
+            raise Unreadable(f"the operation {op} needs a value")
+        getattr(patch, op)(path, step["value"])
+    elif op in _WITH_SOURCE:
+        getattr(patch, op)(_pointer(step, "from"), path)
+    else:
+        patch.remove(path)
+
+
+def _known() -> list[str]:
+    return sorted(_KNOWN)
+
+
+def _pointer(step: Mapping[str, object], name: str) -> JSONPointer:
+    text = step.get(name)
+    if not isinstance(text, str):
+        raise Unreadable(f"each operation needs {name}, a JSON Pointer such as /asset/siteid")
+    try:
+        return _Pointer(text, unicode_escape=False)
+    except JSONPointerError as refusal:
+        raise Unreadable(f"{name} is no JSON Pointer: it begins with a slash") from refusal
+
+
+def _told(step: str, refusal: Exception) -> str:
+    """A sentence that is the same for all messages with the same trouble."""
+    if step.startswith("test "):
+        return f"“{step}” does not hold."
+    if isinstance(refusal, JSONPointerError) or "nonexistent" in str(refusal):
+        return f"“{step}” finds nothing there to change."
+    return f"“{step}” is not possible in this document."

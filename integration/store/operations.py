@@ -1,0 +1,295 @@
+"""The SQL of bulk operations: freezing a selection, owning an operation, one chunk of its items."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from integration.delivery.policy.operations import ItemOutcome, Seen
+from integration.delivery.policy.states import ErrorState, OperationState
+from integration.models import MessageError
+from integration.store.sessions import django_connection
+
+# How long a runner that died keeps the next one from going on; renewed by every chunk.
+LEASE_SECONDS: Final = 5.0
+
+# The rule of selectors.lateness in SQL, over an error `e`, its queue `q` and, if it is still
+# there, its partition `p`: applied now, the message would come after newer ones.
+IS_LATE: Final = """(
+    q.kind = 'sequential' AND (q.strict_order OR NOT q.is_error_queue)
+    AND (p.id IS NULL OR p.topic_uuid <> e.topic_uuid OR e."offset" < p.next_offset
+         OR (e.expired_at IS NOT NULL AND q.on_head_expired = 'advance'))
+)"""
+WITH_PLACE: Final = """
+    JOIN integration_queue q ON q.id = e.queue_id
+    LEFT JOIN integration_queuepartition p ON p.queue_id = e.queue_id AND p.partition = e.partition
+"""
+
+_ITEMS: Final = (
+    "INSERT INTO integration_operationitem (operation_id, place, error_id, version, outcome, text) "
+)
+# In the order of arrival: what came first is applied first.
+_PLACED: Final = (
+    "SELECT %s, row_number() OVER (ORDER BY e.arrival_batch, e.arrival_index, e.id) - 1, "
+    "e.id, {version}, '', '' FROM integration_messageerror e "
+)
+_CHOSEN: Final = (
+    _ITEMS
+    + _PLACED.format(version="v.version")
+    + "JOIN unnest(%s::uuid[], %s::int[]) v (id, version) ON v.id = e.id "
+    "WHERE e.queue_id = ANY(%s) OR %s"
+)
+_SUM_UP: Final = """
+UPDATE integration_operation o SET total = s.total, queues = s.queues FROM (
+    SELECT count(*) AS total, coalesce(array_agg(DISTINCT e.queue_id), '{}') AS queues
+    FROM integration_operationitem i JOIN integration_messageerror e ON e.id = i.error_id
+    WHERE i.operation_id = %s
+) s WHERE o.id = %s RETURNING o.total, o.queues
+"""
+
+_TAKE: Final = """
+UPDATE integration_operation SET owner = %s, epoch = epoch + 1, asked_at = NULL,
+    lease_until = clock_timestamp() + %s * interval '1 second'
+WHERE id = %s AND state = 'RUNNING'
+  AND (lease_until IS NULL OR lease_until < clock_timestamp())
+RETURNING epoch, extract(epoch FROM clock_timestamp() - worked_at)::float8
+"""
+# Locks the row until the chunk is committed: a person's decision comes before it or after it.
+_FENCE: Final = """
+UPDATE integration_operation SET lease_until = clock_timestamp() + %s * interval '1 second',
+    worked_at = CASE WHEN %s THEN clock_timestamp() ELSE worked_at END
+WHERE id = %s AND epoch = %s AND state = 'RUNNING' RETURNING rate, first_only
+"""
+_LEAVE: Final = """
+UPDATE integration_operation SET lease_until = NULL, owner = ''
+WHERE id = %s AND epoch = %s RETURNING state
+"""
+_END: Final = """
+UPDATE integration_operation SET state = 'DONE', ended_at = clock_timestamp(), first_only = false,
+    why_paused = '' WHERE id = %s AND epoch = %s AND state = 'RUNNING'
+"""
+_STEP_BACK: Final = """
+UPDATE integration_operation SET state = 'PAUSED', first_only = false, why_paused = %s
+WHERE id = %s AND epoch = %s AND state = 'RUNNING'
+"""
+_COUNT_UP: Final = """
+UPDATE integration_operation SET handled = handled + %s, done = done + %s
+WHERE id = %s AND epoch = %s
+"""
+_NEXT: Final = """
+SELECT place, error_id, version FROM integration_operationitem
+WHERE operation_id = %s AND outcome = '' AND place >= %s ORDER BY place LIMIT %s
+"""
+_LOCK: Final = f"""
+SELECT e.id, e.version, e.state, {IS_LATE}, e.queue_id, e.carrier
+FROM integration_messageerror e {WITH_PLACE}
+WHERE e.id = ANY(%s) ORDER BY e.id FOR UPDATE OF e SKIP LOCKED
+"""  # noqa: S608 - constants of this module
+_CONTENT: Final = """
+SELECT id, version, queue_id, interface, coalesce(edited_payload, payload), headers
+FROM integration_messageerror WHERE id = ANY(%s) AND (%s::text IS NULL OR state = %s)
+"""
+_EXISTING: Final = "SELECT id FROM integration_messageerror WHERE id = ANY(%s)"
+_EDIT: Final = """
+UPDATE integration_messageerror e SET edited_payload = v.payload, edited_by = %s,
+    edited_at = clock_timestamp(), version = e.version + 1
+FROM unnest(%s::uuid[], %s::bytea[]) v (id, payload) WHERE e.id = v.id
+"""
+_CHANGES: Final = """
+INSERT INTO integration_errorchange
+    (error_id, at, actor, action, from_state, to_state, reason, payload_before, operation)
+SELECT v.id, clock_timestamp(), %s, %s, v.state, %s, %s, v.payload, %s
+FROM unnest(%s::uuid[], %s::text[], %s::bytea[]) v (id, state, payload)
+"""
+_OUTCOMES: Final = """
+UPDATE integration_operationitem i SET outcome = v.outcome, version_after = v.version,
+    text = v.text, at = clock_timestamp()
+FROM unnest(%s::int[], %s::text[], %s::int[], %s::text[]) v (place, outcome, version, text)
+WHERE i.operation_id = %s AND i.place = v.place AND i.outcome = ''
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """A runner's hold on an operation; every write carries its epoch."""
+
+    operation: UUID
+    epoch: int
+    idle_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What people want of a running operation, as it stands at the beginning of a chunk."""
+
+    rate: int | None
+    first_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One message whose turn it is, at the version it was chosen at."""
+
+    place: int
+    error: UUID
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A failure, locked until the commit."""
+
+    seen: Seen
+    queue_id: int
+    carrier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What the next attempt at a failure would read; `headers` as the row keeps them."""
+
+    version: int
+    queue_id: int
+    interface: str
+    record: bytes | None
+    headers: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of one item; `version` is the failure's afterwards, None where it was left."""
+
+    place: int
+    outcome: ItemOutcome
+    version: int | None = None
+    text: str = ""
+
+
+# Choosing
+
+
+def freeze_chosen(
+    operation: UUID, versions: Mapping[UUID, int], queues: Sequence[int] | None
+) -> int:
+    """Store these failures at these versions, but for queues outside `queues` (None: all)."""
+    marks = [operation, list(versions), list(versions.values())]
+    return _count(_CHOSEN, [*marks, list(queues or ()), queues is None])
+
+
+def freeze_matching(operation: UUID, found: QuerySet[MessageError], limit: int) -> int:
+    """Store the failures of a query, at most `limit`, oldest first, in one statement."""
+    oldest = found.order_by("last_failed_at", "id")[:limit]
+    sql, parameters = oldest.values(
+        "id", "version", "arrival_batch", "arrival_index"
+    ).query.sql_with_params()
+    placed = _PLACED.format(version="e.version").replace(
+        "integration_messageerror e", f"({sql}) e", 1
+    )
+    return _count(_ITEMS + placed, [operation, *parameters])
+
+
+def sum_up(operation: UUID) -> tuple[int, list[int]]:
+    """Write down and return how many messages were frozen, and of which queues."""
+    [(total, queues)] = _all(_SUM_UP, [operation, operation])
+    return total, list(queues)
+
+
+# Owning
+
+
+def take(operation: UUID, owner: str) -> Tenure | None:
+    """Become the one runner of a running operation; None when somebody else is, or none may."""
+    found = _all(_TAKE, [owner, LEASE_SECONDS, operation])
+    return Tenure(operation, found[0][0], found[0][1]) if found else None
+
+
+def fence(tenure: Tenure, *, works: bool) -> Orders | None:
+    """Keep the operation for this transaction; None when it is not ours or not running any more."""
+    found = _all(_FENCE, [LEASE_SECONDS, works, tenure.operation, tenure.epoch])
+    return Orders(*found[0]) if found else None
+
+
+def leave(tenure: Tenure) -> OperationState | None:
+    """Give the operation back; returns its state, None when somebody else owns it."""
+    found = _all(_LEAVE, [tenure.operation, tenure.epoch])
+    return OperationState(found[0][0]) if found else None
+
+
+def end(tenure: Tenure) -> None:
+    """Every message had its turn."""
+    _count(_END, [tenure.operation, tenure.epoch])
+
+
+def step_back(tenure: Tenure, why: str) -> None:
+    """Pause without a person: the first message is on its way."""
+    _count(_STEP_BACK, [why, tenure.operation, tenure.epoch])
+
+
+# One chunk
+
+
+def next_items(tenure: Tenure, from_place: int, limit: int) -> list[Item]:
+    """The next messages without an outcome, in their order."""
+    return [Item(*row) for row in _all(_NEXT, [tenure.operation, from_place, limit])]
+
+
+def lock(errors: Sequence[UUID]) -> dict[UUID, Locked]:
+    """Lock these failures; those that somebody else holds, and those that are gone, are missing."""
+    return {
+        id_: Locked(Seen(version, ErrorState(state), bool(late)), queue_id, carrier)
+        for id_, version, state, late, queue_id, carrier in _all(_LOCK, [list(errors)])
+    }
+
+
+def existing(errors: Sequence[UUID]) -> frozenset[UUID]:
+    """Those that are in the error table, locked or not."""
+    return frozenset(id_ for (id_,) in _all(_EXISTING, [list(errors)]))
+
+
+def contents(errors: Sequence[UUID], state: ErrorState | None = None) -> dict[UUID, Content]:
+    """What these failures hold; with `state` only of those that are in it."""
+    return {
+        id_: Content(version, queue_id, interface, None if value is None else bytes(value), headers)
+        for id_, version, queue_id, interface, value, headers in _all(
+            _CONTENT, [list(errors), state, state]
+        )
+    }
+
+
+def edit(payloads: Mapping[UUID, bytes], actor: str) -> None:
+    """Replace what the next attempt reads; raises each row's version by one."""
+    _count(_EDIT, [actor, list(payloads), list(payloads.values())])
+
+
+def write_changes(
+    told: tuple[str, str, str, str, UUID], rows: Sequence[tuple[UUID, str, bytes | None]]
+) -> None:
+    """A line of history for each row: (id, state before, payload before).
+
+    `told` is (actor, action, state afterwards, reason, operation), the same for all.
+    """
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    _count(_CHANGES, [*told, *columns])
+
+
+def write_outcomes(tenure: Tenure, ended: Sequence[Ended]) -> None:
+    """Close these items, each once, and count them."""
+    rows = [(one.place, one.outcome.value, one.version, one.text) for one in ended]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    _count(_OUTCOMES, [*columns, tenure.operation])
+    done = sum(one.outcome is ItemOutcome.DONE for one in ended)
+    _count(_COUNT_UP, [len(ended), done, tenure.operation, tenure.epoch])
+
+
+def _all(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with django_connection().cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
+
+
+def _count(sql: str, parameters: Sequence[Any]) -> int:
+    with django_connection().cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return int(cursor.rowcount)

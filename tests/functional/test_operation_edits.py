@@ -1,0 +1,113 @@
+"""Bulk edits: tried on all messages first, exact, told for each message why it does not fit."""
+
+import json
+
+import pytest
+
+from integration.actions import operation_trial, operations
+from integration.actions.operation_problems import BadRecipeError, RecipeUntriedError
+from integration.actions.problems import ReasonMissingError
+from integration.delivery.policy.states import OperationState
+from integration.models import ErrorChange, MessageError, Operation
+from integration.selectors import operations as found
+from integration.selectors.operation_diffs import diffs
+from tests.support.operations import plan, run, some_held, started
+from tests.support.rows import a_held, a_queue_row, an_envelope
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+def edit(operation: Operation, recipe: str) -> Operation:
+    operations.set_recipe(operation.pk, recipe, version=operation.version)
+    operation_trial.go_on(operation.pk)
+    operation.refresh_from_db()
+    return operation
+
+
+SITE = '[{"op":"replace","path":"/priority","value":3}]'
+
+
+def test_an_edit_is_tried_on_all_before_it_may_start():
+    some_held(3)
+    a_held(a_queue_row("continuous"), payload=an_envelope({"assetnum": "P-2"}))
+    a_held(a_queue_row("continuous"), payload=b"<xml/>")
+    operation = plan("edit")
+    with pytest.raises(RecipeUntriedError):
+        started(operation, reason="x")
+    with pytest.raises(BadRecipeError):
+        operations.set_recipe(operation.pk, "nonsense", version=operation.version)
+    edit(operation, SITE)
+    trial = operation_trial.Trial.of(operation)
+    assert (trial.at, trial.fits, trial.invalid) == (5, 3, 2)
+    assert set(trial.reasons) == {
+        "“replace /priority” finds nothing there to change.",
+        "It is XML, which is edited singly.",
+    }
+    assert MessageError.objects.filter(edited_payload=None, version=1).count() == 5
+    with pytest.raises(ReasonMissingError):
+        started(operation)
+    operations.set_recipe(operation.pk, SITE.replace("3", "4"), version=operation.version)
+    operation.refresh_from_db()
+    assert operation.trial is None, "another change has a dry run of its own"
+
+
+@pytest.mark.parametrize("release", [True, False])
+def test_an_edit_changes_keeps_the_envelope_and_releases_in_one_commit(release):
+    exact = '{"priority":"abc","big":12345678901234567890,"price":1.10,"tiny":1E-30}'
+    record = an_envelope(None, compressed=False).replace(b'"null"', json_text(exact))
+    row = some_held(1, payload=record)[0]
+    operation = edit(plan("edit"), SITE)
+    started(operation, reason="agreed", release_after_edit=release)
+    assert run(operation) is OperationState.DONE
+    row.refresh_from_db()
+    changed = bytes(row.edited_payload)
+    assert bytes(row.payload) == record
+    assert b'"INTERFACE":"MXASSETInterface"' in changed
+    assert (
+        json_text('{"priority":3,"big":12345678901234567890,"price":1.10,"tiny":1E-30}') in changed
+    )
+    assert (row.state, row.version) == (("READY", 3) if release else ("HOLD", 2))
+    actions = list(ErrorChange.objects.values_list("action", flat=True))
+    assert actions == (["edit", "release"] if release else ["edit"])
+    assert bytes(ErrorChange.objects.get(action="edit").payload_before) == record
+    [item] = operation.items.all()
+    assert (item.outcome, item.version_after) == ("DONE", row.version)
+
+
+def json_text(text: str) -> bytes:
+    return json.dumps(text).encode()
+
+
+def test_messages_the_edit_does_not_fit_are_skipped_and_told_why():
+    good = some_held(1)[0]
+    bad = a_held(good.queue, 5, payload=an_envelope({"assetnum": "P-2"}))
+    same = a_held(good.queue, 6, payload=an_envelope({"priority": 3}))
+    operation = edit(plan("edit"), SITE)
+    started(operation, reason="agreed")
+    run(operation)
+    by_error = {item.error_id: item for item in operation.items.all()}
+    assert by_error[good.pk].outcome == "DONE"
+    assert by_error[same.pk].outcome == "UNCHANGED"
+    assert by_error[bad.pk].outcome == "INVALID"
+    assert "finds nothing there" in by_error[bad.pk].text
+    assert MessageError.objects.get(pk=bad.pk).version == 1
+    [invalid] = [s for s in found.skips(operation) if s.outcome == "INVALID"]
+    assert invalid.messages == 1
+
+
+def test_sample_diffs_show_the_line_that_changes():
+    some_held(2)
+    operation = edit(plan("edit"), SITE)
+    shown = diffs(operation, operation_trial.Trial.of(operation).samples)
+    assert [diff.number for diff in shown] == [1, 2]
+    changed = [(line.sign, line.text.strip()) for line in shown[0].lines if line.sign != " "]
+    assert changed == [("-", '"priority": "abc"'), ("+", '"priority": 3')]
+
+
+def test_a_dry_run_goes_on_where_the_last_request_ended():
+    some_held(3)
+    operation = plan("edit")
+    operations.set_recipe(operation.pk, SITE, version=operation.version)
+    assert operation_trial.go_on(operation.pk, seconds=0).at == 0
+    assert operation_trial.go_on(operation.pk).fits == 3
+    assert operation_trial.go_on(operation.pk).fits == 3, "it is over"

@@ -1,0 +1,42 @@
+"""Bulk operations for tests: failures to choose, a plan over them, one turn of its runner."""
+
+from crontasks.operating import run_operation
+from integration.actions import operations
+from integration.actions.operations import Options, Wish
+from integration.delivery.policy.states import OperationState
+from integration.models import MessageError, Operation
+from integration.selectors.failures import FailureFilter, matching
+from integration.selectors.scope import EVERYTHING
+from tests.support.rows import a_held, a_place, a_queue_row
+
+ALL = FailureFilter(state="")
+
+
+def some_held(count: int, **fields) -> list[MessageError]:
+    queue = a_queue_row("continuous")
+    a_place(queue)
+    return [
+        a_held(queue, offset, arrival_batch=1, arrival_index=offset, **fields)
+        for offset in range(count)
+    ]
+
+
+def plan(verb: str = "release", wanted: FailureFilter = ALL) -> Operation:
+    wish = Wish(verb=verb, actor="otto")
+    return Operation.objects.get(pk=operations.plan_matching(matching(wanted, EVERYTHING), wish))
+
+
+def started(operation: Operation, **options) -> Operation:
+    operations.start(operation.pk, Options(**options), version=operation.version, actor="otto")
+    operation.refresh_from_db()
+    return operation
+
+
+def run(operation: Operation) -> OperationState | None:
+    state = run_operation(operation.pk, stop=lambda: None)
+    operation.refresh_from_db()
+    return state
+
+
+def outcomes(operation: Operation) -> list[str]:
+    return list(operation.items.order_by("place").values_list("outcome", flat=True))
