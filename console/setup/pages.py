@@ -73,7 +73,7 @@ def create(request: HttpRequest, noun: Noun) -> HttpResponse:
     """A new one; `?like=NUMBER` begins with a copy, `?FIELD=VALUE` with values."""
     hindrance = noun.hindrance(request.user, founds=True)
     if request.method == "POST":
-        _refuse(hindrance)
+        refuse(hindrance)
         form = new_form(request, noun, request.POST)
         if form.is_valid() and _stored(form, Author(actor_of(request), form.why)):
             messages.success(request, f"{form.instance} is there.")
@@ -93,8 +93,11 @@ def change(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
         form = noun.form(instance=row, scope=scope_of(request.user))
         form.closed_by(hindrance)
         return show_form(request, noun, form, hindrance, seen=configuration.stamp(row))
-    _refuse(hindrance)
-    form, seen = noun.form(request.POST, instance=row, scope=scope_of(request.user)), _seen(request)
+    refuse(hindrance)
+    form, seen = (
+        noun.form(request.POST, instance=row, scope=scope_of(request.user)),
+        seen_in(request),
+    )
     if not form.is_valid():
         return show_form(request, noun, form, hindrance, status=422, seen=seen)
     try:
@@ -113,7 +116,7 @@ def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     hindrance = noun.hindrance(request.user, founds=True)
     if request.method != "POST":
         return _show_deletion(request, noun, row)
-    _refuse(hindrance)
+    refuse(hindrance)
     reason = request.POST.get("reason", "").strip()
     mistake = "" if reason else "Write one sentence for those who will read the history."
     if noun.is_grave and request.POST.get("name", "").strip() != str(row):
@@ -134,7 +137,7 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     row = found_row(request, noun, number)
     if request.method != "POST":
         return see(noun.one, number)
-    _refuse(noun.hindrance(request.user))
+    refuse(noun.hindrance(request.user))
     row.enabled = request.POST.get("to") == "on"
     word = "on" if row.enabled else "off"
     author = Author(actor_of(request), request.POST.get("reason", "")[:500])
@@ -189,6 +192,12 @@ def show_form(
         **more,
     }
     return render(request, noun.form_page, context, status=status)
+
+
+def refuse(hindrance: str) -> None:
+    """Raises PermissionDenied, whose page shows the sentence, unless it is empty."""
+    if hindrance:
+        raise PermissionDenied(hindrance)
 
 
 def _stored(form: SetupForm, author: Author, seen: str | None = None) -> bool:
@@ -247,10 +256,6 @@ def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:  # 
     }
 
 
-def _refuse(hindrance: str) -> None:
-    if hindrance:
-        raise PermissionDenied(hindrance)
-
-
-def _seen(request: HttpRequest) -> str:
+def seen_in(request: HttpRequest) -> str:
+    """The stamp that the form carries of what it was made from."""
     return request.POST.get("seen", "")[:64]

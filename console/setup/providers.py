@@ -1,23 +1,30 @@
 """Providers: Kafka clusters and how to reach them; what is secret is write-only."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import django_filters
 import django_tables2 as tables
 from django import forms
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
+from console.access import Right, needs
+from console.answers import see
 from console.setup.columns import Counted, Named
 from console.setup.filters import Words
 from console.setup.noun import Noun
+from console.setup.pages import found_row, refuse, seen_in, show_card, show_form
 from console.setup.secrets import KeepsSecrets, SecretInput, SecretText
 from integration.models import Provider
-from integration.selectors import setup
+from integration.selectors import provider_examination, setup
+
+TOPIC_CHARACTERS: Final = 249
+DESTINATION: Final = frozenset({"bootstrap_servers", "security_protocol", "sasl_mechanism"})
+CONNECTION: Final = DESTINATION | {"properties", "__all__"}
 
 
 class ProviderForm(KeepsSecrets):
-    """How to reach one cluster; `test_topic` is asked about by the test and never stored."""
+    """How to reach one cluster."""
 
     secret_fields = ("password", "client_key")
     parts = (
@@ -83,6 +90,24 @@ class ProviderForm(KeepsSecrets):
             "properties": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
         }
 
+    def connection_mistakes(self) -> list[str]:
+        """What keeps these values from being tested; a name that is missing does not.
+
+        A stored secret goes only where it is stored for: testing other addresses asks for it
+        anew, or a form could send it anywhere.
+        """
+        self.is_valid()
+        for name in self.errors.keys() - CONNECTION:
+            del self.errors[name]
+        is_elsewhere = bool(DESTINATION.intersection(self.changed_data))
+        if is_elsewhere and not self.errors:
+            for name in self.kept_secrets():
+                self.add_error(name, "Enter it again to test other addresses or protocols.")
+        labels = {name: str(field.label or name) for name, field in self.fields.items()}
+        return [
+            f"{labels.get(name, name)}: {told}" for name, e in self.errors.items() for told in e
+        ]
+
 
 class ProviderTable(tables.Table):
     """The list of providers."""
@@ -129,3 +154,39 @@ PROVIDERS = Noun(
     is_shared=True,
     is_grave=True,
 )
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def examine_stored(request: HttpRequest, number: int) -> HttpResponse:
+    """The page of a provider with what testing it just found; nothing is stored."""
+    provider = found_row(request, PROVIDERS, number)
+    if request.method != "POST":
+        return see("provider", number)
+    refuse(PROVIDERS.hindrance(request.user))
+    topic = request.POST.get("topic", "")[:TOPIC_CHARACTERS]
+    tested = provider_examination.examined(provider, topic)
+    return show_card(request, PROVIDERS, provider, tested=tested, topic=topic)
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def examine_entered(request: HttpRequest, number: int | None = None) -> HttpResponse:
+    """The form again with what testing its values just found; nothing is stored."""
+    row = None if number is None else found_row(request, PROVIDERS, number)
+    if request.method != "POST":
+        return see("provider-new") if number is None else see("provider-change", number)
+    refuse(PROVIDERS.hindrance(request.user))
+    form = ProviderForm(request.POST, instance=row)
+    mistakes = form.connection_mistakes()
+    topic = request.POST.get("topic", "")[:TOPIC_CHARACTERS]
+    tested = None if mistakes else provider_examination.examined(form.instance, topic)
+    # 200 also with mistakes: they are the answer to this question.
+    return show_form(
+        request,
+        PROVIDERS,
+        form,
+        "",
+        seen=seen_in(request),
+        mistakes=mistakes,
+        tested=tested,
+        topic=topic,
+    )

@@ -42,6 +42,14 @@ class KeepsSecrets(SetupForm):
             else:
                 field.help_text = f"{field.help_text} Nothing is stored."
 
+    def kept_secrets(self) -> list[str]:
+        """The secrets that are stored, and neither entered anew nor to be removed."""
+        return [
+            name
+            for name, stored in self._stored.items()
+            if stored and not self.data.get(name) and not self.data.get(f"remove_{name}")
+        ]
+
     def clean(self) -> dict[str, Any] | None:
         found = super().clean()
         for name, stored in self._stored.items():

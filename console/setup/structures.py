@@ -9,11 +9,12 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 
 from console.access import Right, needs
+from console.answers import see
 from console.setup.columns import Counted, Named
 from console.setup.filters import Words
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
-from console.setup.pages import found_row, show_form
+from console.setup.pages import found_row, refuse, seen_in, show_form
 from integration.models import ObjectStructure
 from integration.selectors import setup, tryout
 
@@ -159,14 +160,20 @@ STRUCTURES = Noun(
 def try_sample(request: HttpRequest, number: int | None = None) -> HttpResponse:
     """The form again, with what it makes of its sample; nothing is stored."""
     row = None if number is None else found_row(request, STRUCTURES, number)
-    given = request.POST if request.method == "POST" else None
-    form = StructureForm(given, instance=row)
-    hindrance = STRUCTURES.hindrance(request.user)
-    if given is None:
-        return show_form(request, STRUCTURES, form, hindrance)
+    if request.method != "POST":
+        return see("structure-new") if number is None else see("structure-change", number)
+    refuse(STRUCTURES.hindrance(request.user))
+    form = StructureForm(request.POST, instance=row)
     form.is_valid()
     # A name that is missing or taken does not keep anybody from trying paths.
     for name in form.errors.keys() - TRIED:
         del form.errors[name]
-    seen = request.POST.get("seen", "")[:64]
-    return show_form(request, STRUCTURES, form, hindrance, seen=seen, tried=form.tried())
+    return show_form(
+        request,
+        STRUCTURES,
+        form,
+        "",
+        seen=seen_in(request),
+        tried=form.tried(),
+        mistakes=[str(told) for e in form.errors.values() for told in e],
+    )

@@ -5,11 +5,14 @@ from typing import Any, Final
 
 from django import template
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.setup import columns
 from console.setup.changes import KINDS
 from console.setup.noun import Noun
+from console.templatetags.sluice import BADGE
+from integration.kafka.examination import Examination, Verdict
 from integration.models import ConfigurationChange
 from integration.selectors.changes import Place
 from integration.selectors.setup import Use
@@ -27,6 +30,11 @@ BY_NUMBER: Final = {
     "croninstance": "cron-instance",
 }
 LONG: Final = 400
+VERDICTS: Final = {
+    Verdict.OK: ("green", "✓"),
+    Verdict.REFUSED: ("red", "✕"),
+    Verdict.UNKNOWN: ("yellow", "?"),
+}
 
 
 @register.filter
@@ -125,3 +133,31 @@ def place(value: Place) -> str:
     """Where the next page of changes begins, for its address."""
     at, number = value
     return f"{at.isoformat().replace('+00:00', 'Z')}~{number}"
+
+
+@register.simple_tag
+def verdict(value: Verdict) -> SafeString:
+    """The badge of how a step of a test went."""
+    tone, sign = VERDICTS[value]
+    return format_html(BADGE, tone, sign, value.value)
+
+
+@register.filter
+def verdict_tone(value: Verdict) -> str:
+    return VERDICTS[value][0]
+
+
+@register.filter
+def verdict_sign(value: Verdict) -> str:
+    return VERDICTS[value][1]
+
+
+@register.filter
+def verdict_sign_tone(value: Verdict) -> str:
+    return f"text-{VERDICTS[value][0]}"
+
+
+@register.filter
+def has_commands(tested: Examination) -> bool:
+    """Whether a command is shown that somebody should run."""
+    return any(one.command for section in tested.sections for one in section.findings)

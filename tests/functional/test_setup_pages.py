@@ -12,6 +12,7 @@ from django.urls import reverse
 from console.access import Right
 from console.models import Limit
 from console.setup.noun import SHARED
+from devstack.server import Server
 from integration.models import (
     ConfigurationChange,
     Endpoint,
@@ -86,7 +87,9 @@ def as_entered(client: Client, noun: str, row: Any) -> dict[str, Any]:
     """The change form's values as a browser would send them back."""
     answer = client.get(reverse(f"{noun}-change", args=[row.pk]))
     form = answer.context["form"]
-    found = {name: form[name].value() for name in form.fields}
+    # A browser is never given a stored secret, so it sends none back.
+    shown = [name for name in form.fields if name not in {"password", "client_key"}]
+    found = {name: form[name].value() for name in shown}
     sent = {name: "on" if v is True else v for name, v in found.items() if v not in (None, False)}
     return {**sent, "seen": answer.context["seen"]}
 
@@ -452,3 +455,46 @@ class TestChanges:
     @pytest.mark.parametrize("at", ["", "x", "2026-01-01~1", "2026-13-01T00:00:00Z~1", "~9"])
     def test_a_spoilt_place_begins_at_the_newest(self, client: Client, at: str) -> None:
         assert client.get(reverse("changes"), {"at": at}).status_code == 200
+
+
+class TestConnection:
+    def test_a_stored_provider_is_tested_on_its_page(self, client: Client, kafka: Server) -> None:
+        provider = Provider.objects.create(name="real", bootstrap_servers=kafka.bootstrap)
+        a_queue_row(provider=provider, topic="nobodys")
+        answer = client.post(reverse("provider-test", args=[provider.pk]), {"topic": "typed"})
+        shown = unescape(answer.text)
+        for words in ("Log in as User:ANONYMOUS", "Topic nobodys", "Topic typed", "kafka-acls.sh"):
+            assert words in shown
+        assert not ConfigurationChange.objects.exists()
+
+    def test_values_are_tested_before_they_are_saved(self, client: Client) -> None:
+        answer = client.post(
+            reverse("provider-test-new"),
+            {"bootstrap_servers": "127.0.0.1:1", "security_protocol": "PLAINTEXT", "topic": "t"},
+        )
+        assert answer.status_code == 200
+        assert "nothing listens on this port" in answer.text
+        assert "This field is required" not in answer.text
+        assert not Provider.objects.exists()
+
+    def test_what_cannot_be_tested_is_told(self, client: Client) -> None:
+        answer = client.post(reverse("provider-test-new"), {"security_protocol": "SASL_SSL"})
+        assert "Bootstrap servers: This field is required" in answer.text
+
+    def test_a_stored_secret_goes_nowhere_else(self, client: Client) -> None:
+        provider = a_row("provider")
+        provider.password = "s3cret-word"
+        provider.save()
+        entered = as_entered(client, "provider", provider)
+        address = reverse("provider-test-entered", args=[provider.pk])
+        same = client.post(address, entered)
+        assert "nothing listens on this port" in same.text
+        other = client.post(address, {**entered, "bootstrap_servers": "127.0.0.1:2"})
+        assert "Enter it again to test other addresses" in other.text
+        assert "nothing listens" not in other.text
+
+    def test_who_is_limited_may_not_ask_about_all_queues(self) -> None:
+        provider = a_row("provider")
+        client = limited_to(ExternalSystem.objects.create(name="mine"))
+        for name in ("provider-test", "provider-test-entered"):
+            assert client.post(reverse(name, args=[provider.pk])).status_code == 403

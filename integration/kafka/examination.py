@@ -1,0 +1,234 @@
+"""Testing a provider: every step from the wire to each right on the cluster, with its verdict.
+
+Nothing is written and no topic is made. What stays on the cluster is the name of a probe among
+its transactional ids, which it forgets by itself after some days.
+"""
+
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from integration.kafka import grants
+from integration.kafka.client import Connection, connection, new_admin
+from integration.kafka.errors import ProviderUnusableError
+from integration.kafka.grants import Resource
+from integration.kafka.troubles import REFUSED, error_of, sentence
+from integration.models.provider import Provider
+
+REACH_SECONDS: Final = 2.0
+ANSWER_SECONDS: Final = 4.0
+PARALLEL: Final = 16
+
+
+class Verdict(StrEnum):
+    """How a step went."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One operation on one resource."""
+
+    operation: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One step or resource: how it went in a sentence, and the command that mends it."""
+
+    title: str
+    verdict: Verdict
+    text: str = ""
+    rights: tuple[Right, ...] = ()
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Findings for one purpose."""
+
+    title: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All of it. `principal` is whom the commands grant rights to."""
+
+    sections: tuple[Section, ...]
+    principal: str
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(f.verdict for section in self.sections for f in section.findings)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Refused before unknown before ok.
+
+    >>> worst([Verdict.OK, Verdict.UNKNOWN]).value
+    'cannot tell'
+    """
+    found = set(verdicts)
+    if Verdict.REFUSED in found:
+        return Verdict.REFUSED
+    return Verdict.UNKNOWN if Verdict.UNKNOWN in found else Verdict.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The way in: what was found, and a client to go on with where the cluster let us in."""
+
+    section: Section
+    to: Connection | None = None
+    admin: AdminClient | None = None
+    cluster_rights: frozenset[str] | None = None
+
+
+def greet(provider: Provider) -> Greeting:
+    """Reach the addresses, log in, ask who the cluster is. Raises nothing for what is wrong."""
+    reached = _all_reached(grants.addresses(provider), "Reach")
+    if not any(f.verdict is Verdict.OK for f in reached):
+        return Greeting(_way_in(reached))
+    try:
+        to = connection(provider)
+        errors: list[KafkaError] = []
+        with_errors = Connection(
+            to.provider_id, to.name, {**to.properties, "error_cb": errors.append}
+        )
+        admin = new_admin(with_errors)
+    except ProviderUnusableError as problem:
+        return Greeting(_way_in([*reached, Finding("Client", Verdict.REFUSED, str(problem))]))
+    try:
+        cluster = _described(admin, errors)
+    except KafkaException as problem:
+        return Greeting(_way_in([*reached, _login_failed(provider, to, problem)]))
+    principal = grants.principal_of(provider)
+    nodes = [f"{node.host}:{node.port}" for node in cluster.nodes]
+    told = (
+        f"Cluster {cluster.cluster_id}, {len(nodes)} {'broker' if len(nodes) == 1 else 'brokers'}."
+    )
+    found = [*reached, Finding(f"Log in as {principal}", Verdict.OK, told)]
+    further = [node for node in nodes if node not in grants.addresses(provider)]
+    found += _all_reached(further, "Reach the broker at its advertised address")
+    rights = cluster.authorized_operations
+    # A cluster that we may not describe tells nothing about the rights on itself.
+    known = None if rights is None else frozenset(operation_name(right) for right in rights)
+    return Greeting(_way_in(found), to, admin, known)
+
+
+def _way_in(findings: Sequence[Finding]) -> Section:
+    return Section("Reach and log in", tuple(findings))
+
+
+def _all_reached(addresses: Sequence[str], verb: str) -> list[Finding]:
+    if not addresses:
+        return []
+    with ThreadPoolExecutor(min(PARALLEL, len(addresses))) as threads:
+        return list(threads.map(lambda one: _reach(one, verb), addresses))
+
+
+def _reach(address: str, verb: str) -> Finding:
+    title = f"{verb} {address}"
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        return Finding(title, Verdict.REFUSED, "This is not written as host:port.")
+    begun = time.monotonic()
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+    except (OSError, UnicodeError) as problem:
+        return Finding(title, Verdict.REFUSED, _why_unreached(problem, host))
+    return Finding(
+        title, Verdict.OK, f"It answers after {(time.monotonic() - begun) * 1000:.0f} ms."
+    )
+
+
+def _why_unreached(problem: Exception, host: str) -> str:
+    if isinstance(problem, socket.gaierror | UnicodeError):
+        return f"The name {host} is not known to this machine's name service."
+    if isinstance(problem, TimeoutError):
+        return (
+            f"No answer within {REACH_SECONDS:.0f} seconds: a firewall between us, or a machine "
+            "that is down."
+        )
+    if isinstance(problem, ConnectionRefusedError):
+        return "The machine is there and nothing listens on this port: is the broker running?"
+    return f"It cannot be reached: {problem.args[-1] if problem.args else problem}."
+
+
+def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:  # noqa: ANN401 - library's value
+    """The cluster's description; a refused login ends the wait at once. Raises KafkaException."""
+    asked = admin.describe_cluster(
+        include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+    )
+    while not asked.done():
+        admin.poll(0.05)
+        for error in errors:
+            if error.code() in REFUSED:
+                raise KafkaException(error)
+    try:
+        return asked.result(timeout=0)
+    except KafkaException as problem:
+        admin.poll(0)
+        raise (KafkaException(errors[0]) if errors else problem) from problem
+
+
+def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -> Finding:
+    error = error_of(problem)
+    told = to.without_secrets(sentence(error) if error is not None else str(problem))
+    title = f"Log in as {grants.principal_of(provider)}"
+    if error is not None and error.code() in REFUSED:
+        return Finding(title, Verdict.REFUSED, f"{told}. Check user, password and certificates.")
+    return Finding(
+        title,
+        Verdict.REFUSED,
+        f"The port answers, the broker does not ({told}). Most often the security protocol is not "
+        f"the one of this listener; here it is {provider.security_protocol}.",
+    )
+
+
+def operation_name(operation: Any) -> str:  # noqa: ANN401 - the library's enumeration
+    """As kafka-acls.sh spells it: DESCRIBE_CONFIGS is DescribeConfigs."""
+    return "".join(part.capitalize() for part in operation.name.split("_"))
+
+
+def judged(
+    provider: Provider,
+    resource: Resource,
+    needed: Sequence[str],
+    allowed: frozenset[str] | None,
+    text: str = "",
+) -> Finding:
+    """The rights needed on a resource; `allowed` is what the cluster says, None = nothing."""
+    if allowed is None:
+        rights = tuple(Right(one, Verdict.UNKNOWN) for one in needed)
+        missing = list(needed)
+    else:
+        rights = tuple(
+            Right(one, Verdict.OK if one in allowed else Verdict.REFUSED) for one in needed
+        )
+        missing = [one for one in needed if one not in allowed]
+    mends = grants.command(provider, resource, missing) if missing else ""
+    return Finding(resource.words, worst(r.verdict for r in rights), text, rights, mends)
+
+
+def answered(future: "Future[Any]") -> Any:  # noqa: ANN401 - the library's own values
+    """Wait for one answer. Raises KafkaException, also when none comes in time."""
+    try:
+        return future.result(timeout=ANSWER_SECONDS + 1)
+    except FutureTimeoutError as problem:
+        raise KafkaException(
+            KafkaError(KafkaError.REQUEST_TIMED_OUT, "no answer in time")
+        ) from problem

@@ -1,0 +1,224 @@
+"""Which rights we have on a cluster for reading, for writing in transactions, for new topics."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from integration.kafka import grants
+from integration.kafka.client import Connection, new_producer
+from integration.kafka.errors import ProviderUnusableError
+from integration.kafka.examination import (
+    ANSWER_SECONDS,
+    Examination,
+    Finding,
+    Greeting,
+    Right,
+    Section,
+    Verdict,
+    answered,
+    greet,
+    judged,
+    operation_name,
+)
+from integration.kafka.grants import CLUSTER, Resource
+from integration.kafka.troubles import UNKNOWN_TOPIC, error_of, sentence
+from integration.models.provider import Provider
+
+# DescribeConfigs: a queue's retention and size limits are compared with the topic's.
+READING: Final = ("Describe", "Read", "DescribeConfigs")
+WRITING: Final = ("Describe", "Write")
+TRANSACTIONS: Final = ("Describe", "Write")
+WATERMARK: Final = ("Describe", "Read")
+ABSENT: Final = "It does not exist yet; what we may do with it is seen when it does."
+FORBIDDEN: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be done on a cluster.
+
+    `ids` begins our transactional ids and the groups of the relay's watermark, `relay_topic` is
+    what the watermark is an offset of, `mirror` begins the groups for lag tools.
+    """
+
+    reads: Sequence[str]
+    writes: Sequence[str]
+    ids: str
+    relay_topic: str
+    mirror: str
+
+
+def examine(provider: Provider, wanted: Wanted) -> Examination:
+    """Every step and right, in a few seconds whatever the cluster does. Raises nothing for it."""
+    entered = greet(provider)
+    sections = [entered.section]
+    if entered.admin is not None and entered.to is not None:
+        asked = _Asking(provider, wanted, entered)
+        sections += [asked.reading(), asked.writing(entered.to), asked.creating()]
+    return Examination(tuple(sections), grants.principal_of(provider))
+
+
+class _Asking:
+    """The questions to one cluster that has let us in."""
+
+    def __init__(self, provider: Provider, wanted: Wanted, entered: Greeting) -> None:
+        assert entered.admin is not None  # noqa: S101 - asked only where we were let in
+        self._provider = provider
+        self._wanted = wanted
+        self._admin: AdminClient = entered.admin
+        self._on_cluster = entered.cluster_rights
+        self._topics = self._ask_topics()
+
+    def _ask_topics(self) -> dict[str, Any]:
+        names = {*self._wanted.reads, *self._wanted.writes, self._wanted.relay_topic}
+        return self._admin.describe_topics(
+            TopicCollection(sorted(names)),
+            include_authorized_operations=True,
+            request_timeout=ANSWER_SECONDS,
+        )
+
+    def reading(self) -> Section:
+        found = [self._topic(name, READING) for name in self._wanted.reads]
+        mirror = Resource("--group", self._wanted.mirror, is_prefix=True)
+        why = "Only so that lag tools see how far queues have read; nothing else depends on it."
+        found.append(self._group(mirror, ("Read",), why))
+        if not self._wanted.reads:
+            found.insert(0, _no_topic("No queue reads from here yet."))
+        return Section("Read", tuple(found))
+
+    def writing(self, to: Connection) -> Section:
+        found = [self._topic(name, WRITING) for name in self._wanted.writes]
+        if not self._wanted.writes:
+            found.append(_no_topic("No queue writes here yet."))
+        transactions = self._transactions(to)
+        watermark = Resource("--group", self._wanted.ids, is_prefix=True)
+        found += [
+            transactions,
+            self._idempotent(transactions),
+            self._topic(
+                self._wanted.relay_topic, WATERMARK, "The relay's watermark is kept at it."
+            ),
+            self._group(watermark, WATERMARK, "The relay's watermark is an offset of it."),
+        ]
+        return Section("Write in transactions", tuple(found))
+
+    def creating(self) -> Section:
+        """Asked with a validation only: no topic is made."""
+        absent = [name for name in self._topics if self._is_absent(name)]
+        name = next(iter(absent), f"sluice-probe-{uuid4().hex[:8]}")
+        why = (
+            "Needed only for topics that Sluice is to create, its own "
+            f"{self._wanted.relay_topic} among them."
+        )
+        allowed: frozenset[str] | None = frozenset({"Create"})
+        if self._on_cluster is None or "Create" not in self._on_cluster:
+            new = NewTopic(name, 1, -1)
+            asked = self._admin.create_topics(
+                [new], validate_only=True, request_timeout=ANSWER_SECONDS
+            )[name]
+            try:
+                answered(asked)
+            except KafkaException as problem:
+                error = error_of(problem)
+                is_refused = error is not None and error.code() in FORBIDDEN
+                allowed = frozenset() if is_refused else None
+                if not is_refused:
+                    why = f"{why} {_told(problem)}."
+        return Section(
+            "Create topics", (judged(self._provider, CLUSTER, ("Create",), allowed, why),)
+        )
+
+    def _is_absent(self, name: str) -> bool:
+        try:
+            answered(self._topics[name])
+        except KafkaException as problem:
+            error = error_of(problem)
+            return error is not None and error.code() in UNKNOWN_TOPIC
+        return False
+
+    def _topic(self, name: str, needed: Sequence[str], text: str = "") -> Finding:
+        resource = grants.topic(name)
+        try:
+            described = answered(self._topics[name])
+        except KafkaException as problem:
+            return self._unanswered(resource, needed, problem, text)
+        return judged(self._provider, resource, needed, _names(described), text)
+
+    def _group(self, resource: Resource, needed: Sequence[str], text: str) -> Finding:
+        name = f"{resource.name}test"
+        asked = self._admin.describe_consumer_groups(
+            [name], include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+        )
+        try:
+            described = answered(asked[name])
+        except KafkaException as problem:
+            return self._unanswered(resource, needed, problem, text)
+        return judged(self._provider, resource, needed, _names(described), text)
+
+    def _unanswered(
+        self, resource: Resource, needed: Sequence[str], problem: KafkaException, text: str
+    ) -> Finding:
+        """Who may not even describe a thing is told nothing else: other rights imply that one."""
+        error = error_of(problem)
+        if error is not None and error.code() in FORBIDDEN:
+            return judged(self._provider, resource, needed, frozenset(), text)
+        is_absent = error is not None and error.code() in UNKNOWN_TOPIC
+        told = ABSENT if is_absent else f"{_told(problem)}."
+        return judged(self._provider, resource, needed, None, f"{text} {told}".strip())
+
+    def _transactions(self, to: Connection) -> Finding:
+        """Opened with the id of a probe: the right to begin transactions cannot be asked for."""
+        resource = Resource("--transactional-id", self._wanted.ids, is_prefix=True)
+        try:
+            producer = new_producer(to, f"{self._wanted.ids}test", {"error_cb": _ignore})
+            producer.init_transactions(ANSWER_SECONDS)
+        except (KafkaException, ProviderUnusableError) as problem:
+            error = error_of(problem)
+            if error is None or error.code() not in FORBIDDEN:
+                return judged(self._provider, resource, TRANSACTIONS, None, f"{_told(problem)}.")
+            # The coordinator is looked for with Describe, its number asked for with Write.
+            was_found = "find transaction coordinator" not in error.str()
+            allowed = frozenset({"Describe"} if was_found else ())
+            return judged(self._provider, resource, TRANSACTIONS, allowed)
+        return judged(self._provider, resource, TRANSACTIONS, frozenset(TRANSACTIONS))
+
+    def _idempotent(self, transactions: Finding) -> Finding:
+        """Implied by the right to write with a transactional id."""
+        if transactions.verdict is Verdict.OK:
+            text = "Comes with the transactional id."
+            right = Right("IdempotentWrite", Verdict.OK)
+            return Finding(CLUSTER.words, Verdict.OK, text, (right,))
+        text = "Comes with the transactional id; needs no grant of its own where that one is given."
+        return judged(self._provider, CLUSTER, ("IdempotentWrite",), self._on_cluster, text)
+
+
+def _names(described: Any) -> frozenset[str] | None:  # noqa: ANN401 - the library's own values
+    allowed = described.authorized_operations
+    return None if allowed is None else frozenset(operation_name(one) for one in allowed)
+
+
+def _no_topic(text: str) -> Finding:
+    return Finding(
+        "Topics", Verdict.UNKNOWN, f"{text} Type a topic beside the button to ask about its rights."
+    )
+
+
+def _told(problem: Exception) -> str:
+    error = error_of(problem)
+    return str(problem).rstrip(".") if error is None else sentence(error)
+
+
+def _ignore(_error: KafkaError) -> None:
+    """Each call tells its own errors; this one must exist and must not raise."""

@@ -1,0 +1,46 @@
+"""What a provider is asked when somebody tests it: the topics of its queues, our ids and groups."""
+
+from django.conf import settings
+
+from integration.delivery.relay.wiring import transactional_id
+from integration.kafka.examination import Examination
+from integration.kafka.publisher import RELAY_TOPIC
+from integration.kafka.rights import Wanted, examine
+from integration.kafka.source import mirror_group
+from integration.models import Provider, Queue
+
+
+def examined(provider: Provider, topic: str = "") -> Examination:
+    """Examine a provider, stored or not, with the topics of its queues and one typed in.
+
+    Takes about five seconds where nothing answers. Raises nothing for what is wrong with it.
+    """
+    return examine(provider, wanted_of(provider, topic.strip()))
+
+
+def wanted_of(provider: Provider, topic: str = "") -> Wanted:
+    """What our queues do on this cluster; `topic` counts as read and written."""
+    queues = [] if not provider.pk else list(provider.queues.order_by("topic"))
+    reads = {queue.topic for queue in queues if queue.direction == Queue.Direction.INBOUND}
+    writes = {queue.topic for queue in queues if _writes(queue)}
+    typed = {topic} if topic else set()
+    return Wanted(
+        reads=sorted(reads | typed),
+        writes=sorted(writes | typed),
+        ids=ids_of(provider),
+        relay_topic=RELAY_TOPIC,
+        mirror=mirror_group(""),
+    )
+
+
+def ids_of(provider: Provider) -> str:
+    """How the transactional ids of its relay begin; of any provider, where it has no number yet."""
+    if not provider.pk:
+        return f"sluice.{settings.SLUICE_DEPLOYMENT}."
+    return transactional_id(provider.pk, 0).removesuffix("0")
+
+
+def _writes(queue: Queue) -> bool:
+    """Outbound messages, copies of failures, tickets of retries."""
+    has_tickets = queue.kind == Queue.Kind.CONTINUOUS and queue.carrier == Queue.Carrier.TOPIC
+    return queue.direction == Queue.Direction.OUTBOUND or queue.is_error_queue or has_tickets
