@@ -35,7 +35,8 @@ UNSENT_SECONDS: Final = 60
 # What is asked of the database, in this order, once it answers.
 LOOKED_AT: Final = ("migrations", "environment", "worker", "beat", "relay", "progress")
 
-# What a person decided lately is progress, too: a queue that was resumed needs a moment to begin.
+# What a person changed or decided lately is progress, too: a queue that was set up or resumed needs
+# a moment to begin.
 _PLACES: Final = f"""
     WITH place AS (
         SELECT q.id AS queue, CASE
@@ -47,7 +48,7 @@ _PLACES: Final = f"""
                 THEN 'stalled' ELSE 'pausing' END
             WHEN coalesce(p.high_watermark, 0) <= p.next_offset THEN 'idle'
             WHEN greatest(
-                p.progressed_at, p.state_since, decided.at,
+                p.progressed_at, p.state_since, decided.at, q.changed_at,
                 CASE WHEN p.oldest_waiting_at < clock_timestamp() THEN p.oldest_waiting_at END
             ) > clock_timestamp() - make_interval(secs =>
                 CASE WHEN s.released_at IS NULL AND s.lease_until > clock_timestamp()

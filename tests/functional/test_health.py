@@ -43,6 +43,7 @@ def a_waiting_queue(**place: Any) -> Queue:
     old = timezone.now() - LONG_AGO
     values = {"progressed_at": old, "oldest_waiting_at": old, "state_since": old, **place}
     a_place(queue, **values)
+    Queue.objects.filter(pk=queue.pk).update(changed_at=old)
     return queue
 
 
@@ -148,6 +149,11 @@ def test_a_queue_nobody_wants_to_run_is_healthy() -> None:
     QueueChange.objects.create(queue=queue, at=now, actor="anna", action="resume")
 
     assert asked()[0] == 200, "who was resumed a moment ago gets time to begin"
+    QueueChange.objects.all().delete()
+    assert asked()[0] == 503
+    queue.save()
+
+    assert asked()[0] == 200, "and so does who was set up anew"
 
 
 def test_an_owner_at_work_gets_longer_but_not_for_ever() -> None:

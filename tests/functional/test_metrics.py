@@ -238,6 +238,13 @@ def test_only_the_whole_token_opens(settings: Any, sent: str) -> None:
     assert Client().get("/metrics", headers={"authorization": sent}).status_code == 401
 
 
+def test_a_scraper_inside_needs_no_tls(settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+
+    assert Client().get("/metrics").status_code == 200
+    assert Client().get("/login/").status_code == 301
+
+
 def test_the_token_or_the_right_to_see_everything_opens(settings: Any) -> None:
     settings.SLUICE_METRICS_TOKEN = TOKEN
     client = Client(headers={"authorization": f"Bearer {TOKEN}"})

@@ -1,43 +1,42 @@
-"""What an installation is started from: image, compose file and units.
+"""The compose file and the units: they parse and agree with each other and with `make run`.
 
-As far as can be said without a daemon: they parse, agree with each other and with what `make run`
-starts, and name what exists.
+As far as can be said without a daemon: they name what exists, are given every setting, and stop
+and come back as the documents say.
 """
 
-import configparser
-import fnmatch
-import json
-import os
 import re
-import shlex
-import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from django.conf import settings
 from django.core.management import get_commands
 
 from config import env
 from crontasks import alive
-from devstack import paths
 from devstack.app import PARTS
+from integration.models import Queue
+from tests.support.deployed import (
+    COMPOSE,
+    DEFAULT,
+    ENV_FILES,
+    OURS,
+    PINNED,
+    ROOT,
+    SERVERS,
+    SERVICES,
+    UNITS,
+    command_of,
+    kept_of,
+    of,
+    started_by,
+    unit,
+)
 from tests.support.docker import IMAGES
 from tests.unit.test_env import REQUIRED, Recording, example
 
 pytestmark = pytest.mark.fast
 
-ROOT = paths.ROOT
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name for name, service in SERVICES.items() if str(service["image"]).startswith("sluice:")}
-SERVERS = set(SERVICES) - OURS
-UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
-ENV_FILES = [ROOT / "deploy/compose.env.example", ROOT / "deploy/systemd/sluice.env.example"]
 # How a process is called by make run, by the compose file and by its unit.
 PROCESSES = {
     "web": ("web", "sluice-web.service"),
@@ -45,39 +44,14 @@ PROCESSES = {
     "relay": ("relay", "sluice-relay.service"),
     "beat": ("beat", "sluice-beat.service"),
 }
-PINNED = re.compile(r"[a-z0-9./-]+:\d+\.\d+(\.\d+)?[a-z0-9.-]*")
-# Each installation's own: how many slots, under which name, at which address, in which folder.
+# Compose refuses a file with any other word; so does this test, without Compose.
+WORDS = set(
+    "build cap_drop command depends_on env_file environment healthcheck image init logging ports "
+    "read_only restart security_opt shm_size stop_grace_period tmpfs volumes".split()
+)
+CHECK_WORDS = set("disable interval retries start_interval start_period test timeout".split())
+# Each installation's own: how many slots, under which name, at which address.
 FREE = {"-c": "COUNT", "-n": "NAME", "--bind": "ADDRESS"}
-DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
-
-
-def instructions() -> list[tuple[str, str]]:
-    """(instruction, the rest) of the Dockerfile, continued lines joined."""
-    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
-    joined = re.sub(r"\\\n\s*", " ", text)
-    return [(line.split()[0], line.split(None, 1)[1]) for line in joined.splitlines() if line]
-
-
-def of(instruction: str) -> list[str]:
-    return [rest for name, rest in instructions() if name == instruction]
-
-
-def command_of(service: str) -> list[str]:
-    """What the container starts: the service's own command, else the image's."""
-    written = SERVICES[service].get("command")
-    return list(written or json.loads(of("CMD")[-1]))
-
-
-def unit(file: Path) -> configparser.ConfigParser:
-    parsed = configparser.ConfigParser(interpolation=None, strict=True, delimiters=("=",))
-    parsed.optionxform = str  # type: ignore[assignment,method-assign] # systemd minds the case
-    parsed.read_string(file.read_text())
-    return parsed
-
-
-def started_by(file: Path) -> list[str]:
-    words = shlex.split(unit(file)["Service"]["ExecStart"].replace("%%", "%"))
-    return ["python", *words[1:]]
 
 
 def essence(words: list[str]) -> list[str]:
@@ -91,14 +65,16 @@ def seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
 
-def kept_of(file: Path) -> dict[str, str]:
-    lines = [line for line in file.read_text().splitlines() if re.match(r"[A-Z_]+=", line)]
-    return dict(line.split("=", 1) for line in lines)
-
-
 def test_there_are_the_servers_the_processes_and_one_migration() -> None:
     assert {"postgres", "valkey", "kafka"} == SERVERS
     assert {"web", "worker", "relay", "beat", "migrate"} == OURS
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_no_word_of_a_service_is_misspelt(name: str) -> None:
+    assert not set(SERVICES[name]) - WORDS
+    assert not set(SERVICES[name].get("healthcheck", {})) - CHECK_WORDS
+    assert set(COMPOSE) == {"name", "x-sluice", "services", "volumes"}
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
@@ -202,8 +178,6 @@ def test_every_service_comes_back_and_may_end_in_peace(name: str) -> None:
 
 
 def test_a_worker_may_finish_the_batch_it_is_at() -> None:
-    from integration.models import Queue  # noqa: PLC0415 - a model; Django is set up by now
-
     longest = Queue._meta.get_field("handler_timeout_seconds").default
     stop = unit(ROOT / "deploy/systemd/sluice-worker@.service")["Service"]["TimeoutStopSec"]
     assert seconds(SERVICES["worker"]["stop_grace_period"]) > longest
@@ -293,104 +267,3 @@ def test_the_target_starts_every_unit() -> None:
     wanted = unit(ROOT / "deploy/systemd/sluice.target")["Unit"]["Wants"].split()
     assert sorted(re.sub(r"@\d+", "@", name) for name in wanted) == [file.name for file in UNITS]
     assert {file for _, file in PROCESSES.values()} == {file.name for file in UNITS}
-
-
-def test_the_stages_are_named_and_pinned() -> None:
-    stages = [re.fullmatch(r"(\S+) AS (\S+)", rest) for rest in of("FROM")]
-    assert [stage and stage.group(2) for stage in stages] == ["frontend", "packages", "sluice"]
-    assert all(stage and PINNED.fullmatch(stage.group(1)) for stage in stages)
-    assert {SERVICES[name]["build"]["target"] for name in OURS} == {"sluice"}
-
-
-def test_the_image_does_not_run_as_root() -> None:
-    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", of("USER")[-1])
-    after = [name for name, _ in instructions()]
-    assert after.index("USER") > after.index("COPY")
-    assert "RUN" not in after[after.index("USER") :]
-
-
-def copied_from_here() -> list[tuple[list[str], str]]:
-    """(sources, target) of every COPY that takes from the checkout."""
-    found = [rest.split() for rest in of("COPY") if not rest.startswith("--from")]
-    return [(words[:-1], words[-1]) for words in found]
-
-
-def ignored(source: str) -> bool:
-    """Whether .dockerignore keeps the file out; the last line that fits decides."""
-    verdict = False
-    for line in (ROOT / ".dockerignore").read_text().splitlines():
-        pattern = line.strip().removeprefix("!")
-        if not pattern or pattern.startswith("#"):
-            continue
-        below = source.startswith(f"{pattern}/")
-        anywhere = pattern.startswith("**/") and fnmatch.fnmatch(
-            source.rsplit("/", 1)[-1], pattern.removeprefix("**/")
-        )
-        if pattern in {"*", source} or below or anywhere:
-            verdict = not line.startswith("!")
-    return verdict
-
-
-def test_every_copied_source_exists_and_is_let_in() -> None:
-    sources = [source for sources, _ in copied_from_here() for source in sources]
-    assert len(sources) > 8
-    assert not [source for source in sources if not (ROOT / source).exists()]
-    assert not [source for source in sources if ignored(source)]
-
-
-@pytest.mark.parametrize(
-    "source", [".env", ".git/config", ".devstack/keys.json", "tests/conftest.py", "devstack/app.py"]
-)
-def test_no_key_and_nothing_of_development_is_let_in(source: str) -> None:
-    assert ignored(source)
-    assert ignored("console/__pycache__")
-
-
-def test_what_is_copied_is_enough_to_start(tmp_path: Path) -> None:
-    """The last stage's own files, without the rest of the checkout: everything imports."""
-    for sources, target in copied_from_here():
-        for source in sources:
-            if source.startswith("frontend/") or source == "requirements.txt":
-                continue
-            place = tmp_path / (source if target.endswith("/") else target)
-            if (ROOT / source).is_dir():
-                shutil.copytree(ROOT / source, place, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(ROOT / source, place)
-    variables = {name: value for name, value in os.environ.items() if "SLUICE" not in name}
-    inherited = {**variables, **example(), "DJANGO_SETTINGS_MODULE": "config.settings"}
-    program = (
-        "import django; django.setup(); import config.celery, config.wsgi, crontasks.alive, "
-        "crontasks.beat, crontasks.tasks, integration.delivery.wiring; "
-        "from django.core.management import call_command; "
-        "call_command('check'); call_command('collectstatic', interactive=False, verbosity=0)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=inherited,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "static" / "console" / "console.css").exists()
-
-
-def test_the_image_gets_every_pinned_package_but_spark() -> None:
-    script = re.findall(r"-e '([^']+)'", next(rest for rest in of("RUN") if "sed" in rest))
-    done = subprocess.run(
-        ["sed", *(word for line in script for word in ("-e", line)), "requirements.txt"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    names = re.compile(r"^([a-zA-Z0-9_.\[\]-]+)==", re.MULTILINE)
-    locked = names.findall((ROOT / "requirements.txt").read_text())
-    kept = names.findall(done.stdout)
-    assert set(locked) - set(kept) == {"pyspark", "py4j"}
-    # Each one is still followed by its hashes, and no hash stands alone.
-    assert done.stdout.count("==") == len(kept)
-    assert not re.search(r"[^\\]\n    --hash", done.stdout)
