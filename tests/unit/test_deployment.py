@@ -45,11 +45,35 @@ PROCESSES = {
     "beat": ("beat", "sluice-beat.service"),
 }
 # Compose refuses a file with any other word; so does this test, without Compose.
-WORDS = set(
-    "build cap_drop command depends_on env_file environment healthcheck image init logging ports "
-    "read_only restart security_opt shm_size stop_grace_period tmpfs volumes".split()
-)
-CHECK_WORDS = set("disable interval retries start_interval start_period test timeout".split())
+WORDS = {
+    "build",
+    "cap_drop",
+    "command",
+    "depends_on",
+    "env_file",
+    "environment",
+    "healthcheck",
+    "image",
+    "init",
+    "logging",
+    "ports",
+    "read_only",
+    "restart",
+    "security_opt",
+    "shm_size",
+    "stop_grace_period",
+    "tmpfs",
+    "volumes",
+}
+CHECK_WORDS = {
+    "disable",
+    "interval",
+    "retries",
+    "start_interval",
+    "start_period",
+    "test",
+    "timeout",
+}
 # Each installation's own: how many slots, under which name, at which address.
 FREE = {"-c": "COUNT", "-n": "NAME", "--bind": "ADDRESS"}
 
