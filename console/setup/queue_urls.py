@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from console.setup import pages, queue_removal, queues
+from console.setup import pages, queue_removal, queues, testmessages
 from console.setup.queue_list import QUEUES
 
 urlpatterns = [
@@ -12,4 +12,11 @@ urlpatterns = [
     path("queues/<slug:name>/change/", queues.change, name="queue-change"),
     path("queues/<slug:name>/effects/", queues.effects, name="queue-effects"),
     path("queues/<slug:name>/delete/", queue_removal.delete, name="queue-delete"),
+    path("queues/<slug:name>/test-messages/", testmessages.send, name="test-message"),
+    path(
+        "queues/<slug:name>/test-messages/<slug:message_id>/",
+        testmessages.outcome,
+        name="test-message-outcome",
+    ),
+    path("services/<int:number>/test-message/", testmessages.of_service, name="service-test"),
 ]

@@ -1,0 +1,110 @@
+"""A small document of a structure, made up from its key paths and its schema, to be sent as a test.
+
+It is a beginning for a person to correct, not a promise that the structure takes it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from integration.models import EnterpriseService, ObjectStructure
+
+PLAIN: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)", re.ASCII)
+XML_PATH: Final = re.compile(r"/{1,2}[A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)*", re.ASCII)
+TEXT: Final = "TEST-1"
+# Deeper or wider ones are left to the person.
+DEPTH: Final = 4
+MEMBERS: Final = 40
+
+
+def sample_payload(service: EnterpriseService | None) -> str:
+    """The document of the service's structure, else a small JSON object that says what it is."""
+    structure = None if service is None else service.structure
+    if structure is None:
+        return json.dumps({"test": True}, indent=2)
+    paths = [str(path) for path in structure.key_paths]
+    if paths and paths[0].startswith("/"):
+        return _xml(paths)
+    return json.dumps(_json(structure, paths), indent=2, ensure_ascii=False)
+
+
+def _json(structure: ObjectStructure, paths: list[str]) -> dict[str, Any]:
+    found = _of_schema(structure.json_schema, DEPTH) if structure.json_schema else {}
+    document = found if isinstance(found, dict) else {}
+    for path in paths:
+        _put(document, path, TEXT)
+    if structure.version_path:
+        _put(document, structure.version_path, 1)
+    return document
+
+
+def _put(document: dict[str, Any], path: str, value: object) -> None:
+    """Set the value where a plain path leads, unless something is there already."""
+    plain = PLAIN.fullmatch(path)
+    if plain is None:
+        return
+    *above, last = plain[1].strip(".").split(".")
+    place = document
+    for name in above:
+        inner = place.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return
+        place = inner
+    place.setdefault(last, value)
+
+
+def _of_schema(schema: object, depth: int) -> object:
+    """A value of this schema, as far as its plain words tell."""
+    if not isinstance(schema, Mapping):
+        return TEXT
+    for word in ("const", "default"):
+        if word in schema:
+            return schema[word]
+    offered = schema.get("enum") or schema.get("examples")
+    if isinstance(offered, list) and offered:
+        return offered[0]
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    if kind == "object" or "properties" in schema:
+        return _object(schema, depth)
+    return _scalar(kind, schema, depth)
+
+
+def _object(schema: Mapping[str, Any], depth: int) -> dict[str, object]:
+    known, required = schema.get("properties"), schema.get("required")
+    if depth == 0 or not isinstance(required, list):
+        return {}
+    parts = known if isinstance(known, Mapping) else {}
+    return {str(n): _of_schema(parts.get(n), depth - 1) for n in required[:MEMBERS]}
+
+
+def _scalar(kind: object, schema: Mapping[str, Any], depth: int) -> object:
+    match kind:
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return True
+        case "array":
+            return [_of_schema(schema.get("items"), depth - 1)] if depth else []
+        case "null":
+            return None
+        case _:
+            most = schema.get("maxLength")
+            return TEXT[:most] if isinstance(most, int) and most > 0 else TEXT
+
+
+def _xml(paths: list[str]) -> str:
+    """One element in another, as the first path names them; other paths below the same root."""
+    plain = [path.strip("/").split("/") for path in paths if XML_PATH.fullmatch(path)]
+    if not plain:
+        return "<Document/>"
+    root = plain[0][0]
+    lines = [f"<{root}>"]
+    for names in plain:
+        inner = names[1:] if names[0] == root else names
+        if inner:
+            opened = "".join(f"<{name}>" for name in inner)
+            closed = "".join(f"</{name}>" for name in reversed(inner))
+            lines.append(f"  {opened}{TEXT}{closed}")
+    return "\n".join([*lines, f"</{root}>"])
