@@ -30,9 +30,11 @@ class ListFilterForm(forms.Form):
 
     def query(self) -> str:
         """The filter as a query string, without a place in the list."""
-        return urlencode(
-            {name: self.data.get(name, "") for name in self.fields if self._says(name)}
-        )
+        return urlencode(self.words())
+
+    def words(self) -> dict[str, str]:
+        """What the filter says, by the names of its fields; what is usual is not among it."""
+        return {name: self.data.get(name, "") for name in self.fields if self._says(name)}
 
     def _says(self, name: str) -> bool:
         """Whether this field narrows the list: what is usual need not be said."""

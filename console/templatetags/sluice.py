@@ -114,6 +114,13 @@ def age(moment: datetime | None) -> SafeString | str:
 
 
 @register.filter
+def duration(length: timedelta) -> str:
+    """How long something took or waited: "5 min"."""
+    words = relative(length).removesuffix(" ago")
+    return "at once" if abs(length) < timedelta(seconds=1) else words
+
+
+@register.filter
 def number(value: int | None) -> str:
     """Thousands with commas; a dash for what is not known."""
     return UNKNOWN if value is None else f"{value:,}"

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 
-from console.access import Right, needs
+from console.access import Right, needs, scope_of
 from console.answers import actor_of, see, see_again, tell_problem, version_of
 from console.views.failures import show_failure
 from integration.actions import errors
 from integration.actions.problems import LateReleaseError, StateMismatchError
 from integration.errors import IntegrationError
+from integration.selectors.failure import UNKNOWN, is_known
 
 Verb = Callable[[HttpRequest, UUID], None]
 
@@ -21,6 +22,8 @@ def _verb(verb: Verb, done: str) -> Callable[[HttpRequest, UUID], HttpResponse]:
     def view(request: HttpRequest, error_id: UUID) -> HttpResponse:
         if request.method != "POST":
             return see("failure", error_id)
+        if not is_known(error_id, scope_of(request.user)):
+            raise Http404(UNKNOWN)
         try:
             verb(request, error_id)
         except IntegrationError as problem:

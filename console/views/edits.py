@@ -1,6 +1,6 @@
 """Editing a held message: the text as it is known to people, checked before it is kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -10,13 +10,19 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.access import Right, has, needs
+from console.access import Right, has, needs, scope_of
 from console.answers import actor_of, see, tell_problem, version_of
+from console.checks import CheckShown, shown
+from integration.actions import check as checks
 from integration.actions import errors
 from integration.actions.problems import PayloadTooLargeError
+from integration.delivery.policy.states import ErrorState
 from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
-from integration.selectors.edits import Editable, Part, editable
+from integration.selectors.diffs import Diff, difference
+from integration.selectors.edits import Editable, Part, editable, text_of
+from integration.selectors.failure import UNKNOWN
+from integration.selectors.faults import Fault, faults_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +58,51 @@ NOT_UTF_8: Final = (
 )
 
 
+@dataclass(slots=True)
+class Page:
+    """What the form shows besides its text: faults, a check, or the version of somebody else."""
+
+    text: str | None
+    faults: list[Fault] = field(default_factory=list)
+    check: CheckShown | None = None
+    status: int = 200
+    record: bytes | None = None
+    is_lost: bool = False
+
+
 @needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
 def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
-    given = request.POST if request.method == "POST" else request.GET
-    part = Part(given["part"]) if given.get("part") in set(Part) else None
-    found = editable(error_id, part)
-    if found is None:
-        raise Http404("This failure is not in the error table any more.")
+    found = _found(request, error_id)
     if request.method == "POST":
         return _keep(request, found)
-    return _form(request, found, found.text)
+    return _form(request, found, Page(found.text))
+
+
+@needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
+def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    """Run the handler on the form's text and show what it would do; nothing is kept."""
+    if request.method != "POST":
+        return see("edit", error_id)
+    found = _found(request, error_id)
+    text, record = request.POST.get("text", ""), _asked(request, found)
+    if isinstance(record, str):
+        messages.warning(request, record)
+        return _form(request, found, Page(text, status=422))
+    page = Page(text, record=record)
+    page.faults = faults_of(record, found.headers, found.interface)
+    try:
+        page.check = shown(checks.check(found.error_id, found.tried(record)))
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        page.status = 409
+    return _form(request, found, page)
 
 
 @require_GET
 @needs(Right.VIEW, Right.VIEW_PAYLOAD)
-def document(_: HttpRequest, error_id: UUID) -> HttpResponse:
+def document(request: HttpRequest, error_id: UUID) -> HttpResponse:
     """The document out of its envelope, as a file: never rendered by the browser."""
-    found = editable(error_id, Part.DOCUMENT)
+    found = editable(error_id, scope_of(request.user), Part.DOCUMENT)
     if found is None or found.part is not Part.DOCUMENT or found.content is None:
         raise Http404("There is no document in an envelope to download; download the record.")
     answer = HttpResponse(found.content.encode(), content_type="application/octet-stream")
@@ -76,29 +110,49 @@ def document(_: HttpRequest, error_id: UUID) -> HttpResponse:
     return answer
 
 
+def _found(request: HttpRequest, error_id: UUID) -> Editable:
+    given = request.POST if request.method == "POST" else request.GET
+    part = Part(given["part"]) if given.get("part") in set(Part) else None
+    found = editable(error_id, scope_of(request.user), part)
+    if found is None:
+        raise Http404(UNKNOWN)
+    return found
+
+
 def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
     text = request.POST.get("text", "")
     record = _asked(request, found)
     if isinstance(record, str):
         messages.warning(request, record)
-        return _form(request, found, text, status=422)
-    flaw = found.flaw_of(record)
-    if flaw is not None and request.POST.get("anyway") != "1":
-        return _form(request, found, text, flaw=f"{flaw.message} {flaw.hint}", status=422)
-    seen = version_of(request)
-    reason = request.POST.get("reason", "")
+        return _form(request, found, Page(text, status=422))
+    page = Page(text, record=record)
+    page.faults = faults_of(record, found.headers, found.interface)
+    if page.faults and request.POST.get("anyway") != "1":
+        page.status = 422
+        return _form(request, found, page)
     try:
         version = errors.edit(
-            found.error_id, version=seen, actor=actor_of(request), payload=record, reason=reason
+            found.error_id,
+            version=_seen(request, found),
+            actor=actor_of(request),
+            payload=record,
+            reason=request.POST.get("reason", ""),
         )
     except IntegrationError as problem:
         tell_problem(request, problem)
-        return _form(request, found, text, status=409)
-    told = UNCHANGED if version == seen else CHANGED
+        page.status, page.is_lost, page.faults = 409, found.state is ErrorState.HOLD, []
+        return _form(request, found, page)
+    told = UNCHANGED if version == found.version else CHANGED
     if request.POST.get("then") == "release" and has(request.user, Right.OPERATE):
         return _release(request, found, version, told)
     messages.add_message(request, told.level, told.saved)
     return see("failure", found.error_id)
+
+
+def _seen(request: HttpRequest, found: Editable) -> int:
+    """The version the person looked at: that of somebody else, if they say they have read it."""
+    seen = version_of(request)
+    return found.version if request.POST.get("over") == str(found.version) else seen
 
 
 def _asked(request: HttpRequest, found: Editable) -> bytes | str:
@@ -133,15 +187,36 @@ def _release(request: HttpRequest, found: Editable, version: int, told: Told) ->
     return see("failure", found.error_id)
 
 
-def _form(
-    request: HttpRequest, found: Editable, text: str | None, *, flaw: str = "", status: int = 200
-) -> HttpResponse:
+def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
     """The person's text is never lost: a refused form shows it again."""
     context = {
         "found": found,
-        "text": None if found.text is None and not text else text,
-        "flaw": flaw,
+        "text": None if found.text is None and not page.text else page.text,
+        "faults": page.faults,
+        "check": page.check,
+        "changes": _changes(found, page.record),
+        "theirs": _theirs(found, page),
         "limit": DEFAULT.max_bytes,
         "seen": version_of(request) if request.method == "POST" else found.version,
     }
-    return render(request, "console/edit.html", context, status=status)
+    return render(request, "console/edit.html", context, status=page.status)
+
+
+def _changes(found: Editable, record: bytes | None) -> Diff | None:
+    """The text of the form, or the one that is kept, against the original."""
+    now = found.record if record is None else record
+    if found.original is None or now == found.original:
+        return None
+    return _between(found, found.original, now)
+
+
+def _theirs(found: Editable, page: Page) -> Diff | None:
+    """Where two people edited: what the text of this one would change in that of the other."""
+    if not page.is_lost or page.record is None:
+        return None
+    return _between(found, found.record, page.record)
+
+
+def _between(found: Editable, before: bytes, after: bytes) -> Diff | None:
+    texts = [text_of(record, found.headers, found.part) for record in (before, after)]
+    return None if None in texts else difference(texts[0] or "", texts[1] or "")

@@ -7,9 +7,10 @@ from uuid import UUID
 
 from integration.actions.wrapping import rewrap
 from integration.delivery.policy.states import ErrorState
-from integration.envelope import Document, Flaw, read
+from integration.envelope import Document, read
 from integration.models import MessageError
 from integration.selectors.payloads import Headers, decode_headers, document_text, is_json, laid_out
+from integration.selectors.scope import Scope
 
 # A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
 FIELD_CHARACTERS: Final = 2**20
@@ -39,7 +40,10 @@ class Editable:
     content: str | None
     text: str | None
     record: bytes
+    original: bytes | None
+    is_tombstone: bool
     headers: Headers
+    interface: str
 
     @property
     def is_long(self) -> bool:
@@ -65,15 +69,15 @@ class Editable:
             return None
         return self.record if text == self.content else rewrap(self.record, self.headers, text)
 
-    def flaw_of(self, record: bytes) -> Flaw | None:
-        """What the engine would object to before any handler sees it."""
-        found = read(record, self.headers)
-        return found if isinstance(found, Flaw) else None
+    def tried(self, record: bytes) -> bytes | None:
+        """What the engine would try: a tombstone nobody wrote a text for stays one."""
+        return None if self.is_tombstone and not record else record
 
 
-def editable(error_id: UUID, part: Part | None = None) -> Editable | None:
+def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable | None:
     """The failure's current record for the edit page; without `part`, the handiest one."""
-    error = MessageError.objects.select_related("queue").filter(pk=error_id).first()
+    known = MessageError.objects.select_related("queue").filter(scope.within("queue__system"))
+    error = known.filter(pk=error_id).first()
     if error is None:
         return None
     record, headers = error.current_payload or b"", decode_headers(error.headers)
@@ -94,8 +98,20 @@ def editable(error_id: UUID, part: Part | None = None) -> Editable | None:
         content=content,
         text=None if content is None else _for_a_field(content),
         record=record,
+        original=None if error.payload is None else bytes(error.payload),
+        is_tombstone=error.current_payload is None,
         headers=headers,
+        interface=error.interface,
     )
+
+
+def text_of(record: bytes, headers: Headers, part: Part) -> str | None:
+    """The text that this part of a record stands for, laid out; None when it is not text."""
+    found = read(record, headers)
+    content = _text(record)
+    if isinstance(found, Document) and found.wrapped and part is Part.DOCUMENT:
+        content = document_text(found)
+    return None if content is None else _for_a_field(content)
 
 
 def _for_a_field(content: str) -> str | None:

@@ -11,12 +11,16 @@ from integration.delivery.policy.states import OPEN, ErrorState
 from integration.envelope import FlawCode, parse_founding_id
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
 from integration.selectors.advice import advice
+from integration.selectors.diffs import Diff, difference
+from integration.selectors.edits import Part, text_of
 from integration.selectors.failures import COLUMNS, FailureRow, as_row
 from integration.selectors.lateness import why_late
 from integration.selectors.payloads import PayloadView, bytes_as_text, decode_headers, show
+from integration.selectors.scope import Scope
 from integration.store import strict_order
 
 NEIGHBOURS: Final = 5
+UNKNOWN: Final = "This failure is not in the error table (any more); cleanup removes closed ones."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,15 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """What waits behind this message: records of the partition and other open failures."""
+    """What waits behind this message: records of the partition and other open failures.
+
+    `same_key` are open failures of the same queue with the same record key, before and behind.
+    """
 
     blocks: bool
     waiting: int | None
     failures: tuple[FailureRow, ...]
+    same_key: tuple[FailureRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +63,10 @@ class FailureDetail:
     @property
     def state(self) -> ErrorState:
         return ErrorState(self.error.state)
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN
 
     @property
     def is_edited(self) -> bool:
@@ -105,13 +117,18 @@ NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
 )
 
 
-def detail(error_id: UUID) -> FailureDetail | None:
-    """One failure in five queries, or None when there is none (any more).
+def is_known(error_id: UUID, scope: Scope) -> bool:
+    """Whether there is such a failure for someone of this scope."""
+    return MessageError.objects.filter(scope.within("queue__system"), pk=error_id).exists()
+
+
+def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
+    """One failure in six queries, or None when there is none (any more) within the scope.
 
     Two more tell what it waits for on a strict error queue.
     """
     found = MessageError.objects.select_related("queue__system", "queue__error_queue")
-    error = found.filter(pk=error_id).first()
+    error = found.filter(scope.within("queue__system"), pk=error_id).first()
     if error is None:
         return None
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
@@ -141,9 +158,19 @@ def contents(error: MessageError) -> Contents:
     )
 
 
-def current_record(error_id: UUID) -> bytes | None:
+def edited_difference(error: MessageError) -> Diff | None:
+    """What an edit changed in the document, or in the record; None where they are not text."""
+    headers = decode_headers(error.headers)
+    record, original = error.current_payload, error.payload
+    if record is None or original is None:
+        return None
+    texts = [text_of(value, headers, Part.DOCUMENT) for value in (bytes(original), record)]
+    return None if None in texts else difference(texts[0] or "", texts[1] or "")
+
+
+def current_record(error_id: UUID, scope: Scope) -> bytes | None:
     """The bytes the next attempt would read, for a download; None when there are none."""
-    error = MessageError.objects.filter(pk=error_id).first()
+    error = MessageError.objects.filter(scope.within("queue__system"), pk=error_id).first()
     return None if error is None else error.current_payload
 
 
@@ -209,7 +236,22 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
         state__in=OPEN,
     )
     found = after.order_by("offset").values(*COLUMNS)[:NEIGHBOURS]
-    return Behind(blocks=blocks, waiting=waiting, failures=tuple(as_row(row) for row in found))
+    return Behind(
+        blocks=blocks,
+        waiting=waiting,
+        failures=tuple(as_row(row) for row in found),
+        same_key=_same_key(error),
+    )
+
+
+def _same_key(error: MessageError) -> tuple[FailureRow, ...]:
+    if error.key is None:
+        return ()
+    others = MessageError.objects.filter(
+        key=bytes(error.key), queue=error.queue_id, state__in=OPEN
+    ).exclude(pk=error.pk)
+    found = others.order_by("offset").values(*COLUMNS)[:NEIGHBOURS]
+    return tuple(as_row(row) for row in found)
 
 
 def _sentence(text: str) -> str:

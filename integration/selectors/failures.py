@@ -8,13 +8,20 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from django.db import connections
 from django.db.models import Count, Min, Q, QuerySet
 
 from integration.delivery.policy.states import OPEN
-from integration.models import MessageError
+from integration.models import MessageError, Queue
+from integration.selectors.plans import planned_anew
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.store.sessions import alias
 
 PAGE_ROWS: Final = 50
-COUNT_CAP: Final = 10_000
+# Further counting costs time and tells nobody more: of rare rows each one has to be looked for.
+COUNT_CAP: Final = 1_000
+# Stands in a filter for what has none: messages of no known service, queues of no system.
+WITHOUT: Final = "-"
 COLUMNS: Final = (
     "id",
     "version",
@@ -40,15 +47,19 @@ COLUMNS: Final = (
 class FailureFilter:
     """What a list shows. `state` is one state, "OPEN" for all open ones, or empty for all.
 
-    `since` and `until` bound the last failure; all other texts must match exactly.
+    `since` and `until` bound the last failure. `text` is looked for in payloads, which only
+    selectors.payload_search does; all other texts must match exactly, WITHOUT matches none.
     """
 
     state: str = "OPEN"
     queue: str = ""
+    system: str = ""
     interface: str = ""
     code: str = ""
     fingerprint: str = ""
     message_id: str = ""
+    key: str = ""
+    text: str = ""
     since: datetime | None = None
     until: datetime | None = None
 
@@ -134,10 +145,25 @@ class Share:
     oldest: datetime
 
 
-def page(wanted: FailureFilter, cursor: Cursor | None = None, size: int = PAGE_ROWS) -> FailurePage:
-    """The rows at the cursor, in two queries."""
-    matching = _matching(wanted)
-    found = list(_from(matching, cursor).values(*COLUMNS)[: size + 1])
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a filter offers: names that there are."""
+
+    queues: tuple[str, ...]
+    systems: tuple[str, ...]
+    codes: tuple[str, ...]
+
+
+@planned_anew()
+def page(
+    wanted: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
+) -> FailurePage:
+    """The rows at the cursor, in two queries, and one more where queue or system are named.
+
+    All that fits on the first page is not counted again.
+    """
+    matching_rows = matching(wanted, scope)
+    found = list(from_cursor(matching_rows, cursor).values(*COLUMNS)[: size + 1])
     has_more = len(found) > size
     rows = [as_row(values) for values in found[:size]]
     is_backwards = cursor is not None and cursor.backwards
@@ -146,22 +172,19 @@ def page(wanted: FailureFilter, cursor: Cursor | None = None, size: int = PAGE_R
     has_newer = has_more if is_backwards else cursor is not None
     has_older = True if is_backwards else has_more
     first, last = (rows[0], rows[-1]) if rows else (None, None)
+    is_all = cursor is None and not has_more
     return FailurePage(
         rows=tuple(rows),
-        count=count(wanted),
-        newer=_mark(first, backwards=True) if has_newer else "",
-        older=_mark(last, backwards=False) if has_older else "",
+        count=len(rows) if is_all else _capped(matching_rows),
+        newer=mark(first, backwards=True) if has_newer else "",
+        older=mark(last, backwards=False) if has_older else "",
     )
 
 
-def count(wanted: FailureFilter) -> int:
-    """How many match, at most one more than the cap: exact counts of big tables are slow."""
-    return _matching(wanted).order_by()[: COUNT_CAP + 1].count()
-
-
-def selection(wanted: FailureFilter, limit: int = COUNT_CAP) -> dict[UUID, int]:
+@planned_anew()
+def selection(wanted: FailureFilter, limit: int, *, scope: Scope = EVERYTHING) -> dict[UUID, int]:
     """The failures that match with their versions, oldest first, for an action on all of them."""
-    found = _matching(wanted).order_by("last_failed_at", "id").values_list("id", "version")
+    found = matching(wanted, scope).order_by("last_failed_at", "id").values_list("id", "version")
     return dict(found[:limit])
 
 
@@ -176,25 +199,60 @@ def summary(error_ids: Collection[UUID]) -> list[Share]:
     return [Share(*row) for row in found]
 
 
-def codes(limit: int = 200) -> list[str]:
-    """Codes of open failures, for a filter."""
-    found = MessageError.objects.filter(state__in=OPEN).order_by("code").values_list("code")
-    return [code for (code,) in found.distinct()[:limit]]
+@planned_anew()
+def neighbours(wanted: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
+    """The newer and the older neighbour of a failure in a list, in two queries."""
+    found = matching(wanted, scope)
+    sides = (Cursor(row.last_failed_at, row.pk, is_newer) for is_newer in (True, False))
+    return tuple(from_cursor(found, side).values_list("pk", flat=True).first() for side in sides)
 
 
-def _matching(wanted: FailureFilter) -> QuerySet[MessageError]:
+# Each code is one probe of the index, however many failures have it.
+CODES: Final = """
+WITH RECURSIVE found AS (
+  (SELECT code FROM integration_messageerror ORDER BY code LIMIT 1)
+  UNION ALL
+  SELECT (SELECT e.code FROM integration_messageerror e WHERE e.code > found.code
+          ORDER BY e.code LIMIT 1) FROM found WHERE found.code IS NOT NULL
+)
+SELECT code FROM found WHERE code IS NOT NULL LIMIT 200
+"""
+
+
+def choices(scope: Scope) -> Choices:
+    """What the filter offers, in two queries. Codes belong to nobody: all of them are offered."""
+    named = list(
+        Queue.objects.filter(scope.within("system"))
+        .order_by("name")
+        .values_list("name", "system__name")
+    )
+    with connections[alias()].cursor() as cursor:
+        cursor.execute(CODES)
+        codes = tuple(code for (code,) in cursor.fetchall())
+    systems = sorted({system for _, system in named if system})
+    return Choices(tuple(queue for queue, _ in named), tuple(systems), codes)
+
+
+def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
+    """The failures of a filter, in no order. Raises ValueError for a text in payloads.
+
+    No condition of the database's finds that one, so that an action by it would reach others.
+    """
+    if wanted.text:
+        raise ValueError("A text in payloads is no condition; see selectors.payload_search.")
     exact = {
-        "queue__name": wanted.queue,
         "interface": wanted.interface,
         "code": wanted.code,
         "fingerprint": wanted.fingerprint,
         "message_id": wanted.message_id,
     }
-    found = MessageError.objects.filter(**{name: text for name, text in exact.items() if text})
-    if wanted.state == "OPEN":
-        found = found.filter(state__in=OPEN)
-    elif wanted.state:
-        found = found.filter(state=wanted.state)
+    given = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
+    found = MessageError.objects.filter(_queues(wanted, scope), **given)
+    if wanted.state:
+        states = OPEN if wanted.state == "OPEN" else {wanted.state}
+        found = found.filter(state__in=sorted(states))
+    if wanted.key:
+        found = found.filter(key__in=_keys(wanted.key))
     if wanted.since is not None:
         found = found.filter(last_failed_at__gte=wanted.since)
     if wanted.until is not None:
@@ -202,7 +260,38 @@ def _matching(wanted: FailureFilter) -> QuerySet[MessageError]:
     return found
 
 
-def _from(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
+def _queues(wanted: FailureFilter, scope: Scope) -> Q:
+    """The queues meant, by their numbers: a join would keep the index of times from being used."""
+    if scope.is_whole and not wanted.queue and not wanted.system:
+        return Q()
+    found = Queue.objects.filter(scope.within("system"))
+    if wanted.queue:
+        found = found.filter(name=wanted.queue)
+    if wanted.system == WITHOUT:
+        found = found.filter(system=None)
+    elif wanted.system:
+        found = found.filter(system__name=wanted.system)
+    return Q(queue__in=list(found.values_list("pk", flat=True)))
+
+
+def _keys(text: str) -> list[bytes]:
+    """The record key as a page shows it: text, or the bytes written in hexadecimal."""
+    keys = [text.encode()]
+    if text.startswith("0x"):
+        try:
+            keys.append(bytes.fromhex(text[2:]))
+        except ValueError:
+            return keys
+    return keys
+
+
+def _capped(found: QuerySet[MessageError]) -> int:
+    """How many match, at most one more than the cap: exact counts of big tables are slow."""
+    return found.order_by()[: COUNT_CAP + 1].count()
+
+
+def from_cursor(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
+    """In the order of the list from the cursor on; backwards from a cursor that says so."""
     if cursor is None:
         return found.order_by("-last_failed_at", "id")
     # The first condition lets the index on (last_failed_at, id) find the place.
@@ -223,5 +312,6 @@ def as_row(values: Mapping[str, object]) -> FailureRow:
     return FailureRow(**row)  # type: ignore[arg-type] # the columns are its fields, by name
 
 
-def _mark(row: FailureRow | None, *, backwards: bool) -> str:
+def mark(row: FailureRow | None, *, backwards: bool) -> str:
+    """The cursor after or before a line, as it stands in addresses."""
     return "" if row is None else str(Cursor(row.last_failed_at, row.id, backwards))

@@ -100,7 +100,7 @@ def test_ticked_rows_of_a_list_with_an_unreadable_filter_can_be_chosen(
     assert client.post(reverse(page), form).status_code == 200
 
 
-@pytest.mark.parametrize("address", ["failures", "outbox"])
+@pytest.mark.parametrize("address", ["failure-list", "outbox"])
 def test_a_list_that_leaves_out_a_part_of_its_filter_offers_no_choice_of_all(
     client: Client, address: str
 ) -> None:
@@ -191,4 +191,4 @@ def test_a_session_cookie_with_a_nul_character_is_refused_in_words() -> None:
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00", "9999-12-31T23:59"])
 def test_the_first_and_the_last_moment_there_is_are_filters(client: Client, moment: str) -> None:
     for name in ("since", "until"):
-        assert client.get(reverse("failures"), {name: moment}).status_code == 200
+        assert client.get(reverse("failure-list"), {name: moment}).status_code == 200

@@ -1,0 +1,288 @@
+"""What a held message would do if it were released now: its handler runs, then all is undone."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import DatabaseError, connections, transaction
+from psycopg.pq import TransactionStatus
+
+from integration.actions.problems import StateMismatchError
+from integration.delivery.calling import SWALLOWED, call_batch, call_one
+from integration.delivery.outcome import APPLIED, SUPERSEDED, Failed, Outcome
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.policy.states import ErrorState
+from integration.delivery.reading import Reader
+from integration.delivery.unit import OpenError, Unit
+from integration.delivery.values import Outgoing, Record
+from integration.errors import IntegrationError
+from integration.handlers.failures import classify
+from integration.handlers.message import Arrival
+from integration.handlers.publishing import Outbound, current
+from integration.handlers.structures import Entry, plan_for
+from integration.models import EnterpriseService, MessageError, ObjectStructure
+from integration.store import configuration, rows
+from integration.store.sessions import alias, django_connection
+from integration.store.written import TableChange, counts, written_since
+
+# A person waits for the answer, and what the handler locks is locked for all.
+LIMIT: Final = timedelta(seconds=5)
+LOCK_MS: Final = 2_000
+CONSOLE: Final = "the console"
+READ_ROW: Final = f"SELECT {rows.COLUMNS} FROM integration_messageerror e WHERE e.id = %s"  # noqa: S608 - constants
+READ_DOCUMENT: Final = (
+    "SELECT coalesce(document::text, xml) FROM integration_storedobject "
+    "WHERE structure_id = %s AND key = %s"
+)
+
+
+class Ending(StrEnum):
+    """How a check ended. TIMED_OUT and NOT_RUN say nothing about the message."""
+
+    APPLIED = "APPLIED"
+    SUPERSEDED = "SUPERSEDED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    NOT_RUN = "NOT_RUN"
+
+
+class OutOfTimeError(IntegrationError):
+    """The check's time is over; no further statement is sent."""
+
+    code = "CHECK_TIMED_OUT"
+
+    def __init__(self) -> None:
+        super().__init__(f"The check is stopped after {LIMIT.seconds} seconds.")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChange:
+    """A stored document before and after, as JSON or XML text; empty where there is none."""
+
+    structure: str
+    key: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What would happen. `why` is a sentence where there is no failure that says it.
+
+    `tables` counts rows written, `sent` are the messages for the outbox; both are empty unless
+    the message would be applied or is superseded. Nothing of it exists any more.
+    """
+
+    ending: Ending
+    interface: str
+    why: str = ""
+    failure: Failure | None = None
+    tables: tuple[TableChange, ...] = ()
+    document: DocumentChange | None = None
+    sent: tuple[Outgoing, ...] = ()
+
+
+def check(error_id: UUID, record: bytes | None, *, limit: timedelta = LIMIT) -> Check:
+    """Run the handler of a held message on `record`, as the engine would, and undo everything.
+
+    In one transaction of the engine's database with `limit` for all of its statements; deferred
+    constraints are checked. It is always rolled back; only sequences may have advanced. What a
+    handler does outside that database is not undone, so one that declares to do that is not run,
+    and neither is a message that ended a process before. Raises StateMismatchError.
+    """
+    error, row = _read(error_id, record)
+    snapshot = configuration.snapshot(error.queue_id, worker=CONSOLE)
+    unit = Reader(snapshot).row_unit(row)
+    refused = _refusal(error, unit)
+    if refused is not None:
+        return refused
+    return _tried(unit, limit)
+
+
+def _read(error_id: UUID, record: bytes | None) -> tuple[MessageError, OpenError]:
+    error = MessageError.objects.filter(pk=error_id).first()
+    if error is None:
+        raise StateMismatchError(state=None, mover="cleanup", moved_at=None)
+    if error.state != ErrorState.HOLD:
+        state = ErrorState(error.state)
+        raise StateMismatchError(state=state, mover="somebody", moved_at=None)
+    with django_connection().cursor() as cursor:
+        cursor.execute(READ_ROW, [error_id])
+        row = rows.open_error(cursor.fetchone())
+    old = row.record
+    parts = (old.partition, old.offset, old.timestamp_ms, old.key, record, old.headers)
+    return error, replace(row, record=Record(*parts))
+
+
+def _refusal(error: MessageError, unit: Unit) -> Check | None:
+    """Why no handler is called, if none is."""
+    if error.failure_class == FailureClass.CRASH or error.crashes:
+        why = (
+            "It is not run here: the worker's process died while it was in work, and the console "
+            "would die as well. Release it; the engine tries it alone."
+        )
+        return Check(ending=Ending.NOT_RUN, interface=unit.interface, why=why)
+    if isinstance(unit.known, Failed):
+        return _known(unit, unit.known.failure)
+    if unit.taker is not None and unit.taker.at_least_once:
+        why = (
+            f"It is not run: the handler of {unit.interface} declares effects outside this "
+            "database (at_least_once), which no rollback undoes."
+        )
+        return Check(ending=Ending.NOT_RUN, interface=unit.interface, why=why)
+    return None
+
+
+def _known(unit: Unit, failure: Failure) -> Check:
+    if failure.code == "HANDLER_MISSING":
+        why = (
+            f"It cannot be checked here: no handler for {unit.interface} is installed in the "
+            "console's process. The workers may have it. Install its app for the console as well "
+            "(SLUICE_INTEGRATIONS)."
+        )
+        return Check(ending=Ending.NOT_RUN, interface=unit.interface, why=why)
+    return Check(ending=Ending.FAILED, interface=unit.interface, failure=failure)
+
+
+class _Deadline:
+    """Sends no statement after the time is over, whatever the handler makes of that."""
+
+    def __init__(self, limit: timedelta) -> None:
+        self.ends = time.monotonic() + limit.total_seconds()
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.ends
+
+    def __call__(self, execute: Callable[..., Any], *statement: Any) -> Any:  # noqa: ANN401 - Django's wrapper
+        if self.is_over:
+            raise OutOfTimeError
+        return execute(*statement)
+
+
+def _tried(unit: Unit, limit: timedelta) -> Check:
+    """The handler's call within its transaction; whatever happens, the end is a rollback."""
+    outbound, deadline = Outbound(), _Deadline(limit)
+    token = current.set(outbound)
+    try:
+        with transaction.atomic(using=alias()):
+            try:
+                return _called(unit, (outbound, deadline, limit))
+            finally:
+                transaction.set_rollback(True, using=alias())
+    except DatabaseError as e:
+        return _ended(unit, Failed(classify(e)), deadline)
+    finally:
+        current.reset(token)
+
+
+def _called(unit: Unit, how: tuple[Outbound, _Deadline, timedelta]) -> Check:
+    outbound, deadline, limit = how
+    connection = django_connection()
+    _bound(limit)
+    _number(unit)
+    key = _document_key(unit)
+    before = None if key is None else _document(*key)
+    counted = counts(connection)
+    outbound.begin(unit.message)
+    with connection.execute_wrapper(deadline):
+        outcome = _outcome(unit)
+    if isinstance(outcome, Failed) or deadline.is_over:
+        return _ended(unit, outcome, deadline)
+    return Check(
+        ending=Ending.SUPERSEDED if outcome == SUPERSEDED else Ending.APPLIED,
+        interface=unit.interface,
+        tables=tuple(written_since(connection, counted, rows=0)),
+        document=None if key is None else _change(key, before),
+        sent=tuple(outbound.rows),
+    )
+
+
+def _bound(limit: timedelta) -> None:
+    limit_ms = int(limit.total_seconds() * 1000)
+    with django_connection().cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = {limit_ms}")
+        cursor.execute(f"SET LOCAL lock_timeout = {min(LOCK_MS, limit_ms)}")
+        # A handler that computes for long must not keep its locks meanwhile.
+        cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {2 * limit_ms}")
+
+
+def _number(unit: Unit) -> None:
+    """The arrival number that the engine would give it (delivery.attempt)."""
+    message, row = unit.message, unit.row
+    if message is None or row is None:
+        return
+    message.topic_uuid = row.topic_uuid
+    if row.apply_as_newest or row.arrival_batch is None or row.arrival_index is None:
+        with django_connection().cursor() as cursor:
+            cursor.execute("SELECT nextval('integration_arrival')")
+            message.arrival = Arrival(cursor.fetchone()[0], 0)
+    else:
+        message.arrival = Arrival(row.arrival_batch, row.arrival_index)
+
+
+def _outcome(unit: Unit) -> Outcome:
+    taker = unit.taker
+    if taker is None or unit.message is None:
+        return unit.known or APPLIED
+    outcome: Outcome
+    if taker.batch:
+        ended = call_batch(taker.call, [unit])
+        outcome = Failed(ended[1]) if isinstance(ended, tuple) else ended[0]
+    else:
+        outcome = call_one(unit)
+    if isinstance(outcome, Failed):
+        return outcome
+    if _is_broken():
+        return Failed(SWALLOWED)
+    try:
+        with django_connection().cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    except (DatabaseError, OutOfTimeError) as e:
+        return Failed(classify(e))
+    return outcome
+
+
+def _is_broken() -> bool:
+    connection = connections[alias()]
+    raw: Any = connection.connection
+    in_transaction = raw.pgconn.transaction_status == TransactionStatus.INTRANS
+    return bool(connection.needs_rollback or not in_transaction)
+
+
+def _ended(unit: Unit, outcome: Outcome, deadline: _Deadline) -> Check:
+    """A failure, or the end of the time that a check has, which is none."""
+    if deadline.is_over:
+        why = (
+            f"It was stopped after {LIMIT.seconds} seconds, the time a check may take. That says "
+            "nothing about the message: the engine gives its handler more time."
+        )
+        return Check(ending=Ending.TIMED_OUT, interface=unit.interface, why=why)
+    failure = outcome.failure if isinstance(outcome, Failed) else None
+    return Check(ending=Ending.FAILED, interface=unit.interface, failure=failure)
+
+
+def _document_key(unit: Unit) -> tuple[ObjectStructure, str] | None:
+    """The stored document that the message is about, if its service stores documents."""
+    services = EnterpriseService.objects.select_related("structure")
+    service = services.filter(interface=unit.interface).first()
+    if service is None or service.structure is None or unit.message is None:
+        return None
+    entry = plan_for(service.structure).entry(unit.message)
+    return (service.structure, entry.key) if isinstance(entry, Entry) else None
+
+
+def _document(structure: ObjectStructure, key: str) -> str:
+    with django_connection().cursor() as cursor:
+        cursor.execute(READ_DOCUMENT, [structure.pk, key])
+        found: Sequence[Any] | None = cursor.fetchone()
+    return "" if found is None else found[0] or ""
+
+
+def _change(key: tuple[ObjectStructure, str], before: str | None) -> DocumentChange:
+    structure, name = key
+    return DocumentChange(structure.name, name, before or "", _document(structure, name))

@@ -1,0 +1,132 @@
+"""One story of a failed message: what the engine did and what people did, in the order of time."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from integration.delivery.policy.states import ErrorState
+from integration.models import ErrorAttempt, ErrorChange, MessageError, OperationItem
+
+ENGINE: Final = "the engine"
+SHOWN: Final = 200
+ENDS: Final = MappingProxyType(
+    {
+        ErrorState.RETRY: "it will be tried again",
+        ErrorState.HOLD: "it was put on hold",
+        ErrorState.RESOLVED: "it is done",
+        "APPLIED": "it was applied",
+        "SUPERSEDED": "its key already had newer data, nothing was written",
+    }
+)
+DONE: Final = MappingProxyType(
+    {
+        "release": "Released",
+        "hold": "Put on hold",
+        "delete": "Deleted",
+        "restore": "Restored",
+        "edit": "Edited",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened. `waited` is the time since the one before; None for the first.
+
+    `detail` is material for those who may see payloads; `operation` is the bulk operation it
+    was part of.
+    """
+
+    at: datetime
+    title: str
+    who: str
+    code: str = ""
+    text: str = ""
+    detail: str = ""
+    tone: str = "secondary"
+    sign: str = "·"
+    operation: UUID | None = None
+    waited: timedelta | None = None
+
+
+def timeline(
+    error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
+) -> list[Event]:
+    """Everything known of one failure, oldest first, in one query more than its rows.
+
+    Of very long stories the newest events are told.
+    """
+    events = [
+        *_received(error),
+        *map(_tried, tries),
+        *map(_decided, changes),
+        *_operated(error),
+        *_fate(error),
+    ]
+    events.sort(key=lambda event: event.at)
+    before: datetime | None = None
+    told = []
+    for event in events[-SHOWN:]:
+        told.append(event if before is None else replace(event, waited=event.at - before))
+        before = event.at
+    return told
+
+
+def _received(error: MessageError) -> Iterable[Event]:
+    if error.kafka_timestamp is not None:
+        sender = error.sender or "the sender"
+        yield Event(at=error.kafka_timestamp, title="Written to Kafka", who=sender, sign="↓")
+
+
+def _tried(one: ErrorAttempt) -> Event:
+    failed = bool(one.code)
+    ends = ENDS.get(one.ended, one.ended.capitalize())
+    return Event(
+        at=one.at,
+        title=f"Try {one.number}: {'failed, ' if failed else ''}{ends}",
+        who=f"{ENGINE}{f' on {one.worker}' if one.worker else ''}",
+        code=one.code,
+        text=one.text,
+        detail=one.detail,
+        tone="red" if failed else "green",
+        sign="✕" if failed else "✓",
+    )
+
+
+def _decided(change: ErrorChange) -> Event:
+    title = DONE.get(change.action, change.action.capitalize())
+    return Event(
+        at=change.at,
+        title=title,
+        who=change.actor,
+        text=change.reason,
+        tone="azure",
+        sign="●",
+    )
+
+
+def _operated(error: MessageError) -> Iterable[Event]:
+    """Only what an operation left alone: what it did is among the decisions already."""
+    found = OperationItem.objects.filter(error=error.pk, at__isnull=False, version_after=None)
+    for item in found.select_related("operation").order_by("-at")[:SHOWN]:
+        if item.at is not None:
+            yield Event(
+                at=item.at,
+                title=f"Left alone by the operation “{item.operation.title}”",
+                who=item.operation.actor,
+                text=item.text,
+                operation=item.operation_id,
+            )
+
+
+def _fate(error: MessageError) -> Iterable[Event]:
+    if error.mirrored_at is not None:
+        yield Event(at=error.mirrored_at, title="Copied to the error queue", who=ENGINE, sign="→")
+    if error.expired_at is not None:
+        yield Event(at=error.expired_at, title="No longer in Kafka", who="Kafka", tone="orange")
+    if error.state == ErrorState.RESOLVED and error.closed_at is not None:
+        ended = error.ended.lower() or "resolved"
+        yield Event(at=error.closed_at, title=f"Ended: {ended}", who=ENGINE, tone="green", sign="✓")
