@@ -157,29 +157,26 @@ PROVIDERS = Noun(
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
-def examine_stored(request: HttpRequest, number: int) -> HttpResponse:
-    """The page of a provider with what testing it just found; nothing is stored."""
-    provider = found_row(request, PROVIDERS, number)
-    if request.method != "POST":
-        return see("provider", number)
-    refuse(PROVIDERS.hindrance(request.user))
-    topic = request.POST.get("topic", "")[:TOPIC_CHARACTERS]
-    tested = provider_examination.examined(provider, topic)
-    return show_card(request, PROVIDERS, provider, tested=tested, topic=topic)
+def examine(request: HttpRequest, number: int | None = None) -> HttpResponse:
+    """The page asked from again, with what testing the provider just found; nothing is stored.
 
-
-@needs(Right.VIEW, Right.CONFIGURE)
-def examine_entered(request: HttpRequest, number: int | None = None) -> HttpResponse:
-    """The form again with what testing its values just found; nothing is stored."""
+    A form brings the values to test; without it the stored ones are.
+    """
     row = None if number is None else found_row(request, PROVIDERS, number)
     if request.method != "POST":
-        return see("provider-new") if number is None else see("provider-change", number)
+        return see("provider-new") if number is None else see("provider", number)
     refuse(PROVIDERS.hindrance(request.user))
-    form = ProviderForm(request.POST, instance=row)
-    mistakes = form.connection_mistakes()
     topic = request.POST.get("topic", "")[:TOPIC_CHARACTERS]
+    if row is not None and "bootstrap_servers" not in request.POST:
+        tested = provider_examination.examined(row, topic)
+        return show_card(request, PROVIDERS, row, tested=tested, topic=topic)
+    return _examine_entered(request, ProviderForm(request.POST, instance=row), topic)
+
+
+def _examine_entered(request: HttpRequest, form: ProviderForm, topic: str) -> HttpResponse:
+    """Answered with 200 also with mistakes: they are the answer to this question."""
+    mistakes = form.connection_mistakes()
     tested = None if mistakes else provider_examination.examined(form.instance, topic)
-    # 200 also with mistakes: they are the answer to this question.
     return show_form(
         request,
         PROVIDERS,

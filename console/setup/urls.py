@@ -34,9 +34,8 @@ urlpatterns = [
     *(pattern for noun in NOUNS for pattern in addresses(noun)),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
-    path("providers/test/", providers.examine_entered, name="provider-test-new"),
-    path("providers/<int:number>/test/", providers.examine_entered, name="provider-test-entered"),
-    path("providers/<int:number>/tests/", providers.examine_stored, name="provider-test"),
+    path("providers/test/", providers.examine, name="provider-test-new"),
+    path("providers/<int:number>/test/", providers.examine, name="provider-test"),
     path("changes/", changes.change_list, name="changes"),
     path("changes/<int:number>/", changes.change_page, name="change"),
 ]
