@@ -1,10 +1,11 @@
-"""Addresses of cron tasks."""
+"""Addresses of cron tasks and cleanup."""
 
 from django.urls import path
 
-from console.views import cron, cron_setup
+from console.views import cleanup, cron, cron_setup
 
 urlpatterns = [
+    path("cleanup/", cleanup.cleanup_page, name="cleanup"),
     path("cron/", cron.cron_list, name="cron"),
     path("cron/new/", cron_setup.create, name="cron-new"),
     path("cron/effect/", cron_setup.show_effect, name="cron-effect"),

@@ -61,6 +61,7 @@ MENU: Final = (
             Page("Operations", "operations", badge=badges.operations),
             Page("Outbox", "outbox"),
             Page("Cron tasks", "cron"),
+            Page("Cleanup", "cleanup"),
         ),
     ),
     Group(

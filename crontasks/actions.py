@@ -47,6 +47,14 @@ def run_now(
     configuration.record(instance, {}, wish, Author(actor, reason))
 
 
+def store(instance: CronInstance, author: Author, *, seen: str | None = None) -> bool:
+    """Save a new or changed instance; False when nothing differed.
+
+    `seen` is the stamp of what the change was made from. Raises ChangedMeanwhileError.
+    """
+    return configuration.save(instance, author, seen=seen) is not None
+
+
 def pause(instance_id: int, author: Author) -> bool:
     """Let the schedule rest; what runs goes on to its end. False if it rested already.
 
@@ -77,7 +85,7 @@ def remove(instance_id: int, author: Author) -> None:
 def _switch(instance_id: int, author: Author, *, active: bool) -> bool:
     instance = CronInstance.objects.get(pk=instance_id)
     instance.active = active
-    return configuration.save(instance, author) is not None
+    return store(instance, author)
 
 
 def _refuse_second(instance: CronInstance) -> None:

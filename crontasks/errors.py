@@ -88,3 +88,15 @@ class InstanceNeededError(IntegrationError):
             f"This schedule is what consumes the queue {queue}, so it was not deleted.",
             next_step="Pause it or the queue, or delete the queue: the schedule goes with it.",
         )
+
+
+class SimulationTooLongError(IntegrationError):
+    """Counting what a cleanup would remove took too long and was stopped."""
+
+    code = "SIMULATION_TOO_LONG"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Counting took longer than ten seconds and was stopped, to spare the database.",
+            next_step="Try again at a quieter time; the run itself works in small portions.",
+        )

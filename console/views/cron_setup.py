@@ -50,7 +50,7 @@ def create(request: HttpRequest) -> HttpResponse:
     if _asks_for_effect(request) or not form.is_valid():
         status = 200 if _asks_for_effect(request) else 422
         return _show_form(request, form, definition, status=status)
-    configuration.save(form.instance, Author(actor_of(request), form.why))
+    actions.store(form.instance, Author(actor_of(request), form.why))
     messages.success(request, f"{form.instance} is there.")
     return see("cron-instance", form.instance.pk)
 
@@ -72,7 +72,7 @@ def change(request: HttpRequest, instance_id: int) -> HttpResponse:
         status = 200 if _asks_for_effect(request) else 422
         return _show_form(request, form, definition, status=status, detail=detail, seen=seen)
     try:
-        changed = configuration.save(form.instance, Author(actor_of(request), form.why), seen=seen)
+        changed = actions.store(form.instance, Author(actor_of(request), form.why), seen=seen)
     except ChangedMeanwhileError as problem:
         return _show_conflict(request, form, definition, problem)
     messages.success(request, "Saved." if changed else "Nothing differed; nothing was changed.")

@@ -5,22 +5,31 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from crontasks.builtin import errors_cleanup, lag_monitor, reprocessing
+from crontasks.builtin import lag_monitor, reprocessing
 from crontasks.builtin.errors_cleanup import CleanupParameters, ErrorsCleanup
 from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
 from crontasks.builtin.reprocessing import Reprocessing, ReprocessingParameters
+from crontasks.cleanup import simulation
+from crontasks.cleanup.failures import FAILURES
+from crontasks.cleanup.rules import Rule
+from crontasks.cleanup.simulation import RuleForecast
 from crontasks.models import CronInstance, CronRun, Notice
 from crontasks.outcome import Context
 from integration.delivery.values import TopicFacts
 from integration.models import (
     BatchLog,
+    ConfigurationChange,
     ErrorAttempt,
     ErrorChange,
     MessageError,
     MessageTrack,
+    Operation,
+    OperationItem,
+    OutboxChange,
     OutboxRow,
     Provider,
     Queue,
+    QueueChange,
     QueuePartition,
 )
 
@@ -123,17 +132,99 @@ def test_a_simulation_tells_rows_and_bytes_by_state_and_age_and_removes_nothing(
     an_error(queue, days=8.1, edited_payload=b"123456789")
     an_error(queue, days=30.5, state="DELETED")
     an_error(queue, days=1)
-    found = {(old.state, old.days): old for old in errors_cleanup.simulate()}
-    assert {key: old.rows for key, old in found.items()} == {
+    (found,) = a_forecast(FAILURES)
+    rows = {(old.status, old.days): old for old in found.old}
+    assert {key: old.rows for key, old in rows.items()} == {
         ("RESOLVED", 8): 2,
         ("DELETED", 30): 1,
     }
-    assert found["RESOLVED", 8].size_bytes - 2 * found["DELETED", 30].size_bytes == 9
+    # The edited payload alone makes the difference: nine bytes and the length before them.
+    assert rows["RESOLVED", 8].size_bytes - 2 * rows["DELETED", 30].size_bytes in range(9, 14)
+    assert [(one.why.split(" ")[0], one.rows) for one in found.protected] == [
+        ("Deleted,", 0),
+        ("A", 0),
+        ("Open:", 0),
+        ("Closed", 1),
+    ]
     outcome = ErrorsCleanup().run(CleanupParameters(simulate=True), asked := context())
     assert outcome.counts == {"RESOLVED": 2, "DELETED": 1}
     assert "nothing was removed" in outcome.text
     assert "2 rows RESOLVED, closed 8 days ago" in asked.excerpt
     assert MessageError.objects.count() == 4
+
+
+def a_forecast(*rules: Rule, after: timedelta = timedelta(0)) -> list[RuleForecast]:
+    said = HistoryCleanup.said(HistoryParameters(), timezone.now())
+    return simulation.forecast(rules, said, (timezone.now(), timezone.now() + after))
+
+
+def test_what_becomes_due_until_a_later_run_is_told_apart():
+    queue = a_queue()
+    for days in (8, 6.5, 6.4, 1):
+        an_error(queue, days=days)
+    (found,) = a_forecast(FAILURES, after=DAY)
+    assert (found.rows, found.later) == (1, (2,))
+
+
+def test_a_failure_that_an_operation_still_has_before_it_is_spared():
+    queue = a_queue()
+    wanted, done, free = (an_error(queue, state="DELETED") for _ in range(3))
+    operation = Operation.objects.create(
+        verb="restore", title="Restore", actor="a", state="PAUSED", created_at=timezone.now()
+    )
+    for place, (row, outcome) in enumerate([(wanted, ""), (done, "DONE")]):
+        OperationItem.objects.create(
+            operation=operation, place=place, error=row, version=1, outcome=outcome
+        )
+    (found,) = a_forecast(FAILURES)
+    assert [one.rows for one in found.protected if one.why.startswith("A bulk")] == [1]
+    assert ErrorsCleanup().run(CleanupParameters(), context()).counts["DELETED"] == 2
+    assert remaining() == {wanted.pk}, free
+
+
+def test_abandoned_and_old_operations_go_and_those_under_way_stay():
+    row = an_error(a_queue(), days=None, state="HOLD")
+    now = timezone.now()
+
+    def an_operation(state: str, days: float, **fields) -> Operation:
+        made = Operation.objects.create(
+            verb="hold", title=state, actor="a", state=state, created_at=now - days * DAY, **fields
+        )
+        OperationItem.objects.create(operation=made, place=0, error=row, version=1)
+        return made
+
+    old = an_operation("DONE", 91, ended_at=now - 91 * DAY)
+    kept = [
+        an_operation("PLANNED", 0.5),
+        an_operation("RUNNING", 200),
+        an_operation("PAUSED", 200),
+        an_operation("DONE", 200, ended_at=now - DAY, retry_of=old),
+    ]
+    an_operation("PLANNED", 1.1)
+    counts = HistoryCleanup().run(HistoryParameters(), context()).counts
+    assert (counts["operations"], counts["operation_messages"]) == (2, 2)
+    assert set(Operation.objects.values_list("pk", flat=True)) == {one.pk for one in kept}
+    assert OperationItem.objects.count() == len(kept)
+    assert Operation.objects.get(pk=kept[3].pk).retry_of is None
+
+
+def test_what_people_decided_stays_for_ever_unless_days_are_set():
+    queue = a_queue()
+    at = timezone.now() - 100 * DAY
+    QueueChange.objects.create(queue=queue, at=at, actor="a", action="pause")
+    OutboxChange.objects.create(
+        provider=queue.provider, at=at, actor="a", action="x", from_state="DEAD", to_state="PENDING"
+    )
+    for days in (100, 10):
+        ConfigurationChange.objects.create(
+            at=timezone.now() - days * DAY, actor="a", action="change", kind="queue", subject="1"
+        )
+    names = ("queue_decisions", "outbox_decisions", "configuration")
+    counts = HistoryCleanup().run(HistoryParameters(), context()).counts
+    assert [counts[name] for name in names] == [0, 0, 0]
+    counts = HistoryCleanup().run(HistoryParameters(decisions_days=50), context()).counts
+    assert [counts[name] for name in names] == [1, 1, 1]
+    assert ConfigurationChange.objects.count() == 1
 
 
 def an_outgoing(state: str, days: float) -> OutboxRow:

@@ -4,7 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -121,17 +123,18 @@ def test_runs_are_paged_by_their_place_also_when_they_began_at_once(
         assert client.get(address, {"before": spoilt}).status_code == 200
 
 
-def test_the_number_of_statements_does_not_grow(
-    client: Client, django_assert_num_queries: Any
-) -> None:
+def test_the_number_of_statements_does_not_grow(client: Client) -> None:
+    counts = []
     for _ in range(2):
         for _ in range(5):
             a_queue_row("continuous")
         for instance in CronInstance.objects.all():
             a_run(instance)
         client.get(reverse("cron"))
-        with django_assert_num_queries(10):
+        with CaptureQueriesContext(connection) as asked:
             client.get(reverse("cron"))
+        counts.append(len(asked))
+    assert counts[0] == counts[1] <= 14
 
 
 def test_people_limited_to_systems_see_only_the_schedules_of_their_queues(

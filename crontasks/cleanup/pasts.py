@@ -1,0 +1,150 @@
+"""The rules of the history cleanup: what happened long ago and is needed by nobody."""
+
+from typing import Final
+
+from crontasks.cleanup.rules import Rule, Spared, older_than
+
+SENT: Final = (
+    f"(t.state = 'PUBLISHED' AND {older_than('t.published_at', 'outbox_days')}) "
+    f"OR (t.state = 'CANCELLED' AND {older_than('t.created_at', 'outbox_days')})"
+)
+# A replay needs the numbers for as long as the topic keeps the records.
+OUTLIVED: Final = """t.committed_at < {at} - make_interval(secs => q.retention_seconds)
+    AND (p.low_watermark IS NULL OR t.to_offset < p.low_watermark
+         OR t.topic_uuid <> p.topic_uuid)"""
+SURPLUS: Final = """t.state <> 'RUNNING' AND t.id NOT IN (
+        SELECT newest.id FROM crontasks_croninstance i CROSS JOIN LATERAL (
+            SELECT r.id FROM crontasks_cronrun r
+            WHERE r.instance_id = i.id AND r.state <> 'RUNNING'
+            ORDER BY r.started_at DESC, r.id DESC LIMIT i.keep_runs) newest)"""
+ENDED: Final = older_than("coalesce(o.ended_at, o.created_at)", "operations_days")
+OLD_OPERATION: Final = f"""(o.state = 'PLANNED' AND o.created_at < {{at}} - interval '1 day')
+    OR (o.state IN ('DONE', 'CANCELLED') AND {ENDED})"""
+AUDIT: Final = "Kept for ever unless days are set."
+
+
+def _decisions(name: str, title: str, table: str) -> Rule:
+    """What people decided: the audit of one kind, kept for ever unless the policy says days."""
+    return Rule(
+        name=name,
+        title=title,
+        what=f"{title}. {AUDIT}",
+        source=f"{table} t",
+        due=f"coalesce({older_than('t.at', 'decisions_days')}, false)",
+        since="t.at",
+        status="t.action",
+        days="decisions_days",
+        kept=(Spared("Younger, or kept for ever", "true"),),
+    )
+
+
+HISTORY: Final = (
+    Rule(
+        name="outbox",
+        title="Outgoing messages",
+        what="Rows of the outbox that are in Kafka or were cancelled.",
+        source="integration_outboxrow t",
+        due=SENT,
+        since="coalesce(t.published_at, t.created_at)",
+        status="t.state",
+        days="outbox_days",
+        kept=(
+            Spared(
+                "Waits, is being sent, or was refused: never removed",
+                "t.state NOT IN ('PUBLISHED', 'CANCELLED')",
+            ),
+            Spared(
+                "Sent or cancelled within the days",
+                f"t.state IN ('PUBLISHED', 'CANCELLED') AND NOT ({SENT})",
+            ),
+        ),
+    ),
+    Rule(
+        name="tracking",
+        title="Tracking",
+        what="What became of every message.",
+        source="integration_messagetrack t",
+        due=older_than("t.at", "tracking_days"),
+        since="t.at",
+        status="t.ended",
+        days="tracking_days",
+        kept=(Spared("Younger", f"NOT ({older_than('t.at', 'tracking_days')})"),),
+    ),
+    Rule(
+        name="batches",
+        title="Arrival numbers of batches",
+        what="Which numbers a range of offsets got, once the topic has dropped its records.",
+        keeps="as long as the topic keeps its records",
+        source="integration_batchlog t JOIN integration_queuepartition p ON p.id = t.partition_id "
+        "JOIN integration_queue q ON q.id = p.queue_id",
+        due=OUTLIVED,
+        since="t.committed_at",
+        key="t.number",
+        order="t.number",
+        kept=(Spared("A replay may still need it", f"NOT ({OUTLIVED})"),),
+    ),
+    Rule(
+        name="runs",
+        title="Runs of cron tasks",
+        what="Runs beyond the number that their schedule keeps.",
+        keeps="the number of each schedule",
+        source="crontasks_cronrun t",
+        due=SURPLUS,
+        since="t.started_at",
+        status="t.state",
+        kept=(
+            Spared("At work", "t.state = 'RUNNING'"),
+            Spared("Among the runs to keep", f"t.state <> 'RUNNING' AND NOT ({SURPLUS})"),
+        ),
+    ),
+    Rule(
+        name="notices",
+        title="Notices",
+        what="Notices that are over.",
+        source="crontasks_notice t",
+        due=older_than("t.closed_at", "notices_days"),
+        since="t.closed_at",
+        status="t.kind",
+        days="notices_days",
+        kept=(Spared("Not over: never removed", "t.closed_at IS NULL"),),
+    ),
+    Rule(
+        name="heartbeats",
+        title="Heartbeats",
+        what="Signs of life of processes that are gone for a day.",
+        keeps="1 day",
+        source="crontasks_heartbeat t",
+        due="t.seen_at < {at} - interval '1 day'",
+        since="t.seen_at",
+        status="t.kind",
+    ),
+    Rule(
+        name="operation_messages",
+        title="Messages of bulk operations",
+        what="What ended operations did to each message, and what planned ones that nobody "
+        "started within a day had chosen.",
+        source="integration_operationitem t JOIN integration_operation o ON o.id = t.operation_id",
+        due=OLD_OPERATION,
+        since="o.created_at",
+        status="o.state",
+        days="operations_days",
+        kept=(Spared("Its operation is young or under way", f"NOT ({OLD_OPERATION})"),),
+    ),
+    Rule(
+        name="operations",
+        title="Bulk operations",
+        what="Ended operations, and planned ones that nobody started within a day.",
+        source="integration_operation t JOIN integration_operation o ON o.id = t.id",
+        due=OLD_OPERATION,
+        since="t.created_at",
+        status="t.state",
+        order="t.created_at",
+        days="operations_days",
+        along=(("integration_operationitem", "operation_id"),),
+        loosened=(("integration_operation", "retry_of_id"),),
+        kept=(Spared("Young or under way", f"NOT ({OLD_OPERATION})"),),
+    ),
+    _decisions("queue_decisions", "Decisions about queues", "integration_queuechange"),
+    _decisions("outbox_decisions", "Decisions about outgoing messages", "integration_outboxchange"),
+    _decisions("configuration", "Changes of the configuration", "integration_configurationchange"),
+)

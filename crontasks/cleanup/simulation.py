@@ -1,0 +1,127 @@
+"""Counts what a cleanup would remove and what is protected, by the very conditions of its run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+
+from django.conf import settings
+from django.db import OperationalError, transaction
+from psycopg.errors import QueryCanceled
+
+from crontasks.cleanup.rules import AT, Rule
+from crontasks.cursor import Cursor, django_cursor
+from crontasks.errors import SimulationTooLongError
+
+# Counting must not be what slows the database down.
+LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '10s'"
+COUNT_CAP: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class OldRows:
+    """Rows of one status and age that would go. The size is what lies on the disk, about."""
+
+    status: str
+    days: int
+    rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """Rows that stay, and why; `is_capped`: there are more than were counted."""
+
+    why: str
+    rows: int
+    is_capped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RuleForecast:
+    """What one rule would remove at a moment, what it spares, and what becomes due later.
+
+    `later` are the rows that each of the moments behind it would find besides.
+    """
+
+    rule: Rule
+    old: tuple[OldRows, ...]
+    protected: tuple[Protected, ...]
+    later: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self.old)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(one.size_bytes for one in self.old)
+
+    @property
+    def by_status(self) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for one in self.old:
+            found[one.status] = found.get(one.status, 0) + one.rows
+        return found
+
+
+def forecast(
+    rules: Sequence[Rule], parameters: Mapping[str, object], moments: Sequence[datetime]
+) -> list[RuleForecast]:
+    """What a run at the first of these moments removes; removes nothing itself.
+
+    The others are later runs. Raises SimulationTooLongError.
+    """
+    try:
+        with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
+            cursor.execute(LONGEST_STATEMENT)
+            return [_forecast(cursor, rule, parameters, moments) for rule in rules]
+    except OperationalError as failure:
+        if isinstance(failure.__cause__, QueryCanceled):
+            raise SimulationTooLongError from failure
+        raise
+
+
+def _forecast(
+    cursor: Cursor, rule: Rule, parameters: Mapping[str, object], moments: Sequence[datetime]
+) -> RuleForecast:
+    said = {**parameters, "at": moments[0], "last": moments[-1]}
+    names = [f"moment_{place}" for place in range(1, len(moments))]
+    said.update(zip(names, moments[1:], strict=True))
+    cursor.execute(_counting(rule, names), said)
+    found = list(cursor.fetchall())
+    old = tuple(OldRows(*row[:4]) for row in found if row[2])
+    sums = [sum(row[2] for row in found)]
+    sums += [sum(row[4 + place] for row in found) for place in range(len(names))]
+    later = tuple(after - before for before, after in pairwise(sums))
+    return RuleForecast(rule, old, tuple(_protected(cursor, rule, said)), later)
+
+
+def _counting(rule: Rule, names: Sequence[str]) -> str:
+    judged = "".join(f", {rule.is_due(f'%({name})s::timestamptz')} AS {name}" for name in names)
+    counted = "".join(f", count(*) FILTER (WHERE {name})" for name in names)
+    return f"""
+        SELECT status, days, count(*) FILTER (WHERE now),
+               coalesce(sum(size) FILTER (WHERE now), 0)::bigint{counted}
+        FROM (
+            SELECT {rule.status} AS status, ({rule.size})::bigint AS size,
+                   floor(extract(epoch FROM {AT} - {rule.since}) / 86400)::int AS days,
+                   {rule.is_due()} AS now{judged}
+            FROM {rule.source} WHERE {rule.condition("%(last)s::timestamptz")}
+        ) over_rows GROUP BY status, days ORDER BY status, days"""  # noqa: S608 - constants
+
+
+def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[Protected]:
+    spared = [(one.why, f"{rule.is_due()} AND ({one.condition})") for one in rule.spared]
+    kept = [(one.why, one.condition.format(at=AT)) for one in rule.kept]
+    found = []
+    for why, condition in [*spared, *kept]:
+        cursor.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {rule.source} WHERE {condition} "  # noqa: S608 - constants
+            f"LIMIT {COUNT_CAP + 1}) counted",
+            said,
+        )
+        rows = cursor.fetchone()[0]
+        found.append(Protected(why, min(rows, COUNT_CAP), rows > COUNT_CAP))
+    return found
