@@ -67,6 +67,7 @@ MENU: Final = (
     Group(
         "Set up",
         (
+            Page("New partner", "partner-new", Right.CONFIGURE),
             Page("Systems", "systems"),
             Page("Queues", "queues"),
             Page("Services", "services"),

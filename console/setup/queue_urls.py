@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from console.setup import pages, queue_removal, queues, testmessages
+from console.setup import pages, partners, queue_removal, queues, testmessages
 from console.setup.queue_list import QUEUES
 
 urlpatterns = [
@@ -19,4 +19,7 @@ urlpatterns = [
         name="test-message-outcome",
     ),
     path("services/<int:number>/test-message/", testmessages.of_service, name="service-test"),
+    path("partners/new/", partners.begin, name="partner-new"),
+    path("partners/new/<slug:name>/", partners.step, name="partner-step"),
+    path("partners/new/message/<slug:message_id>/", partners.outcome, name="partner-outcome"),
 ]

@@ -77,7 +77,7 @@ def effects(request: HttpRequest, name: str = "") -> HttpResponse:
     context = {
         "part": part,
         "effects": effects_of(form, asks_broker=part in ASKING),
-        "effects_address": _effects_address(name),
+        "effects_address": effects_address(name),
         "is_asked": True,
     }
     return render(request, "console/setup/_queue_effect.html", context)
@@ -149,7 +149,7 @@ def show_form(
     context = {
         "form": form,
         "effects": effects_of(form, asks_broker=form.is_bound),
-        "effects_address": _effects_address(name),
+        "effects_address": effects_address(name),
         # Asked for by itself where the topic is known already.
         "is_asked": form.is_bound,
         "is_new": form.is_new,
@@ -194,5 +194,5 @@ def _show_conflict(
     )
 
 
-def _effects_address(name: str) -> str:
+def effects_address(name: str) -> str:
     return reverse("queue-effects", args=[name]) if name else reverse("queue-new-effects")

@@ -1,6 +1,8 @@
 """A test message: written by a person, sent through the outbox, followed to its outcome."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from django import forms
@@ -118,7 +120,7 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
         return show_form(request, queue, blank_form(request, queue))
     form = TestMessageForm(request.POST)
     if FILL in request.POST:
-        return show_form(request, queue, _filled(request))
+        return show_form(request, queue, filled(request))
     message_id = sent(form, queue, Author(actor_of(request), request.POST.get("reason", "")[:500]))
     if message_id is None:
         return show_form(request, queue, form, status=422)
@@ -193,10 +195,13 @@ def show_form(
     form: TestMessageForm,
     *,
     template: str = "console/setup/testmessage.html",
+    frame: Mapping[str, object] = MappingProxyType({}),
     status: int = 200,
-    **more: object,
 ) -> HttpResponse:
-    """The form beside what is known of the queue and of who takes the message."""
+    """The form beside what is known of the queue and of who takes the message.
+
+    `frame` is what a template other than the usual one shows around it.
+    """
     interface = str(form["interface"].value() or "")
     context = {
         "queue": queue,
@@ -204,7 +209,7 @@ def show_form(
         "services": EnterpriseService.objects.values_list("interface", flat=True),
         "is_outbound": queue.direction == Queue.Direction.OUTBOUND,
         "taker": _taker(queue, interface),
-        **more,
+        **frame,
     }
     return render(request, template, context, status=status)
 
@@ -226,7 +231,7 @@ def _missing(found: Journey) -> list[Link]:
         return [broken("database", "It did not answer in time.", "Look again in a moment.")]
 
 
-def _filled(request: HttpRequest) -> TestMessageForm:
+def filled(request: HttpRequest) -> TestMessageForm:
     """The same form with a sample of the service that was written into it."""
     named = request.POST.get("interface", "").strip()
     service = EnterpriseService.objects.select_related("structure").filter(interface=named).first()

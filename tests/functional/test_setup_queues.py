@@ -54,7 +54,7 @@ def as_sent(form: QueueForm) -> dict[str, Any]:
     for bound in form:
         value = bound.value()
         if value is not None and value is not False and value != "":
-            sent[bound.name] = bound.field.prepare_value(value)
+            sent[bound.name] = value
     return sent
 
 
