@@ -36,6 +36,8 @@ urlpatterns = [
     path("people/<int:person_id>/", people.person_page, name="person"),
     path("refresh/", themes.choose_refresh, name="refresh"),
     path("", overview.overview, name="overview"),
+    path("overview/causes/", overview.overview_causes, name="overview-causes"),
+    path("queues/", queues.queue_list, name="queues"),
     path("", include("console.setup.queue_urls")),
     path("queues/<slug:name>/", queues.queue_page, name="queue"),
     path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from console.filters import state_name
 from crontasks.outcome import RunState
 from integration.delivery.policy.states import ErrorState, OutboxState
+from integration.selectors.heads import spoken
 from integration.selectors.status import Status
 
 register = template.Library()
@@ -114,16 +115,35 @@ def age(moment: datetime | None) -> SafeString | str:
 
 
 @register.filter
-def duration(length: timedelta) -> str:
-    """How long something took or waited: "5 min"."""
-    words = relative(length).removesuffix(" ago")
-    return "at once" if abs(length) < timedelta(seconds=1) else words
-
-
-@register.filter
 def number(value: int | None) -> str:
     """Thousands with commas; a dash for what is not known."""
     return UNKNOWN if value is None else f"{value:,}"
+
+
+@register.filter
+def capped(value: int | None, cap: int = 10_000) -> str:
+    """A count that stopped one above its cap: "10,000+"."""
+    return f"{cap:,}+" if value is not None and value > cap else number(value)
+
+
+@register.filter
+def per_second(value: float | str | None) -> str:
+    """A rate without its unit: "0.4", "12"; a dash for what is not known.
+
+    Of a pace that is not there a template makes an empty text.
+    """
+    if value is None or isinstance(value, str):
+        return UNKNOWN
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"
+
+
+@register.filter
+def duration(length: timedelta | float | str | None) -> str:
+    """How long something lasts, in its largest unit: "7 h"; a dash for what is not known."""
+    if length is None or isinstance(length, str):
+        return UNKNOWN
+    whole = length if isinstance(length, timedelta) else timedelta(seconds=length)
+    return "at once" if abs(whole) < timedelta(seconds=1) else spoken(whole)
 
 
 def relative(passed: timedelta) -> str:

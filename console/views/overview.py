@@ -1,27 +1,30 @@
-"""The first page: every queue, the most urgent first."""
+"""The first page: what needs a person, most urgent first, then how much flows."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.access import Right, needs
-from crontasks.crew import crew
-from integration.selectors import queues
+from console import beginnings
+from console.access import Right, has, needs, scope_of
+from console.first_page import first_page, top_causes
 
 
 @require_GET
 @needs(Right.VIEW)
 def overview(request: HttpRequest) -> HttpResponse:
-    alive = crew()
-    rows = queues.overview(alive)
-    lags = [row.lag for row in rows if row.lag is not None]
-    totals = {
-        "urgent": sum(row.status.needs_a_person for row in rows),
-        "held": sum(row.held for row in rows),
-        "retrying": sum(row.retrying for row in rows),
-        "lag": sum(lags),
+    scope = scope_of(request.user)
+    page = first_page(scope, reveal=has(request.user, Right.VIEW_PAYLOAD))
+    context = {
+        "page": page,
+        "is_limited": not scope.is_whole,
+        "beginning": beginnings.beginning(scope) if not page.count else None,
     }
-    # An installation without queues needs no worker yet.
-    lacks = alive.missing if rows else ()
-    context = {"queues": rows, "totals": totals, "lacks": lacks}
     return render(request, "console/overview.html", context)
+
+
+@require_GET
+@needs(Right.VIEW)
+def overview_causes(request: HttpRequest) -> HttpResponse:
+    """The largest causes alone: grouping a million failures takes longer than a page may."""
+    context = {"causes": top_causes(scope_of(request.user))}
+    return render(request, "console/overview_causes.html", context)

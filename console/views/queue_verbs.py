@@ -6,7 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 
-from console.access import Right, needs
+from console.access import Right, needs, scope_of
 from console.answers import actor_of, see, see_again, tell_problem
 from console.views.queues import show_queue
 from integration.actions import blocks, queues
@@ -24,7 +24,7 @@ def _verb(verb: Verb, done: str) -> Callable[[HttpRequest, str], HttpResponse]:
         if request.method != "POST":
             return see("queue", name)
         try:
-            verb(_id(name), actor_of(request), request.POST.get("reason", ""))
+            verb(_id(request, name), actor_of(request), request.POST.get("reason", ""))
         except IntegrationError as problem:
             tell_problem(request, problem)
             return show_queue(request, name, status=409)
@@ -76,8 +76,9 @@ def acknowledge_gap(request: HttpRequest, name: str, gap_id: UUID) -> HttpRespon
     if request.method != "POST":
         return see("queue", name)
     reason = request.POST.get("reason", "")
+    queue_id = _id(request, name)
     try:
-        blocks.acknowledge_gap(gap_id, actor=actor_of(request), reason=reason)
+        blocks.acknowledge_gap(gap_id, queue_id=queue_id, actor=actor_of(request), reason=reason)
     except IntegrationError as problem:
         tell_problem(request, problem)
         return show_queue(request, name, status=409)
@@ -85,8 +86,8 @@ def acknowledge_gap(request: HttpRequest, name: str, gap_id: UUID) -> HttpRespon
     return see_again(request, "queue", name)
 
 
-def _id(name: str) -> int:
-    found = selectors.id_of(name)
+def _id(request: HttpRequest, name: str) -> int:
+    found = selectors.id_of(name, scope_of(request.user))
     if found is None:
         raise Http404(f"There is no queue {name}.")
     return found

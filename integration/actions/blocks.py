@@ -26,14 +26,17 @@ class Place(StrEnum):
     END = "end"
 
 
-def acknowledge_gap(gap_id: UUID, *, actor: str, reason: str = "") -> None:
+def acknowledge_gap(
+    gap_id: UUID, *, actor: str, reason: str = "", queue_id: int | None = None
+) -> None:
     """Take note that messages expired untried; the partition goes on when it was the last one.
 
-    Raises QueueMismatchError when somebody acknowledged it before, RowBusyError.
+    With `queue_id` a gap of another queue counts as not recorded. Raises QueueMismatchError when
+    somebody acknowledged it before, RowBusyError.
     """
     with short_transaction():
         gap = Gap.objects.select_related("partition").filter(pk=gap_id).first()
-        if gap is None:
+        if gap is None or queue_id not in {None, gap.partition.queue_id}:
             raise QueueMismatchError("This gap is not recorded any more.")
         place = gap.partition
         taken = Gap.objects.filter(pk=gap_id, acknowledged_at__isnull=True).update(

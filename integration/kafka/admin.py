@@ -35,6 +35,7 @@ from integration.kafka.facts import (
     answer,
     ask_offsets,
     collect_offsets,
+    refusals_told,
 )
 from integration.kafka.troubles import error_of, sentence, unreachable
 from integration.models.provider import Provider
@@ -84,7 +85,7 @@ class Reach:
 @contextmanager
 def _asking(provider: Provider) -> Iterator[tuple[Connection, AdminClient]]:
     to = connection(provider)
-    with new_admin(to) as admin:
+    with new_admin(to) as admin, refusals_told(admin, to.name):
         yield to, admin
 
 

@@ -1,11 +1,12 @@
 """From a provider row to client properties: what is decided, what may be added, what is secret."""
 
 import logging
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from integration.kafka.errors import ProviderUnusableError
@@ -153,10 +154,31 @@ def new_producer(to: Connection, transactional_id: str | None, callbacks: Proper
         raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
 
 
-def new_admin(to: Connection) -> AdminClient:
+class TalkingAdmin(AdminClient):
+    """A client for questions that keeps what it noticed on its way to the cluster.
+
+    A question to a cluster that does not let us in is answered with a timeout; why is only told
+    as an event.
+    """
+
+    def __init__(self, properties: Properties) -> None:
+        self._noticed: deque[KafkaError] = deque(maxlen=20)
+        # Called inside poll(), where nothing may raise.
+        callbacks: Properties = {"error_cb": self._noticed.append}
+        super().__init__({**callbacks, **properties})
+
+    def noticed(self) -> list[KafkaError]:
+        """The events since this was asked last, oldest first."""
+        self.poll(0)
+        events = list(self._noticed)
+        self._noticed.clear()
+        return events
+
+
+def new_admin(to: Connection) -> TalkingAdmin:
     """Make a client for questions; call it after the fork only."""
     try:
-        return AdminClient({**to.properties, **ADMIN})
+        return TalkingAdmin({**to.properties, **ADMIN})
     except (KafkaException, ValueError, TypeError) as e:
         raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
 

@@ -1,9 +1,10 @@
 """Topic UUID and watermarks, asked together so that they cost one round trip."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 from typing import Any, Final
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -11,8 +12,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from integration.delivery.values import TopicFacts
-from integration.kafka.errors import BrokerUnreachableError
-from integration.kafka.troubles import MOVING, UNKNOWN_TOPIC, error_of, unreachable
+from integration.kafka.client import TalkingAdmin
+from integration.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+from integration.kafka.troubles import (
+    MOVING,
+    REFUSED,
+    UNKNOWN_TOPIC,
+    error_of,
+    sentence,
+    unreachable,
+)
 
 ANSWER_SECONDS: Final = 5.0
 MOVING_PAUSE_SECONDS: Final = 0.05
@@ -46,6 +55,10 @@ class FactsReader:
         The description alone tells whether the topic is there. While it moves or has just been
         created, its leaders may not know yet that they are; that is waited for.
         """
+        with refusals_told(self._admin, self._provider):
+            return self._read()
+
+    def _read(self) -> TopicFacts | None:
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:
             asked, described = self._ask_marks(self._partitions), self._describe()
@@ -82,6 +95,23 @@ class FactsReader:
             ask_offsets(self._admin, self._topic, dict.fromkeys(partitions, spec))
             for spec in (EARLIEST, LATEST)
         ]
+
+
+@contextmanager
+def refusals_told(admin: AdminClient, provider: str) -> Iterator[None]:
+    """Raise BrokerRefusedError where a question within was not answered for lack of a right."""
+    if isinstance(admin, TalkingAdmin):
+        admin.noticed()
+    try:
+        yield
+    except BrokerRefusedError:
+        raise
+    except BrokerUnreachableError as e:
+        events = admin.noticed() if isinstance(admin, TalkingAdmin) else []
+        refusal = next((one for one in reversed(events) if one.code() in REFUSED), None)
+        if refusal is None:
+            raise
+        raise BrokerRefusedError(provider, sentence(refusal)) from e
 
 
 def ask_offsets(

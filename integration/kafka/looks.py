@@ -20,6 +20,7 @@ from integration.kafka.facts import (
     answer,
     ask_offsets,
     collect_offsets,
+    refusals_told,
 )
 from integration.kafka.troubles import MOVING, error_of
 from integration.models.provider import Provider
@@ -43,7 +44,7 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
     to = connection(provider)
     if not wanted:
         return {}
-    with new_admin(to) as admin:
+    with new_admin(to) as admin, refusals_told(admin, to.name):
         described = _described(admin, to, wanted)
         there = [topic for topic, found in described.items() if found is not None]
         kept = _retention(admin, to, there)

@@ -51,7 +51,7 @@ def sends(crew: Crew | None, stuck: Standing | None = None) -> Standing:
 
 
 def _urgency(status: Status) -> int:
-    return -list(Status).index(status)
+    return -status.rank
 
 
 def _lack(crew: Crew | None, status: Status) -> Situation | None:

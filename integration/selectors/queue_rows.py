@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -34,6 +34,7 @@ class PartitionRow:
     status: Status
     situation: Situation
     code: str
+    said: str
     since: datetime | None
     resume_at: datetime | None
     failure: UUID | None
@@ -52,14 +53,20 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """One queue as people see it; `waiting`, `held` and the rest count messages."""
+    """One queue as people see it; `lag`, `held` and the rest count messages.
+
+    `found` is how it stands apart from whether anybody lives to work on it. `expires_at` is when
+    the first message that waits leaves the topic, by the topic's retention.
+    """
 
     id: int
     name: str
     description: str
     topic: str
     provider: str
+    provider_id: int
     system: str
+    system_id: int | None
     kind: str
     direction: str
     is_error_queue: bool
@@ -76,10 +83,20 @@ class QueueRow:
     ready: int
     partitions: tuple[PartitionRow, ...]
     is_stuck: bool
+    found: Standing
+    expires_at: datetime | None
+    retention: timedelta
+    is_system_off: bool
+    changed_at: datetime
 
     @property
     def is_braked(self) -> bool:
         return any(row.status is Status.BRAKED for row in self.partitions)
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """Of what stops partitions, whatever it is."""
+        return frozenset(row.code for row in self.partitions if row.status is not Status.RUNNING)
 
     @property
     def blocked_codes(self) -> frozenset[str]:
@@ -101,11 +118,12 @@ def queue_row(
     """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
     if queue.direction == Queue.Direction.OUTBOUND:
+        found = sends(None, stuck)
         status, reason = sends(crew, stuck)
     else:
+        found = _verdict(queue, rows, None)
         status, reason = _verdict(queue, rows, crew)
-    order = list(Status)
-    decisive = min(rows, key=lambda row: order.index(row.status), default=None)
+    decisive = min(rows, key=lambda row: row.status.rank, default=None)
     lags = [row.lag for row in rows if row.lag is not None]
     waiting = [row.oldest_waiting_at for row in rows if row.oldest_waiting_at is not None]
     return QueueRow(
@@ -114,7 +132,9 @@ def queue_row(
         description=queue.description,
         topic=queue.topic,
         provider=queue.provider.name,
+        provider_id=queue.provider_id,
         system=queue.system.name if queue.system else "",
+        system_id=queue.system_id,
         kind=queue.kind,
         direction=queue.direction,
         is_error_queue=queue.is_error_queue,
@@ -131,7 +151,19 @@ def queue_row(
         ready=open_errors.get(ErrorState.READY, 0) + open_errors.get(ErrorState.PROCESSING, 0),
         partitions=rows,
         is_stuck=stuck is not None,
+        found=found,
+        expires_at=_expiry(queue, waiting),
+        retention=timedelta(seconds=queue.retention_seconds),
+        is_system_off=queue.system is not None and not queue.system.enabled,
+        changed_at=queue.changed_at,
     )
+
+
+def _expiry(queue: Queue, waiting: Sequence[datetime]) -> datetime | None:
+    """When the first of them leaves Kafka: its retention is mirrored on the queue."""
+    if not waiting or queue.direction == Queue.Direction.OUTBOUND:
+        return None
+    return min(waiting) + timedelta(seconds=queue.retention_seconds)
 
 
 def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
@@ -155,6 +187,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         status=status,
         situation=reason,
         code=partition.state_code,
+        said=partition.state_text,
         since=partition.state_since,
         resume_at=partition.resume_at,
         failure=partition.state_error,

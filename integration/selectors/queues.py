@@ -1,24 +1,40 @@
 """How the queues stand: one row a queue for the overview, partitions and history for its page."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from integration.clock import database_now
-from integration.delivery.policy.states import OPEN
-from integration.models import Gap, MessageError, Queue, QueueChange, QueuePartition
+from integration.delivery.policy.states import OPEN, ErrorState
+from integration.models import Gap, Queue, QueuePartition
 from integration.selectors.outbox import Sending, sending
 from integration.selectors.queue_rows import QueueRow, queue_row
-from integration.selectors.status import Crew, Status
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.status import Crew
 from integration.selectors.stuck import stuck
+from integration.store.sessions import django_connection
 
 # The dispatcher starts a worker within seconds, and the shipped schedule every ten.
 UNREAD_AFTER: Final = timedelta(minutes=3)
+# More failures of one queue and state are shown as "10,000+": counting on costs time.
+COUNT_CAP: Final = 10_000
+
+# By the partial index of open failures; VALUES and not the enum, so that the planner sees it.
+_COUNTS: Final = f"""
+    SELECT q.id, s.state, few.count
+    FROM unnest(%s::bigint[]) q (id)
+    CROSS JOIN (VALUES {", ".join(f"('{state}')" for state in sorted(OPEN))}) s (state)
+    CROSS JOIN LATERAL (SELECT count(*) FROM (
+        SELECT 1 FROM integration_messageerror e
+        WHERE e.queue_id = q.id AND e.state = s.state
+          AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+        LIMIT {COUNT_CAP + 1}) found) few"""  # noqa: S608 - an enum's names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,52 +68,77 @@ class Switch:
 class QueueDetail:
     """Everything the page of one queue shows; `sending` is there for outbound ones alone."""
 
+    queue: Queue
     row: QueueRow
     switches: tuple[Switch, ...]
     facts: tuple[tuple[str, str], ...]
     sending: Sending | None
     gaps: tuple[GapRow, ...]
-    changes: tuple[QueueChange, ...]
 
 
-def overview(crew: Crew | None = None) -> list[QueueRow]:
-    """Every queue, the most urgent first, in five queries however many there are."""
-    queues = list(Queue.objects.select_related("provider", "system"))
-    rows = _rows(queues, crew)
-    order = list(Status)
-    return sorted(rows, key=lambda row: (order.index(row.status), row.name))
+def overview(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
+    """Every queue with its failures counted, the most urgent first, in five queries."""
+    return counted(standing(crew, scope))
 
 
-def detail(name: str, crew: Crew | None = None) -> QueueDetail | None:
+def standing(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
+    """How every queue stands, the most urgent first, its failures not counted: four queries."""
+    found = Queue.objects.select_related("provider", "system").filter(scope.within("system"))
+    return sorted(_rows(list(found), crew), key=lambda row: (row.status.rank, row.name))
+
+
+def counted(rows: Sequence[QueueRow]) -> list[QueueRow]:
+    """The same rows with their open failures by state, each counted up to COUNT_CAP."""
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    if not rows:
+        return []
+    with django_connection().cursor() as cursor:
+        cursor.execute(_COUNTS, [[row.id for row in rows]])
+        for queue_id, state, count in cursor.fetchall():
+            counts[queue_id][state] = count
+    return [_with_counts(row, counts[row.id]) for row in rows]
+
+
+def _with_counts(row: QueueRow, counts: Mapping[str, int]) -> QueueRow:
+    return replace(
+        row,
+        held=counts[ErrorState.HOLD],
+        retrying=counts[ErrorState.RETRY],
+        ready=counts[ErrorState.READY] + counts[ErrorState.PROCESSING],
+    )
+
+
+def detail(name: str, crew: Crew | None = None, scope: Scope = EVERYTHING) -> QueueDetail | None:
     """One queue with its partitions, switches, gaps and the last decisions about it."""
     queue = (
         Queue.objects.select_related("provider", "system", "default_service", "error_queue")
-        .filter(name=name)
+        .filter(scope.within("system"), name=name)
         .first()
     )
     if queue is None:
         return None
     is_outbound = queue.direction == Queue.Direction.OUTBOUND
-    row = _rows([queue], crew)[0]
+    [row] = counted(_rows([queue], crew))
     gaps = Gap.objects.filter(partition__queue=queue).select_related("partition")[:50]
     return QueueDetail(
+        queue=queue,
         row=row,
         switches=() if is_outbound else _switches(queue),
         facts=_facts(queue),
         sending=sending(queue) if is_outbound else None,
         gaps=tuple(_gap(gap) for gap in gaps),
-        changes=tuple(queue.changes.all()[:20]),
     )
 
 
-def names() -> list[str]:
+def names(scope: Scope = EVERYTHING) -> list[str]:
     """Every queue's name, for a filter."""
-    return list(Queue.objects.values_list("name", flat=True))
+    return list(Queue.objects.filter(scope.within("system")).values_list("name", flat=True))
 
 
-def id_of(name: str) -> int | None:
+def id_of(name: str, scope: Scope = EVERYTHING) -> int | None:
     """The queue of this name, or None."""
-    return Queue.objects.filter(name=name).values_list("pk", flat=True).first()
+    found = Queue.objects.filter(scope.within("system"), name=name)
+    return found.values_list("pk", flat=True).first()
 
 
 def by_id(queue_id: int) -> Queue:
@@ -109,18 +150,9 @@ def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
     partitions = defaultdict(list)
     for partition in _partitions(queues):
         partitions[partition.queue_id].append(partition)
-    counts: dict[int, dict[str, int]] = defaultdict(dict)
-    found = (
-        MessageError.objects.filter(queue__in=queues, state__in=OPEN)
-        .order_by()
-        .values_list("queue", "state")
-        .annotate(count=Count("pk"))
-    )
-    for queue_id, state, count in found:
-        counts[queue_id][state] = count
     needy = stuck(queues)
     return [
-        queue_row(queue, partitions[queue.pk], counts[queue.pk], crew, stuck=needy.get(queue.pk))
+        queue_row(queue, partitions[queue.pk], {}, crew, stuck=needy.get(queue.pk))
         for queue in queues
     ]
 

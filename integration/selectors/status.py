@@ -33,10 +33,16 @@ class Status(Enum):
         return self.value[1]
 
     @property
+    def rank(self) -> int:
+        """0 for the most urgent one."""
+        return RANKS[self]
+
+    @property
     def needs_a_person(self) -> bool:
         return self in {Status.BLOCKED, Status.BRAKED, Status.NO_READER, Status.NO_SENDER}
 
 
+RANKS: Final = {status: rank for rank, status in enumerate(Status)}
 OF_PARTITION: Final[Mapping[PartitionState, Status]] = MappingProxyType(
     {
         PartitionState.RUNNING: Status.RUNNING,
@@ -51,7 +57,7 @@ OF_PARTITION: Final[Mapping[PartitionState, Status]] = MappingProxyType(
 
 def worst(found: list[Status]) -> Status:
     """The most urgent of them."""
-    return min(found, key=list(Status).index)
+    return min(found, key=RANKS.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)

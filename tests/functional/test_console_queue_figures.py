@@ -47,7 +47,7 @@ def test_where_nothing_waits_nothing_is_oldest_and_no_end_lies_behind_the_positi
     page = client.get(reverse("queue", args=[place.queue.name])).text
     assert (cell(page, "Waiting"), cell(page, "Oldest")) == ("0", UNKNOWN)
     assert (cell(page, "Next offset"), cell(page, "End")) == (f"{next_offset}", f"{next_offset}")
-    overview = client.get(reverse("overview")).text
+    overview = client.get(reverse("queues")).text
     assert (cell(overview, "Waiting"), cell(overview, "Oldest")) == ("0", UNKNOWN)
     assert "Everything there is has been applied" in overview
 

@@ -64,7 +64,8 @@ def test_every_state_code_is_told_with_what_to_do_now(
     assert row.situation.why.endswith(".")
     assert "{" not in row.situation.why
     assert row.situation.next_step.endswith(".")
-    for page in (client.get(reverse("overview")), client.get(reverse("queue", args=[queue.name]))):
+    assert row.status.label in client.get(reverse("overview")).text
+    for page in (client.get(reverse("queues")), client.get(reverse("queue", args=[queue.name]))):
         assert row.status.label in page.text
         assert row.situation.next_step in unescape(page.text)
 
@@ -223,8 +224,12 @@ class TestNobodyAlive:
         assert "is alive" not in client.get(reverse("overview")).text, "nothing to do yet"
         a_place(a_queue_row())
         page = client.get(reverse("overview")).text
-        for lack in ("No worker for queues", "No beat", "No worker for the relay"):
-            assert f"<strong>{lack} is alive" in page
+        for what, lack in (
+            ("Worker down", "No worker for queues"),
+            ("Beat down", "No beat"),
+            ("Relay down", "No worker for the relay"),
+        ):
+            assert f"<strong>{what}.</strong> {lack} is alive" in page
         a_crew()
         assert "is alive" not in client.get(reverse("overview")).text
 
@@ -271,9 +276,15 @@ def test_the_number_of_statements_does_not_grow_with_the_queues(
             queue = a_queue_row("continuous")
             for number in range(3):
                 a_place(queue, partition=number)
-        # The session, the person and their rights (4), the deployment, and four of the page.
-        with django_assert_num_queries(12):  # type: ignore[operator] # pytest-django's fixture
-            client.get(reverse("overview"))
+        # The frame asks for the session, the person, their rights and limit, the deployment and
+        # the menu's counts (9); the rest is the page's own.
+        for address, count in (
+            (reverse("overview"), 25),
+            (reverse("queues"), 15),
+            (reverse("queue", args=[queue.name]), 23),
+        ):
+            with django_assert_num_queries(count):  # type: ignore[operator] # a fixture
+                client.get(address)
 
 
 class TestVerbs:

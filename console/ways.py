@@ -1,0 +1,78 @@
+"""The pages where the ways out of problems begin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from django.urls import reverse
+
+from crontasks.problems.facts import Problem, Way
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A button: where it leads and what it says; without an address it is a command to type."""
+
+    address: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A problem as the page shows it."""
+
+    problem: Problem
+    door: Door | None
+
+
+def told(found: list[Problem]) -> list[Told]:
+    return [Told(problem, door(problem)) for problem in found]
+
+
+def door(problem: Problem) -> Door | None:
+    make = DOORS.get(problem.way)
+    return None if make is None else make(problem)
+
+
+def _queue(problem: Problem) -> Door:
+    return Door(reverse("queue", args=[problem.subject]), "Open the queue")
+
+
+def _configure(problem: Problem) -> Door:
+    return Door(reverse("queue-change", args=[problem.subject]), "Change the queue")
+
+
+def _failure(problem: Problem) -> Door:
+    return Door(reverse("failure", args=[problem.subject]), "Open the failure")
+
+
+def _outbox(problem: Problem) -> Door:
+    return Door(f"{reverse('outbox')}?queue={problem.subject}", "Open the outbox")
+
+
+def _system(problem: Problem) -> Door:
+    return Door(reverse("system", args=[problem.number]), "Open the system")
+
+
+def _service(problem: Problem) -> Door:
+    return Door(reverse("service", args=[problem.number]), "Open the service")
+
+
+def _provider(problem: Problem) -> Door:
+    return Door(reverse("provider", args=[problem.number]), "Open the provider")
+
+
+def _instance(problem: Problem) -> Door:
+    return Door(reverse("cron-instance", args=[problem.number]), "Open the cron instance")
+
+
+DOORS: Final[dict[Way, Callable[[Problem], Door]]] = {
+    Way.QUEUE: _queue,
+    Way.CONFIGURE_QUEUE: _configure,
+    Way.FAILURE: _failure,
+    Way.OUTBOX: _outbox,
+    Way.SYSTEM: _system,
+    Way.SERVICE: _service,
+    Way.PROVIDER: _provider,
+    Way.INSTANCE: _instance,
+}

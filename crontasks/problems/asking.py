@@ -1,0 +1,116 @@
+"""Collects the facts that problems are found from: a bounded number of statements."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from django.db.models import F, FloatField, QuerySet
+from django.db.models.functions import Cast, Greatest
+from django.utils import timezone
+
+from crontasks.cursor import django_cursor
+from crontasks.models import Notice
+from crontasks.notices.book import ABOUT_PROVIDERS
+from crontasks.notices.kinds import PROVIDER
+from crontasks.problems.facts import Facts, Idle, Short, Taker
+from integration.models import EnterpriseService, Queue
+from integration.selectors.heads import Head
+from integration.selectors.queue_rows import QueueRow
+from integration.selectors.retry_line import retry_line
+from integration.selectors.status import Crew
+
+_IDLE: Final = """
+    SELECT q.name, i.id, coalesce(i.name, '')
+    FROM integration_queue q
+    LEFT JOIN LATERAL (
+        SELECT i.id, i.name, i.active AND coalesce(t.enabled, false) AS works
+        FROM crontasks_croninstance i
+        LEFT JOIN django_celery_beat_periodictask t ON t.id = i.periodic_task_id
+        WHERE i.queue_id = q.id ORDER BY works DESC LIMIT 1) i ON true
+    WHERE q.id = ANY(%s) AND q.enabled AND NOT q.paused AND q.direction = 'inbound'
+      AND NOT coalesce(i.works, false)
+    ORDER BY q.name LIMIT 100"""
+# Policies are followed try by try: only those that could take so long are looked at.
+MOST_POLICIES: Final = 50
+
+
+def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Facts:
+    """The facts about these queues as they were just read, in four more statements."""
+    ids = [row.id for row in rows]
+    return Facts(
+        now=timezone.now(),
+        crew=crew,
+        rows=rows,
+        heads=heads,
+        away=providers_away(),
+        services_off=_services_off(ids),
+        idle=_idle(ids),
+        short=_short(ids),
+    )
+
+
+def providers_away() -> dict[str, str]:
+    """What was last found of each provider that does not serve us: name -> code and sentence."""
+    notices = Notice.objects.filter(ABOUT_PROVIDERS, closed_at__isnull=True)
+    found = notices.order_by("opened_at").values_list("subject", "text")
+    return {subject.removeprefix(PROVIDER): text for subject, text in found}
+
+
+def _services_off(ids: list[int]) -> list[Taker]:
+    found = (
+        EnterpriseService.objects.filter(
+            enabled=False,
+            default_of__in=ids,
+            default_of__enabled=True,
+            default_of__paused=False,
+            default_of__direction=Queue.Direction.INBOUND,
+        )
+        .order_by("interface", "default_of__name")
+        .values_list("pk", "interface", "default_of__name", "default_of__kind")
+    )
+    names: dict[tuple[int, str], list[tuple[str, str]]] = defaultdict(list)
+    for number, interface, queue, kind in found:
+        names[number, interface].append((queue, kind))
+    return [
+        Taker(
+            number,
+            interface,
+            tuple(queue for queue, _ in queues),
+            tuple(queue for queue, kind in queues if kind == Queue.Kind.SEQUENTIAL),
+        )
+        for (number, interface), queues in names.items()
+    ]
+
+
+def _idle(ids: list[int]) -> list[Idle]:
+    with django_cursor() as cursor:
+        cursor.execute(_IDLE, (ids,))
+        return [Idle(*row) for row in cursor.fetchall()]
+
+
+def _short(ids: list[int]) -> list[Short]:
+    found = []
+    for queue in _perhaps_short(ids):
+        takes = retry_line(queue.retry_policy()).seconds
+        if takes is not None and takes > queue.retention_seconds:
+            found.append(Short(queue.name, queue.topic, queue.retention_seconds, takes))
+    return found
+
+
+def _perhaps_short(ids: list[int]) -> QuerySet[Queue]:
+    """Sequential queues whose retries could take longer than the topic keeps its messages."""
+    longest = Cast(F("max_retries"), FloatField()) * Greatest(
+        "retry_cap_seconds", "retry_delay_seconds"
+    )
+    return (
+        Queue.objects.filter(
+            pk__in=ids,
+            kind=Queue.Kind.SEQUENTIAL,
+            direction=Queue.Direction.INBOUND,
+            enabled=True,
+            unlimited_retries=False,
+        )
+        .annotate(longest=longest)
+        .filter(longest__gt=F("retention_seconds"))[:MOST_POLICIES]
+    )

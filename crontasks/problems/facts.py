@@ -1,0 +1,108 @@
+"""What is known of the installation at a moment, and what a problem is. Values only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from integration.selectors.heads import Head
+from integration.selectors.queue_rows import QueueRow
+from integration.selectors.status import Crew
+
+
+class Way(StrEnum):
+    """Where the way out of a problem begins; the console knows the page."""
+
+    QUEUE = "queue"
+    CONFIGURE_QUEUE = "configure queue"
+    FAILURE = "failure"
+    OUTBOX = "outbox"
+    SYSTEM = "system"
+    SERVICE = "service"
+    PROVIDER = "provider"
+    INSTANCE = "instance"
+    TERMINAL = "terminal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What is wrong, why, and what to do now. `subject` names what `way` leads to.
+
+    `number` is its primary key where pages are found by that.
+    `is_grave`: messages stand still because of it, or will be lost.
+    """
+
+    rank: int
+    what: str
+    why: str
+    next_step: str
+    way: Way
+    subject: str = ""
+    number: int | None = None
+    is_grave: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """A service that is switched off, and the queues whose messages it takes by default."""
+
+    number: int
+    interface: str
+    queues: tuple[str, ...]
+    sequential: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A queue that no schedule starts: its cron instance, None if there is none."""
+
+    queue: str
+    instance: int | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A sequential queue whose topic forgets messages before the retries of one are over."""
+
+    queue: str
+    topic: str
+    kept_seconds: float
+    retries_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything the problems are found from. `away` is what providers were last found to be."""
+
+    now: datetime
+    crew: Crew
+    rows: Sequence[QueueRow]
+    heads: Mapping[UUID, Head] = field(default_factory=dict)
+    away: Mapping[str, str] = field(default_factory=dict)
+    services_off: Sequence[Taker] = ()
+    idle: Sequence[Idle] = ()
+    short: Sequence[Short] = ()
+
+
+def is_wanted(row: QueueRow) -> bool:
+    """Nobody is told what a queue lacks that a person stopped on purpose; outbound ones go on."""
+    return row.direction == "outbound" or (row.enabled and not row.paused)
+
+
+def has_kafka_code(row: QueueRow) -> bool:
+    return any(code.startswith("KAFKA_") for code in row.codes)
+
+
+def counted(count: int, one: str, many: str) -> str:
+    return f"One {one}" if count == 1 else f"{count:,} {many}"
+
+
+def named(names: Sequence[str]) -> str:
+    shown = list(names[:3])
+    if len(names) > len(shown):
+        shown.append(f"{len(names) - len(shown):,} more")
+    if len(shown) == 1:
+        return shown[0]
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"

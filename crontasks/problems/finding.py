@@ -1,0 +1,27 @@
+"""Every problem there is, the most urgent first: facts in, problems out. Pure."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from crontasks.problems import around, queues
+from crontasks.problems.facts import Facts, Problem
+
+FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
+    around.crew,
+    around.providers,
+    around.services,
+    around.systems,
+    around.schedules,
+    around.retention,
+    queues.blocked,
+    queues.expiring,
+    queues.standstill,
+)
+
+
+def problems(facts: Facts) -> list[Problem]:
+    """Every problem there is, the most urgent first. Empty where there is no queue yet."""
+    if not facts.rows:
+        return []
+    found = [one for find in FINDERS for one in find(facts)]
+    return sorted(found, key=lambda one: (one.rank, one.subject))

@@ -1,0 +1,121 @@
+"""What is wrong with single queues: blocked, braked, left alone, about to lose messages. Pure."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from crontasks.problems.facts import (
+    Facts,
+    Problem,
+    Way,
+    counted,
+    has_kafka_code,
+    is_wanted,
+)
+from integration.durations import rough
+from integration.selectors.heads import behind, blocked_for, is_blocked_by_head, spoken
+from integration.selectors.queue_rows import QueueRow
+from integration.selectors.status import Situation, Status
+
+# What waits and expires sooner than this is told, whatever holds the queue up.
+SOON: Final = timedelta(hours=6)
+# Of a topic that keeps its messages only briefly, the last quarter of that time.
+SOON_SHARE: Final = 0.25
+FIRST_RUN: Final = timedelta(minutes=1)
+
+
+def blocked(facts: Facts) -> Iterator[Problem]:
+    for row in facts.rows:
+        if row.found[0] is not Status.BLOCKED or not is_wanted(row):
+            continue
+        head = facts.heads.get(row.failure) if row.failure and is_blocked_by_head(row) else None
+        if head is not None:
+            why = f"{blocked_for(row, head, facts.now)} {behind(row, facts.now)}"
+            step = head.decision or row.found[1].next_step
+            way = Way.FAILURE if head.is_held else Way.QUEUE
+            subject = str(head.id) if head.is_held else row.name
+            yield Problem(
+                rank=20,
+                what=f"{row.name} is blocked",
+                why=why,
+                next_step=step,
+                way=way,
+                subject=subject,
+            )
+            continue
+        way = Way.OUTBOX if row.is_stuck else Way.QUEUE
+        yield _of_queue(row, 21, f"{row.name} is blocked", way)
+
+
+def expiring(facts: Facts) -> Iterator[Problem]:
+    """Messages nobody has tried yet that leave Kafka soon, whatever holds them up."""
+    for row in facts.rows:
+        if row.expires_at is None or not row.lag or row.status is Status.OFF:
+            continue
+        left = row.expires_at - facts.now
+        if left > min(SOON, row.retention * SOON_SHARE):
+            continue
+        is_over = left <= timedelta()
+        when = "may leave Kafka at any moment" if is_over else f"leaves Kafka in {spoken(left)}"
+        yield Problem(
+            rank=15,
+            what=f"{row.name} is about to lose messages",
+            why=f"{counted(row.lag, 'message waits', 'messages wait')} and the first {when}: "
+            f"{row.topic} keeps its messages for {rough(row.retention.total_seconds())} only.",
+            next_step=f"Get the queue going now, or lengthen retention.ms of {row.topic} first.",
+            way=Way.QUEUE,
+            subject=row.name,
+        )
+
+
+def standstill(facts: Facts) -> Iterator[Problem]:
+    """Queues that stand still for a reason of their own."""
+    for row in facts.rows:
+        status = row.found[0]
+        if not is_wanted(row):
+            continue
+        if status is Status.BRAKED:
+            yield _of_queue(row, 30, f"{row.name} is braked")
+        elif status is Status.OUTAGE and not has_kafka_code(row):
+            yield _of_queue(row, 32, f"{row.name} waits for an outage to end")
+        elif status is Status.WAITING and not _is_explained(row, facts):
+            yield _of_queue(row, 33, f"{row.name} {_waits_for(row)}")
+        elif _is_left_alone(row, facts):
+            yield _of_queue(row, 31, f"Nobody reads {row.name}")
+        elif row.is_stuck and status is Status.RUNNING:
+            yield _of_queue(row, 50, f"Kafka refused messages of {row.name}", Way.OUTBOX)
+
+
+def _waits_for(row: QueueRow) -> str:
+    if "HANDLER_MISSING" in row.codes:
+        return "waits for a handler"
+    return "waits for what is switched off"
+
+
+def _is_explained(row: QueueRow, facts: Facts) -> bool:
+    """Whether another problem, of a system or service, says why it waits."""
+    by_service = {name for taker in facts.services_off for name in taker.queues}
+    is_by_service = "SERVICE_DISABLED" in row.codes and row.name in by_service
+    return row.is_system_off or is_by_service
+
+
+def _is_left_alone(row: QueueRow, facts: Facts) -> bool:
+    """Nobody reads it although everybody lives who should: what is down is told by itself."""
+    if row.found[0] is Status.NO_READER:
+        return bool(facts.crew.workers)
+    # A queue that was just saved gets its first run within seconds.
+    is_overdue = row.found[0] is Status.NOT_STARTED and facts.now - row.changed_at > FIRST_RUN
+    return is_overdue and bool(facts.crew.workers and facts.crew.beats)
+
+
+def _of_queue(row: QueueRow, rank: int, what: str, way: Way = Way.QUEUE) -> Problem:
+    situation: Situation = row.found[1]
+    return Problem(
+        rank=rank,
+        what=what,
+        why=situation.why,
+        next_step=situation.next_step,
+        way=way,
+        subject=row.name,
+        is_grave=rank < 50,
+    )

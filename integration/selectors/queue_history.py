@@ -1,0 +1,63 @@
+"""What happened to a queue by people's hands: its configuration and the decisions, by time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from integration.models import QueueChange
+from integration.selectors import changes
+from integration.selectors.changes import Change, Difference
+
+ROWS: Final = 30
+WORDS: Final = {"create": "Created", "change": "Changed", "delete": "Deleted"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One decision or change: `effect` is a sentence, `differences` are fields before and after.
+
+    `change` is the number of its audit row, None for a decision.
+    """
+
+    at: datetime
+    actor: str
+    what: str
+    effect: str = ""
+    reason: str = ""
+    differences: tuple[Difference, ...] = ()
+    change: int | None = None
+
+
+def history(queue_id: int, rows: int = ROWS) -> list[Event]:
+    """The newest events of a queue, in two queries; the caller made sure that it may be known."""
+    decided = QueueChange.objects.filter(queue=queue_id).order_by("-at", "-id")[:rows]
+    changed = changes.history_of("queue", queue_id, rows)
+    events = [*_decisions(list(decided)), *map(_change, changed)]
+    return sorted(events, key=lambda event: event.at, reverse=True)[:rows]
+
+
+def _decisions(rows: list[QueueChange]) -> Iterator[Event]:
+    for row in rows:
+        where = "" if row.partition is None else f" (partition {row.partition})"
+        yield Event(
+            at=row.at,
+            actor=row.actor,
+            what=f"{row.action.capitalize()}{where}",
+            effect=row.effect,
+            reason=row.reason,
+        )
+
+
+def _change(change: Change) -> Event:
+    row = change.row
+    # Of a queue that is new everything differs: that it was made is the news.
+    differences = change.differences if row.action == "change" else ()
+    return Event(
+        at=row.at,
+        actor=row.actor,
+        what=WORDS.get(row.action, row.action),
+        reason=row.reason,
+        differences=differences,
+        change=row.pk,
+    )

@@ -1,0 +1,139 @@
+"""How fast messages come and go, from the samples of the last minutes."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from integration.clock import database_now
+from integration.models import QueueSample
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.store.samples import SAMPLE_SECONDS
+
+MINUTE: Final = timedelta(minutes=1)
+QUARTER: Final = timedelta(minutes=15)
+HOUR: Final = timedelta(hours=1)
+# Three samples missed: nothing is known of the time between, and nothing is made up.
+GAP: Final = timedelta(seconds=3 * SAMPLE_SECONDS + 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One sample of a queue."""
+
+    at: datetime
+    position: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Messages a second that come in and that are settled."""
+
+    incoming: float
+    outgoing: float
+
+    def eta(self, lag: int | None) -> timedelta | None:
+        """How long until nothing waits, at this pace; None when that is never, or not known."""
+        if lag is None:
+            return None
+        gain = self.outgoing - self.incoming
+        if not lag:
+            return timedelta()
+        return timedelta(seconds=lag / gain) if gain > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The pace over the last minute and quarter of an hour, None where no samples tell it."""
+
+    minute: Pace | None
+    quarter: Pace | None
+
+    @property
+    def best(self) -> Pace | None:
+        """The steadier one, for what is foretold."""
+        return self.quarter or self.minute
+
+
+UNKNOWN: Final = Rates(None, None)
+
+
+def pace(points: Sequence[Point], within: timedelta) -> Pace | None:
+    """The pace over the newest samples that cover `within`, up to the newest one.
+
+    A gap counts neither as time nor as messages, nor does a step back: the topic was made anew.
+    """
+    if not points:
+        return None
+    since = points[-1].at - within - timedelta(seconds=SAMPLE_SECONDS / 2)
+    steps = [(a, b) for a, b in pairwise(points) if a.at >= since and _is_told(a, b)]
+    seconds = sum((b.at - a.at).total_seconds() for a, b in steps)
+    if not seconds:
+        return None
+    return Pace(
+        incoming=sum(b.end - a.end for a, b in steps) / seconds,
+        outgoing=sum(b.position - a.position for a, b in steps) / seconds,
+    )
+
+
+def pieces(points: Sequence[Point]) -> Iterator[list[Point]]:
+    """The samples as unbroken lines: a new one begins after each gap."""
+    piece: list[Point] = []
+    for point in points:
+        if piece and point.at - piece[-1].at > GAP:
+            yield piece
+            piece = []
+        piece.append(point)
+    if piece:
+        yield piece
+
+
+def rates(points: Sequence[Point]) -> Rates:
+    return Rates(pace(points, MINUTE), pace(points, QUARTER))
+
+
+def samples(queue_ids: Collection[int], within: timedelta) -> Mapping[int, tuple[Point, ...]]:
+    """The samples of these queues since then, oldest first, in one query."""
+    found: dict[int, list[Point]] = defaultdict(list)
+    if not queue_ids:
+        return {}
+    rows = (
+        QueueSample.objects.filter(queue__in=list(queue_ids), at__gt=database_now() - within)
+        .order_by("queue_id", "at")
+        .values_list("queue_id", "at", "position", "end")
+    )
+    for queue_id, at, position, end in rows.iterator():
+        found[queue_id].append(Point(at, position, end))
+    return {queue_id: tuple(points) for queue_id, points in found.items()}
+
+
+def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
+    """By queue the pace over the last minute, of all that a person may know of, in one query."""
+    rows = QueueSample.objects.filter(at__gt=database_now() - MINUTE - GAP)
+    if not scope.is_whole:
+        rows = rows.filter(scope.within("queue__system"))
+    found: dict[int, list[Point]] = defaultdict(list)
+    told = rows.order_by("queue_id", "at").values_list("queue_id", "at", "position", "end")
+    for queue_id, at, position, end in told:
+        found[queue_id].append(Point(at, position, end))
+    paces = {queue_id: pace(points, MINUTE) for queue_id, points in found.items()}
+    return {queue_id: one for queue_id, one in paces.items() if one is not None}
+
+
+def together(paces: Collection[Pace]) -> Pace | None:
+    """The sum of them; None when nothing is known of any."""
+    if not paces:
+        return None
+    return Pace(sum(one.incoming for one in paces), sum(one.outgoing for one in paces))
+
+
+def _is_told(before: Point, after: Point) -> bool:
+    is_whole = after.at - before.at <= GAP
+    return is_whole and after.end >= before.end and after.position >= before.position
