@@ -10,6 +10,8 @@ from django.utils import timezone
 
 from console.access import Right
 from crontasks.models import CronInstance, CronRun
+from integration.actions.configuration import Author
+from integration.actions.testmessages import Draft, send
 from integration.models import (
     ConfigurationChange,
     Endpoint,
@@ -111,6 +113,8 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "instance_id": instance.pk,
         "run_id": run.pk,
         "person_id": User.objects.create_user("somebody").pk,
+        "message_id": send(queue, Draft(payload="{}"), Author("otto")),
+        "partner-step:name": "service",
         "operation_id": _an_operation(name, error).pk,
         "verb": VERBS[0],
         "decide-many:verb": VERBS[1],
