@@ -1,54 +1,33 @@
-"""Where in the configuration the cause of a failure is mended, for people who may do that."""
+"""Where in the set-up the cause of a failure is mended, for people who may do that."""
 
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.urls import reverse
 
+from console.setup.services import SERVICES
+from console.setup.systems import SYSTEMS
 from integration.models import MessageError
 
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """A link to the form that mends the cause."""
+    """A link to the page that mends the cause."""
 
     address: str
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A page of the configuration; `field` takes the interface of the message, if it is named."""
-
-    page: str
-    right: str
-    label: str
-    field: str = ""
-
-
-SERVICE: Final = "integration_enterpriseservice"
-BY_CODE: Final = MappingProxyType(
-    {
-        "UNKNOWN_SERVICE": Place(
-            f"{SERVICE}_add", "add_enterpriseservice", "Register the service", "interface"
-        ),
-        "SERVICE_DISABLED": Place(
-            f"{SERVICE}_changelist", "change_enterpriseservice", "Open the service", "q"
-        ),
-        "SYSTEM_DISABLED": Place(
-            "integration_externalsystem_changelist", "change_externalsystem", "Open the systems"
-        ),
-    }
-)
-
-
 def mend_of(error: MessageError, user: User | AnonymousUser) -> Mend | None:
     """Return the link for this failure, or None where there is no such page or right."""
-    place = BY_CODE.get(error.code)
-    if place is None or not user.is_staff or not user.has_perm(f"integration.{place.right}"):
-        return None
-    query = f"?{urlencode({place.field: error.interface})}" if place.field else ""
-    return Mend(reverse(f"admin:{place.page}") + query, place.label)
+    match error.code:
+        case "UNKNOWN_SERVICE" if not SERVICES.hindrance(user, founds=True):
+            query = urlencode({"interface": error.interface})
+            return Mend(f"{reverse('service-new')}?{query}", "Register the service")
+        case "SERVICE_DISABLED" if not SERVICES.hindrance(user):
+            query = urlencode({"words": error.interface})
+            return Mend(f"{reverse('services')}?{query}", "Open the service")
+        case "SYSTEM_DISABLED" if error.queue.system_id and not SYSTEMS.hindrance(user):
+            return Mend(reverse("system", args=[error.queue.system_id]), "Open the system")
+    return None

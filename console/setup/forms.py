@@ -1,7 +1,7 @@
 """What all forms of the set-up have in common: a reason, a layout, help at each field."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from crispy_forms.helper import FormHelper
 from crispy_forms.layout import HTML, Field, Fieldset, Layout
@@ -12,6 +12,8 @@ from integration.selectors.scope import EVERYTHING, Scope
 
 # A heading, a sentence below it or nothing, and the names of its fields.
 Part = tuple[str, str, Sequence[str]]
+
+NAME_SENTENCE: Final = "Use letters, digits, - and _ only, without blanks."
 
 
 class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name their model
@@ -33,6 +35,9 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
     def __init__(self, *args: Any, scope: Scope = EVERYTHING, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
         super().__init__(*args, **kwargs)
         self.scope = scope
+        for field in self.fields.values():
+            if isinstance(field, forms.SlugField):
+                field.error_messages["invalid"] = NAME_SENTENCE
         self.helper = FormHelper()
         self.helper.form_tag = False
         self.helper.disable_csrf = True

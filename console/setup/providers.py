@@ -20,6 +20,10 @@ from integration.selectors import provider_examination, setup
 
 TOPIC_CHARACTERS: Final = 249
 DESTINATION: Final = frozenset({"bootstrap_servers", "security_protocol", "sasl_mechanism"})
+OFFERED: Final = {
+    "security_protocol": Provider.Security,
+    "sasl_mechanism": Provider.Mechanism,
+}
 CONNECTION: Final = DESTINATION | {"properties", "__all__"}
 
 
@@ -89,6 +93,15 @@ class ProviderForm(KeepsSecrets):
             "client_key": SecretText(attrs={"rows": 3, "class": "lines"}),
             "properties": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        for name, none in (("security_protocol", []), ("sasl_mechanism", [("", "none")])):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)  # noqa: S101 - by the model
+            # Kafka's own words, as its documentation spells them.
+            values = [str(value) for value in OFFERED[name].values]
+            field.choices = [*none, *((value, value) for value in values)]
 
     def connection_mistakes(self) -> list[str]:
         """What keeps these values from being tested; a name that is missing does not.

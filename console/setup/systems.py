@@ -7,7 +7,7 @@ import django_filters
 import django_tables2 as tables
 from django.http import HttpRequest
 
-from console.setup.columns import Counted, Named, Switched
+from console.setup.columns import NUMBER, Counted, Named, Switched
 from console.setup.filters import SwitchFilter, Words
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
@@ -39,7 +39,12 @@ class SystemTable(tables.Table):
     name = Named("system")
     enabled = Switched()
     queue_count = Counted("Queues")
-    held_count = Counted("Held messages")
+    held_count = tables.TemplateColumn(
+        "{% load sluice %}{% if value %}<a href=\"{% url 'failures' %}?state=HOLD&amp;system="
+        '{{ record.name|urlencode }}">{{ value|number }}</a>{% else %}0{% endif %}',
+        verbose_name="Held messages",
+        attrs=NUMBER,
+    )
     changed_at = tables.TemplateColumn(
         "{% load sluice %}{{ value|ago }}", verbose_name="Last change", empty_values=()
     )

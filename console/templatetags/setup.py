@@ -136,10 +136,10 @@ def place(value: Place) -> str:
 
 
 @register.simple_tag
-def verdict(value: Verdict) -> SafeString:
-    """The badge of how a step of a test went."""
+def verdict(value: Verdict, refused: str = "refused") -> SafeString:
+    """The badge of how a step of a test went; a step that is no right did not get refused."""
     tone, sign = VERDICTS[value]
-    return format_html(BADGE, tone, sign, value.value)
+    return format_html(BADGE, tone, sign, refused if value is Verdict.REFUSED else value.value)
 
 
 @register.filter

@@ -31,7 +31,7 @@ class Resource:
             "--transactional-id": "Transactional id",
             "--cluster": "Cluster",
         }[self.option]
-        return f"{kind} {self.name}{'…' if self.is_prefix else ''}".strip()
+        return f"{kind} {self.name}{'*' if self.is_prefix else ''}".strip()
 
 
 CLUSTER: Final = Resource("--cluster")

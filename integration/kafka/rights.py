@@ -1,7 +1,8 @@
 """Which rights we have on a cluster for reading, for writing in transactions, for new topics."""
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -44,6 +45,16 @@ FORBIDDEN: Final = frozenset(
     }
 )
 
+COORDINATOR_COMING: Final = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+COORDINATOR_SECONDS: Final = 3.0
+COORDINATOR_PAUSE_SECONDS: Final = 0.1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -79,6 +90,8 @@ class _Asking:
         self._wanted = wanted
         self._admin: AdminClient = entered.admin
         self._on_cluster = entered.cluster_rights
+        # Nobody grants the brokers' own right to a client: then there are no rights at all here.
+        self._is_open = "ClusterAction" in (entered.cluster_rights or ())
         self._topics = self._ask_topics()
 
     def _ask_topics(self) -> dict[str, Any]:
@@ -157,15 +170,27 @@ class _Asking:
         return judged(self._provider, resource, needed, _names(described), text)
 
     def _group(self, resource: Resource, needed: Sequence[str], text: str) -> Finding:
-        name = f"{resource.name}test"
-        asked = self._admin.describe_consumer_groups(
-            [name], include_authorized_operations=True, request_timeout=ANSWER_SECONDS
-        )
         try:
-            described = answered(asked[name])
+            described = self._described_group(f"{resource.name}test")
         except KafkaException as problem:
             return self._unanswered(resource, needed, problem, text)
         return judged(self._provider, resource, needed, _names(described), text)
+
+    def _described_group(self, name: str) -> Any:  # noqa: ANN401 - the library's own values
+        """A cluster that has never had a group needs a moment for its first coordinator."""
+        deadline = time.monotonic() + COORDINATOR_SECONDS
+        while True:
+            asked = self._admin.describe_consumer_groups(
+                [name], include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+            )
+            try:
+                return answered(asked[name])
+            except KafkaException as problem:
+                error = error_of(problem)
+                is_coming = error is not None and error.code() in COORDINATOR_COMING
+                if not is_coming or time.monotonic() > deadline:
+                    raise
+            time.sleep(COORDINATOR_PAUSE_SECONDS)
 
     def _unanswered(
         self, resource: Resource, needed: Sequence[str], problem: KafkaException, text: str
@@ -175,8 +200,10 @@ class _Asking:
         if error is not None and error.code() in FORBIDDEN:
             return judged(self._provider, resource, needed, frozenset(), text)
         is_absent = error is not None and error.code() in UNKNOWN_TOPIC
-        told = ABSENT if is_absent else f"{_told(problem)}."
-        return judged(self._provider, resource, needed, None, f"{text} {told}".strip())
+        told = f"{text} {ABSENT if is_absent else f'{_told(problem)}.'}".strip()
+        found = judged(self._provider, resource, needed, None, told)
+        # Where we may do everything, a command would be noise.
+        return replace(found, command="") if self._is_open else found
 
     def _transactions(self, to: Connection) -> Finding:
         """Opened with the id of a probe: the right to begin transactions cannot be asked for."""

@@ -79,23 +79,23 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine document can be "
         "pasted under Edit, uncompressed, and released.",
         FlawCode.NO_KEY: "Edit: add the value that is missing; or correct the key path of the "
-        "object structure under Configuration. Then release it.",
+        "object structure under Set up. Then release it.",
         FlawCode.KEY_TOO_LONG: "Correct the key path of the object structure under "
-        "Configuration, so that it points at an identifier; or shorten the value. Then release "
+        "Set up, so that it points at an identifier; or shorten the value. Then release "
         "it.",
         # What the configuration said no to.
-        "NO_SERVICE": "Give the queue {queue} a default service under Configuration; or name one "
+        "NO_SERVICE": "Give the queue {queue} a default service under Set up; or name one "
         "in the envelope (INTERFACE) under Edit. Then release it.",
-        "UNKNOWN_SERVICE": "Register the enterprise service {interface} under Configuration, or "
+        "UNKNOWN_SERVICE": "Register the enterprise service {interface} under Set up, or "
         "correct the name under Edit if it is misspelt. Then release it.",
-        "SERVICE_DISABLED": "Switch the enterprise service {interface} on under Configuration, "
+        "SERVICE_DISABLED": "Switch the enterprise service {interface} on under Set up, "
         "then release it. The payload needs no change.",
-        "SYSTEM_DISABLED": "Switch the external system {system} on under Configuration, then "
+        "SYSTEM_DISABLED": "Switch the external system {system} on under Set up, then "
         "release it. The payload needs no change.",
         "HANDLER_MISSING": "Install the app with the handler for {interface} on every worker "
         "(SLUICE_INTEGRATIONS), then release it. The payload needs no change.",
         "TOMBSTONE": "Delete it if nothing is to be deleted. If it is to delete the object, set "
-        "“tombstone” to delete in the object structure under Configuration, then release it.",
+        "“tombstone” to delete in the object structure under Set up, then release it.",
         "FOREIGN_FAILURE": "Another application put it on this error queue; its headers may say "
         "why. Release it to have this queue's service apply it, or delete it.",
         "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
@@ -114,16 +114,16 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "CONNECTION_ERROR": SERVER,
         "VALIDATION": "Correct under Edit the values that are named, then release it.",
         "SCHEMA_VIOLATION": "Edit: correct what does not fit the JSON Schema; or correct the "
-        "schema of the object structure under Configuration. Then release it.",
-        "SCHEMA_UNUSABLE": "Correct the JSON Schema of the object structure under Configuration, "
+        "schema of the object structure under Set up. Then release it.",
+        "SCHEMA_UNUSABLE": "Correct the JSON Schema of the object structure under Set up, "
         "then release it. The payload needs no change.",
         "BAD_KEY": "The key of the Kafka record cannot be edited: delete it, and have the sender "
         "write the key as the object structure's key paths have it.",
         "BAD_VERSION": "Edit: correct the value at the version path; or correct the version path "
-        "of the object structure under Configuration. Then release it.",
+        "of the object structure under Set up. Then release it.",
         "UNKNOWN_STRUCTURE": "Create the object structure that the handler names under "
-        "Configuration, or have the handler's author correct the name. Then release it.",
-        "UNKNOWN_QUEUE": "Register the outbound queue that is named under Configuration, or have "
+        "Set up, or have the handler's author correct the name. Then release it.",
+        "UNKNOWN_QUEUE": "Register the outbound queue that is named under Set up, or have "
         "the handler's author correct the name. Then release it.",
         "UNWRITABLE_MESSAGE": "Edit: take the broken characters out and release it; or have the "
         "handler's author clean the text.",

@@ -156,7 +156,7 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         ),
         "KAFKA_REFUSED": Situation(
             "The cluster answers, but refuses our user, certificate or rights. {text}",
-            "Correct the provider's access under Configuration, or its rights on the cluster; "
+            "Correct the provider's access under Set up, or its rights on the cluster; "
             "the queue asks again by itself.",
         ),
     }

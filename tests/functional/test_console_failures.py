@@ -169,18 +169,18 @@ class TestPage:
         [
             (
                 "UNKNOWN_SERVICE",
-                "Register the enterprise service MXPO under Configuration",
-                "/admin/integration/enterpriseservice/add/?interface=MXPO",
+                "Register the enterprise service MXPO under Set up",
+                "/services/new/?interface=MXPO",
             ),
             (
                 "SERVICE_DISABLED",
-                "Switch the enterprise service MXPO on under Configuration, then release it.",
-                "/admin/integration/enterpriseservice/?q=MXPO",
+                "Switch the enterprise service MXPO on under Set up, then release it.",
+                "/services/?words=MXPO",
             ),
             (
                 "SYSTEM_DISABLED",
-                "Switch the external system EAM on under Configuration, then release it.",
-                "/admin/integration/externalsystem/",
+                "Switch the external system EAM on under Set up, then release it.",
+                "Open the system",
             ),
         ],
     )
@@ -196,7 +196,7 @@ class TestPage:
 
     def test_an_operator_gets_no_link_into_the_configuration(self, client: Client) -> None:
         error = a_held(a_queue_row("continuous"), code="UNKNOWN_SERVICE")
-        assert "/admin/" not in client.get(reverse("failure", args=[error.pk])).text
+        assert reverse("service-new") not in client.get(reverse("failure", args=[error.pk])).text
 
     def test_an_id_that_names_a_record_is_explained(self, client: Client) -> None:
         error = a_held(a_queue_row("continuous"), message_id="hub~assets.in~0~4242")

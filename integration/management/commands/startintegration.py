@@ -30,7 +30,7 @@ What to do now, in the checkout and with the stack of `make run`:
   3. Try it, without writing anything:
      echo '{{"number": "A-1", "description": "Pump"}}' | \
 {python} manage.py try_handler {interface} -
-  4. Make the enterprise service {interface} in the console, under Configuration.
+  4. Make the enterprise service {interface} in the console, under Services.
 Later starts keep the list. After a change of its code: make stop && make run
 Without `make run`: set SLUICE_INTEGRATIONS={installed} for every process, run
 `manage.py migrate`, and restart the workers. docs/handlers.md says what a handler may rely on.

@@ -1,4 +1,4 @@
-"""Document types, and the documents stored under them (to look at only)."""
+"""The documents stored under object structures, to look at only."""
 
 from typing import Any
 
@@ -7,15 +7,7 @@ from django.http import HttpRequest
 
 from console.access import Right, has
 from console.admin.records import LookedAt
-from integration.models import ObjectStructure, StoredObject
-
-
-@admin.register(ObjectStructure)
-class ObjectStructureAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable at run time
-    """Document types."""
-
-    list_display = ("name", "description", "key_paths", "tombstone")
-    search_fields = ("name", "description")
+from integration.models import StoredObject
 
 
 @admin.register(StoredObject)

@@ -1,0 +1,203 @@
+"""What single nouns of the set-up do besides: secrets, tests of a connection, samples, audit."""
+
+from html import unescape
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from devstack.server import Server
+from integration.models import (
+    ConfigurationChange,
+    EnterpriseService,
+    ExternalSystem,
+    ObjectStructure,
+    Provider,
+)
+from tests.support.rows import a_queue_row
+from tests.support.set_up import a_row, as_entered, forms, limited_to, logged_in
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+@pytest.fixture
+def client() -> Client:
+    return logged_in(name="anna")
+
+
+class TestSecrets:
+    def test_a_secret_is_stored_encrypted_kept_and_never_shown(self, client: Client) -> None:
+        entered = {
+            **forms()["provider"],
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "PLAIN",
+            "password": "s3cret-word",
+            "client_key": "PEM-KEY",
+        }
+        client.post(reverse("provider-new"), entered)
+        provider = Provider.objects.get()
+        assert (provider.password, provider.client_key) == ("s3cret-word", "PEM-KEY")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT password, client_key FROM integration_provider")
+            assert not {"s3cret-word", "PEM-KEY"} & set(cursor.fetchone())
+
+        address = reverse("provider-change", args=[provider.pk])
+        assert "A value is stored" in client.get(address).text
+        for values, password in (
+            ({"username": "other"}, "s3cret-word"),
+            ({"password": "n3xt-word"}, "n3xt-word"),
+            ({"remove_password": "on"}, ""),
+        ):
+            sent = {**as_entered(client, "provider", provider), **values}
+            assert client.post(address, sent).status_code == 303
+            provider.refresh_from_db()
+            assert (provider.password, provider.client_key) == (password, "PEM-KEY")
+        told = [
+            change.after["password"] for change in ConfigurationChange.objects.order_by("id")[2:]
+        ]
+        assert told == ["set anew", "not set"][: len(told)]
+        pages = [reverse("provider", args=[provider.pk]), address, reverse("changes")]
+        pages.append(f"{reverse('provider-new')}?like={provider.pk}")
+        for page in pages:
+            assert not [
+                w for w in ("s3cret-word", "n3xt-word", "PEM-KEY") if w in client.get(page).text
+            ]
+        stored = str(list(ConfigurationChange.objects.values()))
+        assert not [w for w in ("s3cret-word", "n3xt-word", "PEM-KEY") if w in stored]
+
+    def test_a_refused_form_does_not_show_the_secret_either(self, client: Client) -> None:
+        entered = {**forms()["provider"], "name": "", "password": "s3cret-word"}
+        answer = client.post(reverse("provider-new"), entered)
+        assert answer.status_code == 422
+        assert "s3cret-word" not in answer.text
+
+    def test_a_password_replaced_meanwhile_is_noticed(self, client: Client) -> None:
+        provider = a_row("provider")
+        mine = as_entered(client, "provider", provider)
+        address = reverse("provider-change", args=[provider.pk])
+        theirs = client.post(address, {**mine, "password": "new-one"})
+        assert theirs.status_code == 303
+        assert client.post(address, {**mine, "username": "x"}).status_code == 409
+
+
+class TestStructureTryout:
+    def test_paths_key_and_schema_are_shown_on_the_unsaved_form(self, client: Client) -> None:
+        entered = {
+            "key_paths": "$.assetnum\n$.siteid",
+            "version_path": "$.rev",
+            "json_schema": '{"properties": {"priority": {"type": "integer"}}}',
+            "sample": '{"assetnum": "P-1", "siteid": 7, "rev": 3, "priority": "high"}',
+        }
+        answer = client.post(reverse("structure-try-new"), entered)
+        shown = unescape(answer.text)
+        assert answer.status_code == 200
+        assert 'The key is <strong class="long">["P-1","7"]</strong>' in shown
+        assert "$.priority: 'high' is not of type 'integer'" in shown
+        assert "This field is required" not in shown
+        assert not ObjectStructure.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("paths", "sample", "told"),
+        [
+            ("/Asset/NUM", "<Asset><NUM>9</NUM></Asset>", "The key is"),
+            ("$.nothing", '{"a": 1}', "finds nothing that can be a key"),
+            ("$.a", '{"a": 1', "JSON"),
+            ("nonsense", '{"a": 1}', "begins neither with"),
+            ("$.a", '{"a": "' + "x" * 300_000 + '"}', "longer than 256 KiB"),
+            ("$.a", "", "sample"),
+        ],
+    )
+    def test_every_sample_is_answered_in_a_sentence(
+        self, client: Client, paths: str, sample: str, told: str
+    ) -> None:
+        structure = a_row("structure")
+        address = reverse("structure-try", args=[structure.pk])
+        answer = client.post(address, {"key_paths": paths, "sample": sample})
+        assert answer.status_code == 200
+        assert told in unescape(answer.text)
+
+
+class TestService:
+    def test_the_effect_is_told_for_structure_handler_and_nobody(self, client: Client) -> None:
+        structure = a_row("structure")
+        service = EnterpriseService.objects.create(interface="MXA", structure=structure)
+        card = reverse("service", args=[service.pk])
+        told = f"Messages whose INTERFACE is MXA are stored into the structure {structure.name}"
+        assert told in client.get(card).text
+        service.structure = None
+        service.save()
+        assert "no handler of that name is installed" in client.get(card).text
+        form = client.get(f"{reverse('service-new')}?interface=OBEY.ALONE")
+        assert "OBEY.ALONE are given to tests.support.world.handlers" in form.text
+
+
+class TestChanges:
+    def test_filters_pages_and_permalinks(self, client: Client) -> None:
+        for number in range(60):
+            client.post(reverse("system-new"), {"name": f"s{number}", "enabled": "on"})
+        client.post(reverse("service-new"), {"interface": "ONLY", "enabled": "on"})
+        first = client.get(reverse("changes"))
+        assert "s59" in first.text
+        assert "s9<" not in first.text
+        place = first.text.split("at=", 1)[1].split('"')[0]
+        assert "s9<" in client.get(f"{reverse('changes')}?at={place}").text
+        by_kind = client.get(f"{reverse('changes')}?kind=enterpriseservice")
+        assert "ONLY" in by_kind.text
+        assert "s59" not in by_kind.text
+        assert "Nothing matches" in client.get(f"{reverse('changes')}?name=nobody").text
+        assert "left out" in client.get(f"{reverse('changes')}?since=yesterday").text
+        change = ConfigurationChange.objects.get(name="ONLY")
+        assert "ONLY" in client.get(reverse("change", args=[change.pk])).text
+
+    @pytest.mark.parametrize("at", ["", "x", "2026-01-01~1", "2026-13-01T00:00:00Z~1", "~9"])
+    def test_a_spoilt_place_begins_at_the_newest(self, client: Client, at: str) -> None:
+        assert client.get(reverse("changes"), {"at": at}).status_code == 200
+
+
+class TestConnection:
+    def test_a_stored_provider_is_tested_on_its_page(self, client: Client, kafka: Server) -> None:
+        provider = Provider.objects.create(name="real", bootstrap_servers=kafka.bootstrap)
+        a_queue_row(provider=provider, topic="nobodys")
+        answer = client.post(reverse("provider-test", args=[provider.pk]), {"topic": "typed"})
+        shown = unescape(answer.text)
+        for words in (
+            "Log in as User:ANONYMOUS",
+            "Topic nobodys",
+            "Topic typed",
+            "does not exist yet",
+        ):
+            assert words in shown
+        assert not ConfigurationChange.objects.exists()
+
+    def test_values_are_tested_before_they_are_saved(self, client: Client) -> None:
+        answer = client.post(
+            reverse("provider-test-new"),
+            {"bootstrap_servers": "127.0.0.1:1", "security_protocol": "PLAINTEXT", "topic": "t"},
+        )
+        assert answer.status_code == 200
+        assert "nothing listens on this port" in answer.text
+        assert "This field is required" not in answer.text
+        assert not Provider.objects.exists()
+
+    def test_what_cannot_be_tested_is_told(self, client: Client) -> None:
+        answer = client.post(reverse("provider-test-new"), {"security_protocol": "SASL_SSL"})
+        assert "Bootstrap servers: This field is required" in answer.text
+
+    def test_a_stored_secret_goes_nowhere_else(self, client: Client) -> None:
+        provider = a_row("provider")
+        provider.password = "s3cret-word"
+        provider.save()
+        entered = as_entered(client, "provider", provider)
+        address = reverse("provider-test", args=[provider.pk])
+        same = client.post(address, entered)
+        assert "nothing listens on this port" in same.text
+        other = client.post(address, {**entered, "bootstrap_servers": "127.0.0.1:2"})
+        assert "Enter it again to test other addresses" in other.text
+        assert "nothing listens" not in other.text
+
+    def test_who_is_limited_may_not_ask_about_all_queues(self) -> None:
+        provider = a_row("provider")
+        client = limited_to(ExternalSystem.objects.create(name="mine"))
+        address = reverse("provider-test", args=[provider.pk])
+        assert client.post(address).status_code == 403

@@ -1,0 +1,82 @@
+"""What tests of the set-up pages begin with: people, filled-in forms, one row of each noun."""
+
+from html import unescape
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from console.models import Limit
+from integration.models import (
+    ConfigurationChange,
+    Endpoint,
+    EnterpriseService,
+    ExternalSystem,
+    ObjectStructure,
+    Provider,
+)
+from tests.support.rows import a_person
+
+NOUNS = ("system", "service", "structure", "endpoint", "provider")
+
+
+def logged_in(role: str = "Administrators", name: str = "") -> Client:
+    client = Client()
+    client.force_login(a_person(role, name))
+    return client
+
+
+def limited_to(*systems: ExternalSystem) -> Client:
+    client = logged_in()
+    limit = Limit.objects.create(person=User.objects.get(pk=client.session["_auth_user_id"]))
+    limit.systems.set(systems)
+    return client
+
+
+def forms() -> dict[str, dict[str, Any]]:
+    """What a person enters for a new one of each noun."""
+    partner = ExternalSystem.objects.get_or_create(name="partner")[0]
+    return {
+        "system": {"name": "eam", "description": "the plant", "enabled": "on"},
+        "service": {"interface": "MXASSET", "enabled": "on"},
+        "structure": {"name": "assets", "key_paths": "$.assetnum\n$.siteid", "tombstone": "hold"},
+        "endpoint": {
+            "name": "post",
+            "system": partner.pk,
+            "handler_type": "http",
+            "properties": "url = https://partner.example/in",
+        },
+        "provider": {
+            "name": "main",
+            "bootstrap_servers": "127.0.0.1:1",
+            "security_protocol": "PLAINTEXT",
+            "properties": "{}",
+        },
+    }
+
+
+def a_row(noun: str) -> Any:
+    """One of each noun, made by its form."""
+    answer = logged_in().post(reverse(f"{noun}-new"), forms()[noun])
+    assert answer.status_code == 303, unescape(answer.text)
+    ConfigurationChange.objects.all().delete()
+    model: Any = {
+        "system": ExternalSystem.objects.exclude(name="partner"),
+        "service": EnterpriseService.objects,
+        "structure": ObjectStructure.objects,
+        "endpoint": Endpoint.objects,
+        "provider": Provider.objects,
+    }[noun]
+    return model.get()
+
+
+def as_entered(client: Client, noun: str, row: Any) -> dict[str, Any]:
+    """The change form's values as a browser would send them back."""
+    answer = client.get(reverse(f"{noun}-change", args=[row.pk]))
+    form = answer.context["form"]
+    # A browser is never given a stored secret, so it sends none back.
+    shown = [name for name in form.fields if name not in {"password", "client_key"}]
+    found = {name: form[name].value() for name in shown}
+    sent = {name: "on" if v is True else v for name, v in found.items() if v not in (None, False)}
+    return {**sent, "seen": answer.context["seen"]}
