@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bench.cases import console_lists, failing, inbound, latency_cases, memory, recovery
+from bench.cases import (
+    console_lists,
+    failing,
+    inbound,
+    latency_cases,
+    memory,
+    operations,
+    recovery,
+)
 from bench.figure import Figure
 from bench.ground import Ground
 
@@ -21,5 +29,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         latency_cases.many_queues,
         memory.consumer_memory,
         console_lists.console_lists,
+        operations.bulk_release,
+        operations.bulk_release_first,
     )
 }

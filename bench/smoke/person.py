@@ -58,6 +58,10 @@ class Person:
         """The text of a page. Raises HTTPError when it is not given."""
         return self._get(path)
 
+    def post(self, path: str, page: str, fields: dict[str, str]) -> str:
+        """Send a form of this page; the text of the page it leads to. Raises HTTPError."""
+        return self._post(path, page, fields)
+
     def _get(self, path: str) -> str:
         with self._browser.open(f"{self.address}{path}", timeout=TIMEOUT_SECONDS) as answer:
             return str(answer.read().decode())

@@ -189,9 +189,12 @@ class DatabaseLedger:
             return frozenset(at for (at,) in self._all(rows.OPEN_BETWEEN, key))
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
+        asked = rows.due_parameters(self.queue, owned, limit)
+        is_strict = self.queue.strict_error_queue is not None
         with self._guarded():
-            sql = rows.DUE if self.queue.strict_error_queue is None else rows.DUE_IN_TURN
-            found = self._all(sql, rows.due_parameters(self.queue, owned, limit))
+            found = self._all(rows.DUE_IN_TURN if is_strict else rows.DUE, asked)
+            if owned.is_lowest and not found and not is_strict:
+                found = self._all(rows.DUE_OF_NOBODY, asked)
         return [rows.open_error(row) for row in found]
 
     def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:

@@ -47,7 +47,29 @@ WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY')
            AND e."offset" >= %(next)s)
 """  # noqa: S608 - COLUMNS is a constant
 _IN_ORDER: Final = "ORDER BY e.arrival_batch, e.arrival_index LIMIT %(limit)s"
-DUE: Final = f"{_DUE}{_IN_ORDER}"
+_OWN: Final = f"""
+SELECT {COLUMNS}, e.arrival_batch AS batch, e.arrival_index AS place
+FROM integration_messageerror e
+WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s
+  AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e."offset" >= %(next)s)
+"""  # noqa: S608 - COLUMNS is a constant
+_IS_DUE: Final = """e.not_before + CASE e.carrier WHEN 'topic'
+       THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp()"""
+# Each branch reads the index of open failures in its order and stops at the limit: behind a
+# bulk release fifty thousand rows are READY, and none of them is sorted for the next batch.
+DUE: Final = f"""
+SELECT * FROM (
+  ({_OWN} AND e.state = 'READY' {_IN_ORDER})
+  UNION ALL ({_OWN} AND e.state = 'RETRY' AND {_IS_DUE} {_IN_ORDER})
+) e ORDER BY e.batch, e.place LIMIT %(limit)s"""  # noqa: S608 - constants
+# Rows of partitions that are gone are looked for when nothing else is due.
+DUE_OF_NOBODY: Final = f"""
+SELECT {COLUMNS} FROM integration_messageerror e
+WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY') AND NOT EXISTS (
+    SELECT 1 FROM integration_queuepartition p
+    WHERE p.queue_id = e.queue_id AND p.partition = e.partition)
+  AND (e.state = 'READY' OR {_IS_DUE}) {_IN_ORDER}
+"""  # noqa: S608 - constants
 # Only where the queue's error queue is strict; everybody else's query knows nothing of turns.
 DUE_IN_TURN: Final = f"""
 WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
@@ -192,16 +214,8 @@ def insert_values(
     ]
 
 
-CHANGE_ROW: Final = (
-    "(%s::uuid, %s::int, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, "
-    "%s::int, %s::int, %s::int, %s::float8, %s::text, %s::bigint, %s::bigint, %s::boolean)"
-)
-
-
-def change_sql(count: int) -> str:
-    """All changes in one statement; a row that a person moved meanwhile is not among the ids."""
-    marks = ", ".join([CHANGE_ROW] * count)
-    return f"""
+# All changes in one statement; a row that a person moved meanwhile is not among the ids.
+CHANGE: Final = """
 UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, epoch = NULL,
   failure_class = coalesce(v.kind, e.failure_class), code = coalesce(v.code, e.code),
   text = coalesce(v.text, e.text), detail = coalesce(v.detail, e.detail),
@@ -214,10 +228,12 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   last_failed_at = CASE WHEN v.code IS NULL THEN e.last_failed_at ELSE clock_timestamp() END,
   closed_at = CASE WHEN v.state = 'RESOLVED' THEN clock_timestamp() END,
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
-FROM (VALUES {marks}) v (id, version, state, ended, kind, code, text, detail, fingerprint,
+FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+  %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[], %s::text[], %s::bigint[],
+  %s::bigint[], %s::boolean[]) v (id, version, state, ended, kind, code, text, detail, fingerprint,
   attempts, retry_no, spent, delay, carrier, arrival_batch, arrival_index, mirrored)
 WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
-"""  # noqa: S608 - only placeholders are put together
+"""
 
 
 def change_values(change: RowChange, arrival_batch: int, mirrored: frozenset[UUID]) -> list[Any]:
@@ -243,8 +259,21 @@ def change_values(change: RowChange, arrival_batch: int, mirrored: frozenset[UUI
     ]
 
 
-ATTEMPT_COLUMNS: Final = "error_id, number, at, ended, code, text, detail, worker, edited"
-ATTEMPT_ROW: Final = "(%s, %s, clock_timestamp(), %s, %s, %s, %s, %s, false)"
+ATTEMPTS: Final = """
+INSERT INTO integration_errorattempt
+  (error_id, number, at, ended, code, text, detail, worker, edited)
+SELECT v.id, v.number, clock_timestamp(), v.ended, v.code, v.text, v.detail, v.worker, false
+FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+  v (id, number, ended, code, text, detail, worker)
+"""
+
+
+def columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Rows as the arrays that `unnest` takes: psycopg wants one type in each, enums are texts."""
+    return [
+        [str(value) if isinstance(value, str) else value for value in column]
+        for column in zip(*rows, strict=True)
+    ]
 
 
 def attempt_values(

@@ -215,10 +215,8 @@ class LedgerWork:
                     written[new.id] = row
             self._adopt_known(settlement, written)
         if settlement.changes:
-            values = []
-            for change in settlement.changes:
-                values += rows.change_values(change, self.arrival, mirrored)
-            changed = self._run(rows.change_sql(len(settlement.changes)), values)
+            changes = [rows.change_values(c, self.arrival, mirrored) for c in settlement.changes]
+            changed = self._run(rows.CHANGE, rows.columns(changes))
             written |= {id_: (id_, number) for id_, number in changed.fetchall()}
             tickets = [c.row.id for c in settlement.changes if c.row.carrier == "topic"]
             if tickets:
@@ -244,11 +242,7 @@ class LedgerWork:
             settlement.new_errors, settlement.changes, written, self.queue.worker
         )
         if tries:
-            marks = ", ".join([rows.ATTEMPT_ROW] * len(tries))
-            self._run(
-                f"INSERT INTO integration_errorattempt ({rows.ATTEMPT_COLUMNS}) VALUES {marks}",  # noqa: S608 - constants
-                [value for one in tries for value in one],
-            )
+            self._run(rows.ATTEMPTS, rows.columns(tries))
 
     def _seen(self, settlement: Settlement) -> None:
         ids, hashes, offsets = zip(*settlement.seen, strict=True)
