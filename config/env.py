@@ -173,3 +173,8 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
 def admin_password(variables: Mapping[str, str] | None = None) -> str:
     """The first administrator's password, told to `devstack_seed` alone; empty when it is not."""
     return Reader(os.environ if variables is None else variables).text("SLUICE_ADMIN_PASSWORD", "")
+
+
+def referred(name: str, variables: Mapping[str, str] | None = None) -> str | None:
+    """A secret that a configuration file refers to by the name of its variable."""
+    return (os.environ if variables is None else variables).get(name)

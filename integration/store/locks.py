@@ -15,6 +15,7 @@ class LockClass(IntEnum):
     BEAT = 20_003  # the beat that leads; id = 0
     DISPATCHER = 20_004  # the dispatcher that leads; id = 0
     INSTANCE = 20_005  # a cron instance's run; id = CronInstance.id
+    CONFIGURATION = 20_008  # a configuration file that is being applied; id = 0
     PROBE = 20_009  # what `doctor` tries things out with; id = any
 
 

@@ -1,0 +1,62 @@
+"""Secrets of a configuration file: references only, never values."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from crontasks.configfile.problems import SecretReferenceError
+
+KEPT: Final = "kept"
+REFERENCE: Final = re.compile(r"\$\{ENV:([A-Z][A-Z0-9_]{0,119})\}")
+# What keeps this installation safe is not to be handed to a partner's cluster by a slip or a trick.
+OWN: Final = frozenset(
+    {
+        "SLUICE_SECRET_KEY",
+        "SLUICE_ENCRYPTION_KEYS",
+        "SLUICE_DATABASE_URL",
+        "SLUICE_CELERY_BROKER_URL",
+        "SLUICE_EMAIL_URL",
+        "SLUICE_METRICS_TOKEN",
+        "SLUICE_ADMIN_PASSWORD",
+    }
+)
+Lookup = Callable[[str], str | None]
+
+
+@dataclass(slots=True)
+class Names:
+    """Gives each secret of an export a variable of its own, the same at every export."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def reference(self, *parts: str) -> str:
+        begun = re.sub(r"[^A-Z0-9]+", "_", "_".join(("SLUICE_CONFIG", *parts)).upper())[:110]
+        name, number = begun, 2
+        while name in self.taken:
+            name, number = f"{begun}_{number}", number + 1
+        self.taken.add(name)
+        return f"${{ENV:{name}}}"
+
+
+def resolve(said: object, stored: str, lookup: Lookup) -> str:
+    """The secret that the file means: a variable's content, the stored one, or none.
+
+    Raises SecretReferenceError.
+    """
+    if said is None or said == "":
+        return ""
+    if said == KEPT:
+        if not stored:
+            raise SecretReferenceError("There is no stored secret to keep.")
+        return stored
+    found = REFERENCE.fullmatch(said) if isinstance(said, str) else None
+    if found is None:
+        raise SecretReferenceError("A secret is never written into this file.")
+    name = found[1]
+    if name in OWN:
+        raise SecretReferenceError(f"{name} is this installation's own and is given to nobody.")
+    value = lookup(name)
+    if not value:
+        raise SecretReferenceError(f"The variable {name} is not set.")
+    return value

@@ -1,0 +1,105 @@
+"""`manage.py config export | plan | apply`: the configuration as a file."""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from config.env import referred
+from crontasks.configfile import applying
+from crontasks.configfile.applying import Difference, Step
+from crontasks.configfile.exporting import export
+from crontasks.configfile.problems import ConfigFileError
+from crontasks.configfile.reading import MAX_BYTES
+from integration.actions.configuration import Author
+
+MISTAKES: Final = 1
+CHANGES: Final = 2
+SIGNS: Final = {"create": "+", "change": "~", "remove": "-"}
+LONGEST_VALUE: Final = 120
+
+
+class Command(BaseCommand):
+    """Exit codes: 0 = nothing (more) to do, 1 = mistakes, 2 = a plan found changes."""
+
+    help = (
+        "Write providers, systems, structures, services, endpoints, queues and schedules to a "
+        "YAML file, tell what a file would change, or apply it. Secrets are references."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        out = verbs.add_parser("export", help="write everything to standard output")
+        out.add_argument(
+            "--secrets",
+            choices=("kept", "env"),
+            default="kept",
+            help="how secrets are told: as “kept” (default), or as ${ENV:NAME}",
+        )
+        for verb, told in (
+            ("plan", "tell what the file would change; exit code 2 when it would"),
+            ("apply", "change it, in one transaction"),
+        ):
+            one = verbs.add_parser(verb, help=told)
+            one.add_argument("file", help="the file, or - for standard input")
+            one.add_argument(
+                "--prune", action="store_true", help="also remove what its sections do not name"
+            )
+            one.add_argument("--reason", default="", help="why, for the history of changes")
+            one.add_argument("--user", default="", help="who (default: the user of this system)")
+
+    def handle(self, *_: object, verb: str, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+        if verb == "export":
+            self.stdout.write(export(references=options["secrets"] == "env"), ending="")
+            return
+        user = (options["user"] or getpass.getuser())[:100]
+        author = Author(f"config apply ({user})", options["reason"])
+        carry = applying.plan if verb == "plan" else applying.apply
+        try:
+            steps = carry(
+                _content(options["file"]), lookup=referred, author=author, prune=options["prune"]
+            )
+        except ConfigFileError as problem:
+            for mistake in problem.mistakes:
+                self.stderr.write(str(mistake))
+            raise CommandError(f"{problem.code}: {problem}", returncode=MISTAKES) from problem
+        self._tell(steps, "to be done" if verb == "plan" else "done")
+        if verb == "plan" and steps:
+            sys.exit(CHANGES)
+
+    def _tell(self, steps: list[Step], word: str) -> None:
+        for step in steps:
+            self.stdout.write(f"{SIGNS[step.action]} {step.word} {step.name}")
+            for one in step.differences:
+                self.stdout.write(f"    {one.field}: {_change(step, one)}")
+        if not steps:
+            self.stdout.write("No changes.")
+            return
+        counts = {action: sum(s.action == action for s in steps) for action in SIGNS}
+        told = ", ".join(f"{count:,} {action}" for action, count in counts.items())
+        self.stdout.write(f"{told}: {word}.")
+
+
+def _content(name: str) -> bytes:
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with Path(name).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as problem:
+        raise CommandError(f"{name} cannot be read: {problem.strerror}.") from problem
+
+
+def _change(step: Step, one: Difference) -> str:
+    return (
+        _short(one.after)
+        if step.action == "create"
+        else f"{_short(one.before)} -> {_short(one.after)}"
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

@@ -1,0 +1,357 @@
+"""`manage.py config`: export, plan and apply; every mistake with its line; audit; hostile files."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from crontasks.configfile import reading
+from crontasks.configfile.exporting import export
+from crontasks.configfile.kinds import SECTIONS
+from crontasks.configfile.problems import ConfigFileError
+from crontasks.models import CronInstance
+from integration.models import (
+    ConfigurationChange,
+    Endpoint,
+    EnterpriseService,
+    ExternalSystem,
+    ObjectStructure,
+    Provider,
+    Queue,
+    QueuePartition,
+)
+from integration.sealed import unseal
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+SECRET = "s3cret-word"
+
+
+class Config:
+    """The command with its file, and what it said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "sluice.yaml"
+
+    def __call__(self, verb: str, *options: str, text: str | None = None) -> tuple[int, str]:
+        if text is not None:
+            self.path.write_text(text)
+        said, complained = io.StringIO(), io.StringIO()
+        arguments = [verb, *options] if verb == "export" else [verb, str(self.path), *options]
+        code = 0
+        try:
+            call_command("config", *arguments, stdout=said, stderr=complained)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except CommandError as problem:
+            code = problem.returncode
+            complained.write(str(problem))
+        return code, said.getvalue() + complained.getvalue()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(tmp_path)
+
+
+def a_whole_configuration() -> None:
+    provider = Provider.objects.create(
+        name="plant",
+        bootstrap_servers="127.0.0.1:1",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        username="sluice",
+        password=SECRET,
+        ca_certificate="-----BEGIN-----\nabc\n-----END-----\n",
+        properties={"client.id": "yes", "socket.timeout.ms": 1000},
+    )
+    system = ExternalSystem.objects.create(name="eam", description="Anlagen: “no” … 12:30")
+    structure = ObjectStructure.objects.create(
+        name="assets", key_paths=["$.assetnum"], json_schema={"type": "object", "minimum": 1.5}
+    )
+    service = EnterpriseService.objects.create(interface="MXASSET", structure=structure)
+    Endpoint.objects.create(
+        name="eam-in",
+        system=system,
+        handler_type="http",
+        properties={"url": "https://eam.example/in"},
+    )
+    made: dict[str, Queue] = {}
+    # The last by name is needed by the first.
+    for name, fields in {
+        "zz-errors": {"kind": "sequential", "is_error_queue": True},
+        "assets": {"kind": "sequential", "default_service": service, "system": system},
+        "orders": {"kind": "continuous", "retry_delays_seconds": [1, 2.5], "dedupe": True},
+    }.items():
+        made[name] = Queue.objects.create(
+            name=name, topic=name, provider=provider, start_from="beginning", **fields
+        )
+    Queue.objects.filter(name="assets").update(error_queue=made["zz-errors"])
+    CronInstance.objects.create(
+        name="Typed",
+        task="typed",
+        crontab="30 2 * * mon-fri",
+        time_zone="Europe/Berlin",
+        parameters={"name": "ours", "token": SECRET},
+    )
+
+
+def empty_database() -> None:
+    CronInstance.objects.all().delete()
+    Queue.objects.update(error_queue=None)
+    for model in (Endpoint, Queue, EnterpriseService, ObjectStructure, ExternalSystem, Provider):
+        model._default_manager.all().delete()
+
+
+def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_whole_configuration()
+    _, told = config("export", "--secrets", "env")
+    assert SECRET not in told
+    assert "${ENV:SLUICE_CONFIG_PROVIDERS_PLANT_PASSWORD}" in told
+    empty_database()
+    monkeypatch.setenv("SLUICE_CONFIG_PROVIDERS_PLANT_PASSWORD", SECRET)
+    monkeypatch.setenv("SLUICE_CONFIG_CRON_INSTANCES_TYPED_PARAMETERS_TOKEN", SECRET)
+
+    assert config("plan", text=told)[0] == 2
+    assert not Provider.objects.exists()
+    code, said = config("apply", "--reason", "the move", "--user", "ada")
+
+    assert code == 0, said
+    assert config("export", "--secrets", "env")[1] == told
+    assert Provider.objects.get().password == SECRET
+    assert unseal(CronInstance.objects.get(task="typed").parameters["token"]) == SECRET
+    assert Queue.objects.get(name="assets").error_queue.name == "zz-errors"
+    assert config("plan") == (0, "No changes.\n")
+    assert config("apply") == (0, "No changes.\n")
+    rows = list(ConfigurationChange.objects.all())
+    assert {(row.actor, row.reason) for row in rows} == {("config apply (ada)", "the move")}
+    assert SECRET not in str([(row.before, row.after) for row in rows])
+
+
+def test_secrets_that_are_kept_stay_as_they_are(config: Config) -> None:
+    a_whole_configuration()
+    text = config("export")[1]
+    assert "password: kept" in text
+    assert config("plan", text=text) == (0, "No changes.\n")
+    code, said = config("plan", text=text.replace("password: kept", "password: s3cret-word"))
+    assert code == 1
+    assert "A secret is never written into this file" in said
+    assert "${ENV:NAME}" in said
+    code, said = config("plan", text=text.replace("password: kept", "password: ${ENV:NOT_SET}"))
+    assert "The variable NOT_SET is not set" in said
+    own = text.replace("password: kept", "password: ${ENV:SLUICE_SECRET_KEY}")
+    assert "is this installation's own" in config("plan", text=own)[1]
+    code, said = config("plan", text=text.replace("password: kept", "password: ''"))
+    assert code == 2
+    assert "password: 'kept' -> ''" in said
+
+
+def test_a_plan_tells_field_by_field_and_applying_does_exactly_that(config: Config) -> None:
+    a_whole_configuration()
+    text = config("export")[1].replace("  batch_size: 500\n", "  batch_size: 50\n")
+    text = text.replace("- name: eam\n", "- name: eam\n  enabled: false\n", 1).replace(
+        "  enabled: true\nstructures", "structures"
+    )
+    code, planned = config("plan", text=text)
+    assert code == 2, planned
+    assert planned.count("batch_size: 500 -> 50") == 3
+    assert "~ external system eam\n    enabled: True -> False\n" in planned
+    assert "0 create, 4 change, 0 remove: to be done." in planned
+    assert not ConfigurationChange.objects.exists()
+    code, done = config("apply")
+    assert (code, done) == (0, planned.replace("to be done", "done"))
+    assert ConfigurationChange.objects.count() == 4
+    assert config("apply")[1] == "No changes.\n"
+
+
+def test_what_a_file_leaves_out_stays_unless_it_is_pruned(config: Config) -> None:
+    a_whole_configuration()
+    text = "format: 1\nsystems:\n  - name: other\nendpoints: []\n"
+    code, said = config("apply", text=text)
+    assert "1 create, 0 change, 0 remove" in said
+    assert Endpoint.objects.exists()
+    code, said = config("plan", "--prune")
+    assert code == 1
+    assert "line 2: systems eam: eam is still needed by" in said
+    text = "format: 1\nendpoints: []\n"
+    assert "- endpoint eam-in" in config("plan", "--prune", text=text)[1]
+    assert Endpoint.objects.exists()
+    config("apply", "--prune")
+    assert not Endpoint.objects.exists()
+    assert ExternalSystem.objects.count() == 2
+
+
+def test_pruning_removes_what_is_needed_only_by_what_goes_too(config: Config) -> None:
+    a_whole_configuration()
+    emptied = "".join(f"{section}: []\n" for section in SECTIONS if section != "cron_instances")
+    code, said = config("apply", "--prune", text=f"format: 1\n{emptied}")
+    assert code == 0, said
+    assert "0 create, 0 change, 8 remove: done." in said
+    assert not Queue.objects.exists()
+    assert not Provider.objects.exists()
+
+
+def test_pruning_leaves_the_consumers_of_queues(config: Config) -> None:
+    a_whole_configuration()
+    config("apply", "--prune", text="format: 1\ncron_instances: []\n")
+    left = CronInstance.objects.values_list("task", flat=True)
+    assert set(left) == {"queue_consumer", "error_queue_consumer"}
+
+
+def test_every_mistake_is_told_at_once_with_its_line_and_nothing_is_changed(
+    config: Config,
+) -> None:
+    text = """format: 1
+systems:
+  - name: eam
+    enabled: perhaps
+    colour: red
+  - name: eam
+  - description: nameless
+queues:
+  - name: assets
+    provider: nowhere
+    topic: assets
+    kind: sideways
+    batch_size: 0
+  - name: orders
+    topic: 12
+cron_instances:
+  - name: Nightly
+    task: typed
+    crontab: 61 * * * *
+    parameters: {days: 99}
+"""
+    code, said = config("apply", text=text)
+    assert code == 1
+    for told in (
+        "line 4: systems eam, enabled: Write true or false.",
+        "line 5: systems eam, colour: There is no such field; known: name, description, enabled.",
+        "line 6: systems eam: This name is given twice.",
+        "line 7: systems: Every entry begins with its name, a text.",
+        "line 10: queues assets, provider: There is no provider called “nowhere”.",
+        "line 15: queues orders, topic: Write a text; put it in quotes.",
+        "line 19: cron_instances Nightly, crontab: '61' is no minute",
+        "CONFIG_FILE: The file has ",
+    ):
+        assert told in said, said
+    assert not ExternalSystem.objects.exists()
+    assert not ConfigurationChange.objects.exists()
+
+
+def test_fields_are_judged_as_their_forms_do(config: Config) -> None:
+    a_whole_configuration()
+    text = """format: 1
+providers:
+  - name: plant
+    security_protocol: SASL_SSL
+    sasl_mechanism: ''
+queues:
+  - name: assets
+    kind: sideways
+    batch_size: 0
+  - name: orders
+    strict_order: true
+  - name: zz-errors
+    error_queue: zz-errors
+cron_instances:
+  - name: Typed
+    parameters: {days: 99}
+"""
+    code, said = config("plan", text=text)
+    assert code == 1
+    for told in (
+        "line 5: providers plant, sasl_mechanism: SASL_SSL needs a SASL mechanism.",
+        "line 8: queues assets, kind: Value 'sideways' is not a valid choice.",
+        "line 9: queues assets, batch_size: Ensure this value is greater than or equal to 1.",
+        "line 11: queues orders, strict_order: Only an error queue can keep this order.",
+        "line 13: queues zz-errors, error_queue: Failures would go round in a circle",
+        "line 16: cron_instances Typed, parameters: name is missing: write text.",
+    ):
+        assert told in said, said
+
+
+def test_where_reading_begins_and_the_topic_stay_once_a_queue_has_a_position(
+    config: Config,
+) -> None:
+    a_whole_configuration()
+    queue = Queue.objects.get(name="orders")
+    QueuePartition.objects.create(queue=queue, partition=0, topic_uuid="u", next_offset=1)
+    text = "format: 1\nqueues:\n  - name: orders\n    start_from: end\n"
+    assert "line 4: queues orders, start_from: The queue has begun" in config("plan", text=text)[1]
+    text = "format: 1\nqueues:\n  - name: orders\n    topic: other\n"
+    assert "This cannot change while the queue has a position" in config("plan", text=text)[1]
+
+
+def test_a_queues_consumer_can_have_another_name(config: Config) -> None:
+    a_whole_configuration()
+    text = config("export")[1].replace("name: Consume assets", "name: Read the assets")
+    assert config("apply", text=text)[0] == 0
+    assert config("export")[1].count("Read the assets") == 1
+    assert CronInstance.objects.filter(queue__name="assets").count() == 1
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]\n" for n in range(20)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "told"),
+    [
+        (b"", 1, "Begin with"),
+        (b"- a", 1, "Begin with"),
+        (b"format: 2", 1, "this version reads no other"),
+        (b"format: 1\nqueus: []", 2, "There is no such section"),
+        (b"format: 1\nqueues: {}", 2, "Write a list"),
+        (b"format: 1\nqueues: [a]", 2, "Write fields with values"),
+        (BOMB.encode(), 1, "Anchors and aliases"),
+        (b"format: 1\nqueues: !!python/object:os.system {}", 2, "Tags"),
+        (b"format: !!int 1", 1, "Tags"),
+        (b"format: 1\n---\nformat: 1", 2, "one document"),
+        (b"format: 1\nformat: 1", 2, "given twice"),
+        (b"format: 1\nqueues:\n - name: a\n   name: b", 4, "given twice"),
+        (b'format: 1\nsystems:\n - name: "a\\0b"', 3, "no text in the database"),
+        (b'format: 1\nsystems:\n - name: "\\ud800"', 3, "no text in the database"),
+        (b"format: 1\nsystems:\n - 1: a", 3, "A name before the colon"),
+        (b"format: 1\nsystems:\n - <<: a", 3, "A name before the colon"),
+        (b"format: 1\nsystems:\n - name: .nan", 3, "has to be finite"),
+        (b"format: 1\nsystems:\n - name: 2026-01-01", 3, "reads as a date"),
+        (b"format: 1\nsystems:\n - name: " + b"9" * 5_000, 3, "cannot be read"),
+        (b"format: 1\nsystems: " + b"[" * 100, 2, "Deeper than"),
+        (b"format: 1\nsystems:\n - name: \xff", 3, "not UTF-8"),
+        (b"format: 1\nsystems:\n - name: a\x00b", 1, "no YAML"),
+        (b"format: 1\n  x: [", 2, "no YAML"),
+        (b"format: 1\n#" + b"x" * reading.MAX_BYTES, 1, "at most"),
+    ],
+)
+def test_a_hostile_or_spoilt_file_is_refused_with_its_line(
+    content: bytes, line: int, told: str
+) -> None:
+    with pytest.raises(ConfigFileError) as caught:
+        reading.read(content, ("queues", "systems"))
+    mistakes = caught.value.mistakes
+    assert any(one.line == line and told in one.text for one in mistakes), mistakes
+
+
+def test_an_export_reads_back_as_it_was_written() -> None:
+    a_whole_configuration()
+    found = reading.read(export().encode(), SECTIONS)
+    _, entries = found.sections["providers"]
+    assert entries[0].values["ca_certificate"].value == "-----BEGIN-----\nabc\n-----END-----\n"
+    assert entries[0].values["properties"].value == {"client.id": "yes", "socket.timeout.ms": 1000}
+
+
+def test_a_file_that_is_not_there_is_told(config: Config) -> None:
+    code, said = config("plan")
+    assert code == 1
+    assert "cannot be read: No such file" in said
+
+
+def test_numbers_keep_their_kind(config: Config) -> None:
+    a_whole_configuration()
+    text: Any = "format: 1\nqueues:\n  - name: orders\n    retry_delays_seconds: [1, 3]\n"
+    assert "[1, 2.5] -> [1, 3]" in config("apply", text=text)[1]
