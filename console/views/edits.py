@@ -75,7 +75,10 @@ def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
     found = _found(request, error_id)
     if request.method == "POST":
         return _keep(request, found)
-    return _form(request, found, Page(found.text))
+    page = Page(found.text)
+    if not found.is_tombstone:
+        page.faults = _faults(request, found, page)
+    return _form(request, found, page)
 
 
 @needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
@@ -89,7 +92,7 @@ def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
         messages.warning(request, record)
         return _form(request, found, Page(text, status=422))
     page = Page(text, record=record)
-    page.faults = faults_of(record, found.headers, found.interface)
+    page.faults = _faults(request, found, page)
     try:
         page.check = shown(checks.check(found.error_id, found.tried(record)))
     except IntegrationError as problem:
@@ -126,7 +129,7 @@ def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
         messages.warning(request, record)
         return _form(request, found, Page(text, status=422))
     page = Page(text, record=record)
-    page.faults = faults_of(record, found.headers, found.interface)
+    page.faults = _faults(request, found, page)
     if page.faults and request.POST.get("anyway") != "1":
         page.status = 422
         return _form(request, found, page)
@@ -194,29 +197,45 @@ def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
         "text": None if found.text is None and not page.text else page.text,
         "faults": page.faults,
         "check": page.check,
-        "changes": _changes(found, page.record),
-        "theirs": _theirs(found, page),
+        "changes": _changes(request, found, page),
+        "theirs": _theirs(request, found, page),
         "limit": DEFAULT.max_bytes,
         "seen": version_of(request) if request.method == "POST" else found.version,
     }
     return render(request, "console/edit.html", context, status=page.status)
 
 
-def _changes(found: Editable, record: bytes | None) -> Diff | None:
+def _faults(request: HttpRequest, found: Editable, page: Page) -> list[Fault]:
+    """What is wrong, at its place in the document where that is what the person sees."""
+    record = found.record if page.record is None else page.record
+    sees_document = found.part is Part.DOCUMENT or not found.has_envelope
+    text = _text(request, found, page) if sees_document else None
+    return faults_of(record, found.headers, found.interface, text=text)
+
+
+def _changes(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
     """The text of the form, or the one that is kept, against the original."""
-    now = found.record if record is None else record
+    now = found.record if page.record is None else page.record
     if found.original is None or now == found.original:
         return None
-    return _between(found, found.original, now)
+    return _between(found, found.original, _text(request, found, page))
 
 
-def _theirs(found: Editable, page: Page) -> Diff | None:
+def _theirs(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
     """Where two people edited: what the text of this one would change in that of the other."""
     if not page.is_lost or page.record is None:
         return None
-    return _between(found, found.record, page.record)
+    return _between(found, found.record, _text(request, found, page))
 
 
-def _between(found: Editable, before: bytes, after: bytes) -> Diff | None:
-    texts = [text_of(record, found.headers, found.part) for record in (before, after)]
-    return None if None in texts else difference(texts[0] or "", texts[1] or "")
+def _text(request: HttpRequest, found: Editable, page: Page) -> str | None:
+    """The text as the person sees it, though it may not be readable as a record any more."""
+    if page.text and not request.FILES:
+        return page.text
+    record = found.record if page.record is None else page.record
+    return text_of(record, found.headers, found.part)
+
+
+def _between(found: Editable, record: bytes, after: str | None) -> Diff | None:
+    before = text_of(record, found.headers, found.part)
+    return None if before is None or after is None else difference(before, after)

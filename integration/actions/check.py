@@ -73,12 +73,14 @@ class DocumentChange:
 class Check:
     """What would happen. `why` is a sentence where there is no failure that says it.
 
-    `tables` counts rows written, `sent` are the messages for the outbox; both are empty unless
-    the message would be applied or is superseded. Nothing of it exists any more.
+    `was_called` is whether the handler ran at all. `tables` counts rows written, `sent` are the
+    messages for the outbox; both are empty unless the message would be applied or is superseded.
+    Nothing of it exists any more.
     """
 
     ending: Ending
     interface: str
+    was_called: bool = True
     why: str = ""
     failure: Failure | None = None
     tables: tuple[TableChange, ...] = ()
@@ -125,7 +127,7 @@ def _refusal(error: MessageError, unit: Unit) -> Check | None:
             "It is not run here: the worker's process died while it was in work, and the console "
             "would die as well. Release it; the engine tries it alone."
         )
-        return Check(ending=Ending.NOT_RUN, interface=unit.interface, why=why)
+        return _not_run(unit, why)
     if isinstance(unit.known, Failed):
         return _known(unit, unit.known.failure)
     if unit.taker is not None and unit.taker.at_least_once:
@@ -133,7 +135,7 @@ def _refusal(error: MessageError, unit: Unit) -> Check | None:
             f"It is not run: the handler of {unit.interface} declares effects outside this "
             "database (at_least_once), which no rollback undoes."
         )
-        return Check(ending=Ending.NOT_RUN, interface=unit.interface, why=why)
+        return _not_run(unit, why)
     return None
 
 
@@ -144,8 +146,12 @@ def _known(unit: Unit, failure: Failure) -> Check:
             "console's process. The workers may have it. Install its app for the console as well "
             "(SLUICE_INTEGRATIONS)."
         )
-        return Check(ending=Ending.NOT_RUN, interface=unit.interface, why=why)
-    return Check(ending=Ending.FAILED, interface=unit.interface, failure=failure)
+        return _not_run(unit, why)
+    return Check(ending=Ending.FAILED, interface=unit.interface, was_called=False, failure=failure)
+
+
+def _not_run(unit: Unit, why: str) -> Check:
+    return Check(ending=Ending.NOT_RUN, interface=unit.interface, was_called=False, why=why)
 
 
 class _Deadline:

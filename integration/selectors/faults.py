@@ -30,11 +30,14 @@ class Fault:
     column: int = 0
 
 
-def faults_of(record: bytes, headers: Headers, interface: str) -> list[Fault]:
+def faults_of(
+    record: bytes, headers: Headers, interface: str, *, text: str | None = None
+) -> list[Fault]:
     """What the engine's reading, the key paths and the schema object to, in one query.
 
-    Places are those in the document, or in the record where that is what cannot be read.
-    `interface` is the service where the record names none.
+    Places are those in `text`, as an editor shows the document, else in the document as it is
+    written; in the record where that is what cannot be read. `interface` is the service where
+    the record names none.
     """
     found = read(record, headers)
     if isinstance(found, Flaw):
@@ -49,7 +52,7 @@ def faults_of(record: bytes, headers: Headers, interface: str) -> list[Fault]:
         return [Fault(str(e))]
     key = key_of(plan.paths, found.body)
     faults = [Fault(f"{key.message} {key.hint}")] if isinstance(key, Flaw) else []
-    return faults + ([] if plan.validator is None else _refused(plan.validator, found))
+    return faults + ([] if plan.validator is None else _refused(plan.validator, found, text))
 
 
 def _placed(text: str) -> Fault:
@@ -57,10 +60,14 @@ def _placed(text: str) -> Fault:
     return Fault(text) if at is None else Fault(text, int(at[1]), int(at[2]))
 
 
-def _refused(validator: Any, found: Document) -> list[Fault]:  # noqa: ANN401 - made by jsonschema
+def _refused(
+    validator: Any,  # noqa: ANN401 - made by jsonschema
+    found: Document,
+    shown: str | None,
+) -> list[Fault]:
     if is_xml(found.body):
         return [Fault("The object structure has a JSON Schema, but the document is XML.")]
-    text = document_text(found) or ""
+    text = shown or document_text(found) or ""
     try:
         problems = list(islice(validator.iter_errors(found.body), MOST))
     except Unresolvable:

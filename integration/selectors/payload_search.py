@@ -30,8 +30,8 @@ from integration.selectors.scope import Scope
 SCAN_ROWS: Final = 10_000
 SCAN_BYTES: Final = 100 * 2**20
 CHUNK_ROWS: Final = 250
-# An envelope that may hide its document from a look at the bytes.
-PACKED: Final = b'"compressed"'
+# An envelope may hide its document from a look at the bytes: compressed, or escaped twice.
+PACKED: Final = b'"payload"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def search(
 ) -> SearchPage:
     """Look for `wanted.text` as it is written, in payloads as they came or were edited.
 
-    Case counts. A document in a compressed envelope is unpacked for it. Stops when the page is
+    Case counts. A document is taken out of its envelope for it. Stops when the page is
     full, after SCAN_ROWS failures, or after SCAN_BYTES of payloads.
     """
     look = _Look([], at=None if cursor is None else replace(cursor, backwards=False))

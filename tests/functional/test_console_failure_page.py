@@ -1,0 +1,222 @@
+"""The page of one failure: its story, its neighbours, newer data, and what may be copied."""
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from integration.models import (
+    EnterpriseService,
+    ErrorAttempt,
+    ErrorChange,
+    MessageError,
+    ObjectStructure,
+    StoredObject,
+)
+from integration.selectors.newness import newer_data
+from integration.selectors.timeline import timeline
+from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, an_envelope
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(a_person("Editors", "edda"))
+    return client
+
+
+def page_of(client: Client, error: MessageError, **query: str) -> str:
+    return unescape(client.get(reverse("failure", args=[error.pk]), query).text)
+
+
+class TestStory:
+    def test_engine_and_people_in_the_order_of_time_with_what_lay_between(self) -> None:
+        now = timezone.now()
+        error = a_held(
+            a_queue_row(),
+            kafka_timestamp=now - timedelta(hours=5),
+            sender="EAM",
+            mirrored_at=now - timedelta(hours=3),
+        )
+        error.tries.all().delete()
+        for number, hours in ((1, 4), (2, 1)):
+            ErrorAttempt.objects.create(
+                error=error,
+                number=number,
+                at=now - timedelta(hours=hours),
+                ended="HOLD",
+                code="BAD_VALUE",
+                text="No.",
+                worker="w:1",
+            )
+        ErrorChange.objects.create(
+            error=error,
+            at=now - timedelta(hours=2),
+            actor="otto",
+            action="release",
+            from_state="HOLD",
+            to_state="READY",
+            reason="fixed there",
+        )
+        events = timeline(error, error.tries.all(), error.changes.all())
+        assert [event.title.split(":")[0] for event in events] == [
+            "Written to Kafka",
+            "Try 1",
+            "Copied to the error queue",
+            "Released",
+            "Try 2",
+        ]
+        assert [event.who for event in events][0::3] == ["EAM", "otto"]
+        assert events[0].waited is None
+        assert events[3].waited == timedelta(hours=1)
+
+    def test_it_ends_with_how_the_message_ended(self, client: Client) -> None:
+        now = timezone.now()
+        error = a_held(a_queue_row(), state="RESOLVED", ended="SUPERSEDED", closed_at=now)
+        assert "Ended: superseded" in page_of(client, error)
+
+    def test_details_of_a_try_need_the_right_to_see_payloads(self, client: Client) -> None:
+        error = a_held(a_queue_row())
+        error.tries.update(detail="Traceback: value 'secret'")
+        assert "Traceback" in page_of(client, error)
+        other = Client()
+        other.force_login(a_person("Operators"))
+        assert "Traceback" not in page_of(other, error)
+
+
+class TestPlaces:
+    def test_raw_and_laid_out_are_two_addresses(self, client: Client) -> None:
+        error = a_held(a_queue_row(), payload=an_envelope({"a": 1}))
+        assert '"a": 1' in page_of(client, error)
+        raw = page_of(client, error, view="raw")
+        assert '"compressed": "1"' in raw
+        assert '"a": 1' not in raw
+
+    def test_newer_and_older_within_the_filter_of_the_list(self, client: Client) -> None:
+        queue = a_queue_row("continuous")
+        now = timezone.now()
+        rows = [a_held(queue, n, last_failed_at=now - timedelta(minutes=n)) for n in range(4)]
+        MessageError.objects.filter(pk=rows[2].pk).update(code="OTHER")
+        listed = client.get(reverse("failure-list"), {"code": "BAD_VALUE"}).text
+        link = re.search(rf'href="({reverse("failure", args=[rows[1].pk])}[^"]*)"', listed)
+        assert link is not None
+        page = unescape(client.get(unescape(link[1])).text)
+        newer = re.search(r'rel="prev" href="([^"]+)"', page)
+        older = re.search(r'rel="next" href="([^"]+)"', page)
+        assert newer is not None
+        assert older is not None
+        assert str(rows[0].pk) in newer[1]
+        assert str(rows[3].pk) in older[1], "what the filter leaves out is passed"
+        assert "code=BAD_VALUE" in older[1]
+        assert f"{reverse('failure-list')}?code=BAD_VALUE" in page
+        assert 'rel="prev"' not in page_of(client, rows[1]), "there is no place outside a list"
+
+    def test_a_decision_leads_back_to_the_place_in_the_list(self, client: Client) -> None:
+        error = a_held(a_queue_row("continuous"))
+        query = {"from": "list", "code": "BAD_VALUE"}
+        page = page_of(client, error, **query)
+        back = re.search(r'name="next" value="([^"]+)"', page)
+        assert back is not None
+        form = {"version": 1, "next": back[1]}
+        answer = client.post(reverse("release", args=[error.pk]), form)
+        assert answer["Location"] == back[1]
+        assert "code=BAD_VALUE" in back[1]
+
+    def test_open_failures_of_the_same_key_are_named(self, client: Client) -> None:
+        queue = a_queue_row("continuous")
+        error = a_held(queue, 10)
+        assert "with the same key" not in page_of(client, error)
+        other = a_held(queue, 5)
+        a_held(queue, 6, key=b"other")
+        a_held(queue, 7, state="DELETED")
+        page = page_of(client, error)
+        assert "Open failures with the same key" in page
+        assert "at 5, before this one" in page
+        assert page.count(reverse("failure", args=[other.pk])) == 1
+        assert "at 6" not in page
+
+
+class TestNewer:
+    def test_a_later_message_of_the_key_that_succeeded_is_a_warning(self, client: Client) -> None:
+        queue = a_queue_row("continuous")
+        error = a_held(queue, 10, arrival_batch=5, arrival_index=10)
+        a_held(queue, 9, arrival_batch=5, arrival_index=9, state="RESOLVED", ended="APPLIED")
+        assert newer_data(error) is None, "an earlier one is no newer data"
+        later = a_held(queue, 12, arrival_batch=6, arrival_index=0, state="RESOLVED")
+        assert newer_data(error) is None, "it must have been applied"
+        MessageError.objects.filter(pk=later.pk).update(ended="APPLIED")
+        page = page_of(client, error)
+        assert "There is newer data." in page
+        assert reverse("failure", args=[later.pk]) in page
+        assert "Treat it as the newest of its key" in page
+
+    @pytest.mark.parametrize(("batch", "is_newer"), [(4, False), (6, True)])
+    def test_a_stored_document_that_is_newer_is_a_warning(
+        self, client: Client, batch: int, *, is_newer: bool
+    ) -> None:
+        structure = ObjectStructure.objects.create(name="asset", key_paths=["$.assetnum"])
+        EnterpriseService.objects.create(interface="MXASSETInterface", structure=structure)
+        StoredObject.objects.create(
+            structure=structure,
+            key="P-1",
+            document={},
+            arrival_batch=batch,
+            arrival_index=0,
+            updated_at=timezone.now(),
+        )
+        error = a_held(a_queue_row(), key=None, arrival_batch=5, arrival_index=10)
+        assert ("asset holds newer data of this key" in page_of(client, error)) is is_newer
+
+    @pytest.mark.parametrize(("version", "is_newer"), [(3, True), (1, False)])
+    def test_versions_decide_where_there_are_some(self, version: int, *, is_newer: bool) -> None:
+        structure = ObjectStructure.objects.create(
+            name="asset", key_paths=["$.assetnum"], version_path="$.rev"
+        )
+        EnterpriseService.objects.create(interface="MXASSETInterface", structure=structure)
+        StoredObject.objects.create(
+            structure=structure,
+            key="P-1",
+            document={},
+            sort_version=version,
+            arrival_batch=5,
+            arrival_index=99,
+            updated_at=timezone.now(),
+        )
+        payload = an_envelope({"assetnum": "P-1", "rev": 2})
+        error = a_held(a_queue_row(), payload=payload, arrival_batch=5, arrival_index=10)
+        assert (newer_data(error) is not None) is is_newer
+
+    def test_it_can_be_released_as_the_newest_with_a_reason(self, client: Client) -> None:
+        queue = a_queue_row("continuous")
+        error = a_held(queue, 10, arrival_batch=5, arrival_index=10)
+        address = reverse("release", args=[error.pk])
+        without = client.post(address, {"version": 1, "apply_as_newest": "1"})
+        assert without.status_code == 409
+        form = {"version": 1, "apply_as_newest": "1", "reason": "the plant says so"}
+        assert client.post(address, form).status_code == 303
+        error.refresh_from_db()
+        assert (error.state, error.apply_as_newest) == ("READY", True)
+
+
+def test_the_copy_for_support_holds_nothing_of_the_content(client: Client) -> None:
+    queue, _, error = a_blocked_queue()
+    MessageError.objects.update(
+        key=b"KEY-VALUE",
+        text="Asset 'AZ163' is unknown.",
+        headers=[["secret-header", "aHVzaA=="]],
+        edited_payload=b'{"edited": "content"}',
+    )
+    page = page_of(client, error)
+    found = re.search(r'<textarea[^>]*"Facts for support"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+    assert found is not None
+    text = found[1]
+    for secret in ("KEY-VALUE", "AZ163", "secret-header", "hush", "content", "assetnum", "P-1"):
+        assert secret not in text, secret
+    for fact in (str(error.pk), "BAD_VALUE", queue.name, "offset 10", "Asset … is unknown."):
+        assert fact in text, fact
