@@ -5,8 +5,8 @@ from typing import Final
 
 from django import template
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from console.filters import state_name
 from crontasks.outcome import RunState
@@ -118,6 +118,14 @@ def age(moment: datetime | None) -> SafeString | str:
 def number(value: int | None) -> str:
     """Thousands with commas; a dash for what is not known."""
     return UNKNOWN if value is None else f"{value:,}"
+
+
+@register.filter
+def coded(text: str) -> SafeString:
+    """What stands between backticks is typed as it is: shown as code."""
+    parts = [escape(part) for part in text.split("`")]
+    shown = [f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts)]
+    return mark_safe("".join(shown))  # noqa: S308 - every part is escaped
 
 
 @register.filter

@@ -61,7 +61,7 @@ def expiring(facts: Facts) -> Iterator[Problem]:
             rank=15,
             what=f"{row.name} is about to lose messages",
             why=f"{counted(row.lag, 'message waits', 'messages wait')} and the first {when}: "
-            f"{row.topic} keeps its messages for {rough(row.retention.total_seconds())} only.",
+            f"{row.topic} keeps its messages for {rough(row.retention.total_seconds())}.",
             next_step=f"Get the queue going now, or lengthen retention.ms of {row.topic} first.",
             way=Way.QUEUE,
             subject=row.name,

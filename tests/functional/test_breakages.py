@@ -252,13 +252,13 @@ def test_what_breaks_is_named_with_its_way_out(
         Breakage(
             "worker down",
             "Worker down. No worker for queues is alive, so nothing is read or tried again.",
-            "Start one with `celery -A config worker -Q celery`.",
+            "Start one with celery -A config worker -Q celery",
             now,
         ),
         Breakage(
             "beat down",
             "Beat down. No beat is alive, so no schedule starts anything.",
-            "Start one with `celery -A config beat`.",
+            "Start one with celery -A config beat",
             now,
         ),
     ]

@@ -1,15 +1,23 @@
 """The built-in cron tasks that ask a broker."""
 
+from datetime import timedelta
+
 import pytest
+from django.core import mail
 from django.utils import timezone
 
 from crontasks.builtin.lag_monitor import LagMonitor
 from crontasks.builtin.retention_mirror import MirrorParameters, RetentionMirror
 from crontasks.definitions import NoParameters
+from crontasks.models import CronInstance, Notice
+from crontasks.notices import book, conditions
 from crontasks.outcome import Context, RunState
+from crontasks.problems.asking import providers_away
+from integration.clock import database_now
 from integration.models import Provider, Queue, QueuePartition
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.rows import a_held
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -66,3 +74,100 @@ def test_a_broker_that_does_not_answer_is_asked_once_and_fails_the_run(broker):
     assert (outcome.state, outcome.counts) == (RunState.FAILED, {"unreachable": 1})
     assert len(asked.excerpt.splitlines()) == 1
     assert reachable.partitions.get().lag == 0
+
+
+def a_mirror(**fields) -> CronInstance:
+    values = {"name": "mirror", "task": "retention_mirror", "crontab": "7 * * * *"}
+    return CronInstance.objects.create(**(values | fields))
+
+
+def look() -> None:
+    LagMonitor().run(NoParameters(), context())
+
+
+@pytest.fixture
+def no_instances(db) -> None:
+    CronInstance.objects.all().delete()
+
+
+def test_a_look_follows_the_topics_retention_as_the_mirror_is_set(broker, no_instances):
+    queue = a_queue(broker, topic=broker.topic(**{"retention.ms": "7200000"}))
+    before = retention(queue)
+    look()
+    assert retention(queue) == before, "without a mirror nothing follows"
+    mirror = a_mirror(parameters={"apply": False})
+    look()
+    assert retention(queue) == before
+    mirror.parameters = {}
+    mirror.save()
+    look()
+    assert retention(queue) == 7_200
+
+
+def test_many_topics_are_looked_at_at_once_and_one_that_is_gone_spoils_nothing(broker):
+    first, gone, last = (a_queue(broker, partitions=2) for _ in range(3))
+    for queue in (first, last):
+        broker.send(queue.topic, [{"n": 1}], partition=1)
+    broker.delete(gone.topic)
+    look()
+    for queue in (first, last):
+        assert sum(row.lag for row in queue.partitions.all()) == 1
+    assert not gone.partitions.exclude(seen_at=None).exists()
+
+
+def test_behind_a_head_in_its_row_the_next_message_is_the_oldest(broker):
+    queue = a_queue(broker, "sequential")
+    now = int(timezone.now().timestamp() * 1_000)
+    for ago in (7_200, 3_600):
+        broker.send(queue.topic, [{"n": 1}], timestamp=now - ago * 1_000)
+    look()
+    head = queue.partitions.get().oldest_waiting_at
+    assert round((timezone.now() - head).total_seconds() / 60) == 120
+    error = a_held(queue, 0)
+    queue.partitions.update(state="BLOCKED", state_error=error.pk, state_since=database_now())
+    look()
+    behind = queue.partitions.get().oldest_waiting_at
+    assert round((timezone.now() - behind).total_seconds() / 60) == 60
+
+
+def test_a_position_that_stands_is_not_asked_about_again(broker):
+    queue = a_queue(broker)
+    broker.send(queue.topic, [{"n": 1}, {"n": 2}])
+    look()
+    known = queue.partitions.get().oldest_waiting_at
+    assert known is not None
+    # Whoever asked now would get another time than this one.
+    queue.partitions.update(oldest_waiting_at=known - timedelta(hours=1))
+    look()
+    assert queue.partitions.get().oldest_waiting_at == known - timedelta(hours=1)
+    queue.partitions.update(progressed_at=database_now(), next_offset=1)
+    look()
+    assert queue.partitions.get().oldest_waiting_at >= known
+
+
+def test_a_provider_that_does_not_answer_is_noted_until_it_does(broker, settings):
+    settings.SLUICE_NOTIFY_EMAILS = ["ops@example.org"]
+    queue = a_queue(broker)
+    silent = Provider.objects.create(name="silent", bootstrap_servers="127.0.0.1:1")
+    Queue.objects.filter(pk=queue.pk).update(provider=silent)
+    for _ in range(2):
+        look()
+    notice = Notice.objects.get()
+    assert (notice.kind, notice.subject) == ("OUTAGE", "provider silent")
+    assert notice.text.startswith("BROKER_UNREACHABLE: Kafka does not answer")
+    assert providers_away() == {"silent": notice.text}
+
+    tell = [conditions.seen_by_workers(is_settled=False), conditions.WORKER_KINDS]
+    book.settle(*tell)
+    assert mail.outbox == [], "a broker that restarts is nobody's mail"
+    Notice.objects.update(opened_at=database_now() - timedelta(seconds=40))
+    book.settle(*tell)
+    assert [message.subject for message in mail.outbox] == [
+        "[sluice] Queue waits for an outage to end: provider silent"
+    ]
+
+    silent.bootstrap_servers = broker.bootstrap
+    silent.save()
+    look()
+    assert providers_away() == {}
+    assert Notice.objects.get().closed_at is not None

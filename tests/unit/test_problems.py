@@ -1,0 +1,205 @@
+"""Facts in, problems out: each thing that is wrong once, the most urgent first."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from crontasks.problems.facts import Facts, Idle, Problem, Short, Taker, Way
+from crontasks.problems.finding import problems
+from integration.models import ExternalSystem, Provider, Queue, QueuePartition
+from integration.selectors.heads import Head
+from integration.selectors.queue_rows import QueueRow, queue_row
+from integration.selectors.status import Crew
+
+pytestmark = pytest.mark.fast
+NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)
+ALL = Crew(workers=2, relays=1, beats=1)
+HEAD = UUID(int=7)
+
+
+def a_row(crew: Crew = ALL, place: dict[str, Any] | None = None, **fields: Any) -> QueueRow:
+    """A queue with one partition at offset 10 of 15, or with none."""
+    values: dict[str, Any] = {
+        "pk": 1,
+        "name": "orders",
+        "topic": "t-orders",
+        "kind": "sequential",
+        "direction": "inbound",
+        "provider": Provider(pk=3, name="plant"),
+        "changed_at": NOW - timedelta(hours=1),
+    }
+    queue = Queue(**(values | fields))
+    partitions = []
+    if place is not None:
+        known = {"partition": 0, "next_offset": 10, "high_watermark": 15, "state_since": NOW}
+        partitions.append(QueuePartition(queue=queue, **(known | place)))
+    return queue_row(queue, partitions, {}, crew)
+
+
+def found(*rows: QueueRow, crew: Crew = ALL, **facts: Any) -> list[Problem]:
+    return problems(Facts(now=NOW, crew=crew, rows=rows, **facts))
+
+
+def test_where_all_flows_nothing_is_wrong() -> None:
+    assert found(a_row(place={})) == []
+
+
+def test_an_installation_without_queues_lacks_nothing() -> None:
+    assert found(crew=Crew()) == []
+
+
+def test_a_dead_crew_is_told_once_and_not_again_by_every_queue() -> None:
+    nobody = Crew()
+    rows = [a_row(nobody, {}, pk=n, name=f"q-{n}") for n in range(3)]
+    told = found(*rows, a_row(nobody, pk=9, name="new"), crew=nobody)
+    assert [one.what for one in told] == ["Worker down", "Beat down", "Relay down"]
+    assert {one.way for one in told} == {Way.TERMINAL}
+
+
+def test_one_cluster_that_refuses_us_is_one_problem() -> None:
+    down = {"state": "OUTAGE", "state_code": "KAFKA_REFUSED", "state_text": "No access."}
+    rows = [a_row(place=down, pk=n, name=f"q-{n}") for n in range(4)]
+    (one,) = found(*rows, away={"plant": "BROKER_REFUSED: Wrong password."})
+    assert (one.what, one.way, one.number) == ("plant refuses us", Way.PROVIDER, 3)
+    assert "4 queues wait" in one.why
+    assert one.why.endswith("It said: Wrong password.")
+
+
+def test_a_provider_is_told_before_any_queue_has_met_it() -> None:
+    (one,) = found(a_row(place={}), away={"plant": "BROKER_UNREACHABLE: Nobody answers."})
+    assert one.what == "plant does not answer"
+    assert "No queue has met it yet." in one.why
+
+
+def test_a_provider_that_no_queue_needs_is_nobodys_problem() -> None:
+    assert found(a_row(place={}), away={"other": "BROKER_UNREACHABLE: x."}) == []
+    assert found(a_row(place={}, paused=True), away={"plant": "BROKER_UNREACHABLE: x."}) == []
+
+
+def test_a_blocked_head_is_a_sentence_that_leads_to_its_failure() -> None:
+    state = {"state": "BLOCKED", "state_code": "HEAD_HELD", "state_error": HEAD}
+    since = {"state_since": NOW - timedelta(hours=7), "high_watermark": 4_223}
+    waits = {"oldest_waiting_at": NOW - timedelta(days=4)}
+    row = a_row(place={**state, **since, **waits})
+    (one,) = found(row, heads={HEAD: a_head()})
+    assert one.why == (
+        "Blocked 7 h by AZ163: siteid missing. 4,212 wait behind it; the first expires Sunday "
+        "12:00."
+    )
+    assert (one.way, one.subject) == (Way.FAILURE, str(HEAD))
+
+
+def a_head(state: str = "HOLD") -> Head:
+    return Head(
+        id=HEAD,
+        version=1,
+        state=state,
+        partition=0,
+        name="AZ163",
+        text="siteid missing.",
+        kafka_timestamp=None,
+    )
+
+
+def test_a_head_that_was_decided_about_waits_for_a_worker() -> None:
+    row = a_row(place={"state": "BLOCKED", "state_code": "HEAD_HELD", "state_error": HEAD})
+    (one,) = found(row, heads={HEAD: a_head("READY")})
+    assert one.next_step.startswith("It was released")
+    assert one.way is Way.QUEUE
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        ({"state": "BLOCKED", "state_code": "TOPIC_GONE"}, "orders is blocked"),
+        ({"state": "BRAKED", "state_code": "TOO_MANY_OPEN_ERRORS"}, "orders is braked"),
+        ({"state": "WAITING", "state_code": "HANDLER_MISSING"}, "orders waits for a handler"),
+        ({"state": "OUTAGE", "state_code": "OUTAGE"}, "orders waits for an outage to end"),
+    ],
+)
+def test_what_stops_one_queue_is_told_with_its_way_out(place: dict[str, str], what: str) -> None:
+    (one,) = found(a_row(place=place))
+    assert one.what == what
+    assert one.why
+    assert one.next_step
+    assert (one.way, one.subject) == (Way.QUEUE, "orders")
+
+
+@pytest.mark.parametrize("switch", [{"paused": True}, {"enabled": False}])
+def test_what_a_person_stopped_on_purpose_is_no_problem(switch: dict[str, bool]) -> None:
+    assert found(a_row(place={"state": "BLOCKED", "state_code": "GAP"}, **switch)) == []
+
+
+def test_a_system_that_is_off_explains_its_queues() -> None:
+    off = ExternalSystem(pk=5, name="sap", enabled=False)
+    waiting = {"state": "WAITING", "state_code": "SYSTEM_DISABLED"}
+    rows = [a_row(place=waiting, pk=n, name=f"q-{n}", system=off) for n in range(2)]
+    (one,) = found(*rows)
+    assert one.what == "The external system sap is switched off"
+    assert one.why == "q-0 and q-1 belong to it, so what it sends waits."
+    assert one.number == 5
+
+
+def test_a_service_that_is_off_explains_the_queue_that_waits_for_it() -> None:
+    row = a_row(place={"state": "WAITING", "state_code": "SERVICE_DISABLED"})
+    (one,) = found(row, services_off=[Taker(4, "MXWO", ("orders",), ("orders",))])
+    assert one.why == "It takes the messages of orders, so the queue waits."
+    (one,) = found(row)
+    assert one.what == "orders waits for what is switched off"
+
+
+def test_a_continuous_queue_puts_the_messages_of_a_service_that_is_off_on_hold() -> None:
+    (one,) = found(a_row(place={}), services_off=[Taker(4, "MXWO", ("orders",), ())])
+    assert one.why == "It takes the messages of orders, so its messages go on hold."
+
+
+def test_a_queue_that_no_schedule_starts() -> None:
+    paused, missing = Idle("orders", 8, "Consume orders"), Idle("other", None, "")
+    told = found(a_row(place={}), idle=[paused, missing])
+    assert [one.way for one in told] == [Way.INSTANCE, Way.CONFIGURE_QUEUE]
+    assert told[0].number == 8
+
+
+def test_a_topic_that_forgets_before_the_retries_are_over() -> None:
+    (one,) = found(a_row(place={}), short=[Short("orders", "t-orders", 3_600, 21_600)])
+    assert "for 1 h, and the retries of one message take 6 h" in one.why
+
+
+def test_messages_that_leave_kafka_soon_are_told_whatever_holds_them() -> None:
+    nearly = NOW - timedelta(days=7) + timedelta(hours=2)
+    row = a_row(place={"oldest_waiting_at": nearly}, paused=True)
+    (one,) = found(row)
+    assert one.why == (
+        "5 messages wait and the first leaves Kafka in 2 h: t-orders keeps its messages for 7 d."
+    )
+    over = a_row(place={"oldest_waiting_at": NOW - timedelta(days=8)})
+    assert "may leave Kafka at any moment" in found(over)[0].why
+    assert found(a_row(place={"oldest_waiting_at": NOW - timedelta(days=2)})) == []
+
+
+def test_a_queue_that_was_just_saved_gets_time_for_its_first_run() -> None:
+    assert found(a_row(changed_at=NOW - timedelta(seconds=20))) == []
+    (one,) = found(a_row())
+    assert one.what == "Nobody reads orders"
+
+
+def test_the_most_urgent_comes_first() -> None:
+    handler = a_row(place={"state": "WAITING", "state_code": "HANDLER_MISSING"}, name="a")
+    gone = a_row(place={"state": "BLOCKED", "state_code": "TOPIC_GONE"}, name="b", pk=2)
+    crew = Crew(workers=1, relays=1)
+    told = found(
+        handler,
+        gone,
+        crew=crew,
+        away={"plant": "BROKER_REFUSED: x."},
+        services_off=[Taker(4, "MXWO", ("c",), ("c",))],
+    )
+    assert [one.what for one in told] == [
+        "Beat down",
+        "plant refuses us",
+        "b is blocked",
+        "a waits for a handler",
+        "The service MXWO is switched off",
+    ]
