@@ -57,6 +57,7 @@ MENU: Final = (
         "",
         (
             Page("Overview", "overview", badge=badges.queues_in_need),
+            Page("Queues", "queues"),
             Page("Failures", "failures", badge=badges.held),
             Page("Operations", "operations", badge=badges.operations),
             Page("Outbox", "outbox"),
@@ -69,7 +70,6 @@ MENU: Final = (
         (
             Page("New partner", "partner-new", Right.CONFIGURE),
             Page("Systems", "systems"),
-            Page("Queues", "queues"),
             Page("Services", "services"),
             Page("Structures", "structures"),
             Page("Endpoints", "endpoints"),
