@@ -1,0 +1,173 @@
+"""From an empty installation to a message that was applied, on real servers, clicks counted."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from devstack.servers import Servers
+from integration.models import ConfigurationChange, EnterpriseService, Queue
+from tests.e2e.conftest import OpenPage
+from tests.support.builders import a_provider
+from tests.support.celery_world import CeleryWorld, celery_world
+from tests.support.rows import a_queue_row
+from tests.support.world.models import Effect
+
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(240),
+]
+# Five forms are saved, two results looked at, and the test message is sent.
+MOST_CLICKS = 14
+
+
+@pytest.fixture
+def workers(child_environment: dict[str, str], tmp_path: Path) -> Iterator[CeleryWorld]:
+    with celery_world(child_environment, tmp_path) as world:
+        yield world
+
+
+class Hand:
+    """What a person does, counted."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.clicks = 0
+
+    def press(self, name: str) -> None:
+        self.clicks += 1
+        self.page.get_by_role("button", name=name, exact=True).first.click()
+
+    def follow(self, name: str) -> None:
+        self.clicks += 1
+        self.page.get_by_role("link", name=name, exact=True).first.click()
+
+    def tick(self, name: str) -> None:
+        self.clicks += 1
+        self.page.get_by_label(name).first.check()
+
+    def write(self, label: str, text: str) -> None:
+        self.page.get_by_label(label).first.fill(text)
+
+
+def current_step(page: Page) -> str:
+    return page.locator("li[aria-current=step] a").inner_text()
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_new_partner_from_nothing_to_an_applied_message(
+    open_page: OpenPage,
+    servers: Servers,
+    workers: CeleryWorld,
+    complaints: list[str],
+    *,
+    javascript: bool,
+) -> None:
+    workers.worker("e2e", queues="celery,relay", concurrency=3)
+    workers.beat("beat")
+    page = open_page("Administrators", javascript=javascript, width=1440)
+    hand = Hand(page)
+    topic = f"partner-{uuid.uuid4().hex[:8]}"
+    hand.follow("New partner")
+    make_everything(hand, servers.kafka_bootstrap, topic)
+    assert current_step(page) == "Test message"
+    hand.write("Payload", '{"n": 7, "do": "ok"}')
+    hand.press("Send it")
+    works = page.get_by_text("It works: applied").first
+    if javascript:
+        expect(works).to_be_visible(timeout=60_000)
+    else:
+        follow_by_hand(page)
+    assert [effect.n for effect in Effect.objects.all()] == [7]
+    assert ConfigurationChange.objects.count() == 5
+    assert hand.clicks <= MOST_CLICKS
+    hand.follow("Open the queue")
+    expect(page.get_by_role("heading", name="erp-obey").first).to_be_visible()
+    assert complaints == []
+
+
+def make_everything(hand: Hand, bootstrap: str, topic: str) -> None:
+    """Steps one to four."""
+    page = hand.page
+    hand.write("Name", "main")
+    hand.write("Bootstrap servers", bootstrap)
+    hand.press("Save and continue")
+    expect(page.get_by_text("main is there.")).to_be_visible()
+    hand.follow("Continue")
+    assert current_step(page) == "External system"
+    hand.write("Name", "erp")
+    hand.press("Save and continue")
+    hand.write("Interface", "OBEY")
+    hand.press("Save and continue")
+    expect(page.get_by_text("which is installed here").first).to_be_visible()
+    hand.follow("Continue")
+    assert current_step(page) == "Queue"
+    page.locator("#id_topic").fill(topic)
+    hand.tick("Sequential: stop at the first failure")
+    hand.press("Save and continue")
+    expect(page.get_by_text("erp-obey is there")).to_be_visible()
+
+
+def follow_by_hand(page: Page) -> None:
+    """Without JavaScript the page is asked again by its link."""
+    for _ in range(240):
+        if page.get_by_text("It works: applied").count():
+            return
+        page.get_by_role("link", name="Look again").click()
+        page.wait_for_timeout(250)
+    raise AssertionError(page.locator("#journey").inner_text())
+
+
+def test_the_queues_form_shows_its_effect_as_one_types(
+    open_page: OpenPage, servers: Servers, complaints: list[str]
+) -> None:
+    provider = a_provider(servers.kafka_bootstrap)
+    page = open_page("Administrators", width=1440)
+    page.goto("/queues/new/")
+    line = page.locator("#effect-retry")
+    expect(line).to_contain_text("3 retries: after 30 s, 30 s, 30 s; given up after 1 min 30 s.")
+    page.get_by_label("The pauses").select_option("list")
+    page.get_by_label("Listed pauses").fill("10 s, 1 min, 5 min")
+    page.get_by_label("Listed pauses").blur()
+    expect(line).to_contain_text("3 retries: after 10 s, 1 min, 5 min; given up after 6 min 10 s.")
+    page.get_by_label("Provider").select_option(str(provider.pk))
+    page.locator("#id_topic").fill("no-such-topic-yet")
+    page.locator("#id_topic").blur()
+    expect(page.locator("#effect-topic")).to_contain_text("will be created with 1 partition")
+    page.get_by_label("Adopt a topic that is there already").check()
+    expect(page.locator("#effect-topic")).to_contain_text("does not exist")
+    assert not Queue.objects.exists()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_every_step_is_readable_by_everybody(
+    open_page: OpenPage, servers: Servers, complaints: list[str], colours: str
+) -> None:
+    provider = a_provider(servers.kafka_bootstrap)
+    service = EnterpriseService.objects.create(interface="NOBODY")
+    queue = a_queue_row(provider=provider)
+    known = f"provider={provider.pk}&service={service.pk}&queue={queue.name}"
+    addresses = [f"/partners/new/{step}/?{known}" for step in ("provider", "service", "structure")]
+    addresses += [f"/partners/new/{step}/?{known}" for step in ("system", "queue", "message")]
+    addresses += ["/queues/", f"/queues/{queue.name}/change/", f"/queues/{queue.name}/delete/"]
+    page = open_page("Administrators", colours=colours)
+    found = {}
+    for address in addresses:
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        told = Axe().run(page).response["violations"]
+        problems = [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in told]
+        page.set_viewport_size({"width": 390, "height": 844})
+        if (wide := page.evaluate("document.documentElement.scrollWidth")) > 390:
+            problems.append(f"{wide} pixels wide on a screen of 390")
+        if problems:
+            found[address] = problems
+    assert found == {}
+    assert complaints == []
