@@ -10,20 +10,10 @@ GAP: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One hour: a rectangle in the drawing's own units."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class Trend:
-    """What the template draws; `words` is the same for those who do not see it."""
+    """What the template draws: `path` has a bar for each hour; `words` says the same."""
 
-    bars: tuple[Bar, ...]
+    path: str
     words: str
     width: int = WIDTH
     height: int = HEIGHT
@@ -33,13 +23,14 @@ def trend_of(hours: Sequence[int]) -> Trend | None:
     """Draw counts by hour, oldest first; None where nothing was counted."""
     if not hours:
         return None
-    top, step = max(hours), WIDTH / len(hours)
+    top, step = max(hours), WIDTH // len(hours)
     bars = []
     for place, count in enumerate(hours):
         if count:
-            height = max(2.0, round(count / top * HEIGHT, 1))
-            bars.append(Bar(round(place * step, 1), HEIGHT - height, round(step - GAP, 1), height))
-    return Trend(tuple(bars), _words(hours))
+            height = max(2, round(count / top * HEIGHT))
+            wide = step - GAP
+            bars.append(f"M{place * step} {HEIGHT}v-{height}h{wide}v{height}z")
+    return Trend("".join(bars), _words(hours))
 
 
 def _words(hours: Sequence[int]) -> str:

@@ -1,13 +1,13 @@
 """A text looked for in payloads: newest failures first, never more of them than bounded work."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from django.db.models import BinaryField, BooleanField, F, Func, Q, Value
+from django.db.models import BinaryField, BooleanField, Func, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Length
 
 from integration.envelope import Flaw, read
@@ -26,12 +26,26 @@ from integration.selectors.payloads import decode_headers, document_text
 from integration.selectors.plans import planned_anew
 from integration.selectors.scope import Scope
 
-# What one page looks through at most; about half a second where envelopes are compressed.
+# What one page looks through at most; about half a second where documents are in envelopes.
 SCAN_ROWS: Final = 10_000
 SCAN_BYTES: Final = 100 * 2**20
-CHUNK_ROWS: Final = 250
+# Where they are is asked for a lot at a time, the first one small: most texts are found soon.
+LOTS: Final = (500, SCAN_ROWS)
+# Payloads are looked into so many bytes at a time.
+CHUNK_ROWS: Final = 500
+CHUNK_BYTES: Final = 8 * 2**20
 # An envelope may hide its document from a look at the bytes: compressed, or escaped twice.
 PACKED: Final = b'"payload"'
+VALUE: Final = Coalesce("edited_payload", "payload")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A failure to look into, without its payload."""
+
+    id: UUID
+    at: datetime
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +64,12 @@ class SearchPage:
 
 @dataclass(slots=True)
 class _Look:
-    """Where a search stands."""
+    """Where a search stands. `at` is the last failure looked into."""
 
     hits: list[UUID]
+    at: Cursor | None
     looked: int = 0
     looked_bytes: int = 0
-    at: Cursor | None = None
     is_done: bool = False
 
     def is_spent(self, size: int) -> bool:
@@ -73,16 +87,14 @@ def search(
 ) -> SearchPage:
     """Look for `wanted.text` as it is written, in payloads as they came or were edited.
 
-    Case counts. A document is taken out of its envelope for it. Stops when the page is
-    full, after SCAN_ROWS failures, or after SCAN_BYTES of payloads.
+    Case counts. A document is taken out of its envelope for it. Stops when the page is full,
+    after SCAN_ROWS failures, or after SCAN_BYTES of payloads.
     """
-    look = _Look([], at=None if cursor is None else replace(cursor, backwards=False))
+    look = _Look([], None if cursor is None else replace(cursor, backwards=False))
     found = matching(replace(wanted, text=""), scope)
-    needles = _needles(wanted.text)
-    while not look.is_spent(size):
-        chunk = list(_chunk(from_cursor(found, look.at), needles))
-        look.is_done = len(chunk) < CHUNK_ROWS
-        _take(look, chunk, wanted.text, size)
+    for lot in LOTS:
+        if not look.is_spent(size):
+            _look(look, found, min(lot, SCAN_ROWS - look.looked), (wanted.text, size))
     is_full = len(look.hits) >= size
     at = look.at if not look.is_done or is_full else None
     return SearchPage(
@@ -93,47 +105,64 @@ def search(
     )
 
 
+def _look(look: _Look, found: QuerySet[MessageError], lot: int, what: tuple[str, int]) -> None:
+    """Look into a lot of failures, newest first."""
+    text, size = what
+    sized = from_cursor(found, look.at).annotate(size=Length(VALUE))
+    rows = [_Row(*row) for row in sized.values_list("id", "last_failed_at", "size")[:lot]]
+    for chunk in _chunks(rows):
+        hits = _hits([row.id for row in chunk], text)
+        for row in chunk:
+            look.looked += 1
+            look.looked_bytes += row.size or 0
+            look.at = Cursor(row.at, row.id)
+            if row.id in hits:
+                look.hits.append(row.id)
+            if len(look.hits) >= size:
+                return
+        if look.is_spent(size):
+            return
+    look.is_done = len(rows) < lot
+
+
+def _chunks(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    chunk: list[_Row] = []
+    held = 0
+    for row in rows:
+        chunk.append(row)
+        held += row.size or 0
+        if len(chunk) >= CHUNK_ROWS or held >= CHUNK_BYTES:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
+        yield chunk
+
+
 def _needles(text: str) -> list[bytes]:
     """The text as documents and envelopes may have written it."""
     ways = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
     return [way.encode() for way in dict.fromkeys(ways)]
 
 
-def _chunk(found: Any, needles: Sequence[bytes]) -> Any:  # noqa: ANN401 - querysets with annotations
+def _hits(ids: Sequence[UUID], text: str) -> set[UUID]:
+    """Which of these failures hold the text."""
+    found = MessageError.objects.filter(pk__in=ids)
     has = Q()
-    annotated = found.annotate(value=Coalesce("edited_payload", "payload"))
-    for place, needle in enumerate(needles):
-        name = f"has_{place}"
-        annotated = annotated.annotate(**{name: _holds(needle)})
-        has |= Q(**{name: True})
-    return annotated.annotate(packed=_holds(PACKED), size=Length("value")).values(
-        "id", "last_failed_at", "size", "packed", *(f"has_{n}" for n in range(len(needles)))
-    )[:CHUNK_ROWS]
+    for needle in _needles(text):
+        has |= Q(_holds(needle))
+    plain = set(found.filter(has).values_list("id", flat=True))
+    packed = found.filter(_holds(PACKED)).values_list("id", flat=True)
+    return plain | _unpacked([id_ for id_ in packed if id_ not in plain], text)
 
 
 def _holds(needle: bytes) -> Func:
     return Func(
         Value(needle, output_field=BinaryField()),
-        F("value"),
+        VALUE,
         template="(position(%(expressions)s) > 0)",
         arg_joiner=" IN ",
         output_field=BooleanField(),
     )
-
-
-def _take(look: _Look, chunk: Sequence[dict[str, Any]], text: str, size: int) -> None:
-    """Note the hits of a chunk, up to a full page."""
-    seen = [row for row in chunk if any(v for k, v in row.items() if k.startswith("has_"))]
-    hits = {row["id"] for row in seen}
-    hits |= _unpacked([r["id"] for r in chunk if r["packed"] and r["id"] not in hits], text)
-    for row in chunk:
-        look.looked += 1
-        look.looked_bytes += row["size"] or 0
-        look.at = Cursor(row["last_failed_at"], row["id"])
-        if row["id"] in hits:
-            look.hits.append(row["id"])
-            if len(look.hits) >= size:
-                return
 
 
 def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:

@@ -214,12 +214,11 @@ def test_a_trend_says_in_words_what_it_draws() -> None:
     assert trend is not None
     assert "43 of them failed first in the last 24 hours" in trend.words
     assert "40, 3 h ago" in trend.words
-    assert len(trend.bars) == 2
-    assert max(bar.height for bar in trend.bars) == trend.height
+    assert trend.path == "M100 26v-26h4v26zM115 26v-2h4v2z"
     assert trend_of(()) is None
     nothing = trend_of([0] * 24)
     assert nothing is not None
-    assert nothing.bars == ()
+    assert nothing.path == ""
 
 
 def test_a_sentence_of_a_group_holds_no_values() -> None:

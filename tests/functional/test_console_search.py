@@ -133,6 +133,7 @@ class TestText:
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(payload_search, "SCAN_ROWS", 4)
+        monkeypatch.setattr(payload_search, "LOTS", (3, 4))
         monkeypatch.setattr(payload_search, "CHUNK_ROWS", 2)
         rows = dict.fromkeys(range(10), b'{"a": "hay"}')
         some(a_queue_row("continuous"), {**rows, 3: b'{"a": "needle"}', 8: b'{"a": "needle"}'})
