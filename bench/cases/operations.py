@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench import million, workload
+from bench import cpu, million, workload
 from bench.figure import Figure, at_least, below
 from bench.ground import Ground
 from bench.rig import BenchmarkError, Rig
@@ -46,6 +46,7 @@ class Released:
     freeze_seconds: float
     first_seconds: float
     all_seconds: float
+    used: cpu.Used
     claims: dict[str, bool]
 
 
@@ -64,6 +65,7 @@ def bulk_release(ground: Ground) -> Figure:
             "first_s": round(found.first_seconds, 2),
             "all_s": round(found.all_seconds, 1),
             "freeze_s": round(found.freeze_seconds, 2),
+            "cpu_us": [round(part / found.count * 1e6, 1) for part in found.used],
         },
     )
 
@@ -97,20 +99,21 @@ def _measured(ground: Ground) -> Released:
     with ground.rig("bulk_release") as rig:
         million.fill(rig, ROWS // 10 if ground.quick else ROWS)
         queue = _filled(rig, count)
-        rig.start_worker()
+        worker = rig.start_worker()
         person = _person(rig)
         began = time.time()
         operation = _planned(person, count)
         frozen = time.time()
         _wait_for_the_queue(rig, queue)
         page = person.read(operation)
-        clicked = time.time()
+        meter, clicked = cpu.Meter(rig, worker), time.time()
         form = {"version": "1", "reason": "the cause is mended"}
         person.post(f"{operation}starts/", page, form)
         rig.until(lambda: not _is_open(rig, queue), "every message is resolved")
+        used = meter.used()
         first, last, tracks, offsets = rig.rows(_AFTER, [queue])[0]
         claims = _claims(rig, count, (tracks, offsets))
-        return Released(count, frozen - began, first - clicked, last - clicked, claims)
+        return Released(count, frozen - began, first - clicked, last - clicked, used, claims)
 
 
 def _filled(rig: Rig, count: int) -> int:
