@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import IntegrityError
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django_tables2 import RequestConfig
 
 from console.access import Right, needs, scope_of
-from console.answers import actor_of, see
+from console.answers import actor_of, see, tell_problem
 from console.asked import number_of
 from console.setup.forms import SetupForm, copy_of
 from console.setup.noun import Noun
@@ -138,13 +138,20 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     if request.method != "POST":
         return see(noun.one, number)
     refuse(noun.hindrance(request.user))
-    row.enabled = request.POST.get("to") == "on"
-    word = "on" if row.enabled else "off"
+    to = request.POST.get("to", "")
+    if to not in {"on", "off"}:
+        raise BadRequest("The form says neither “on” nor “off”. Open the page and use the button.")
+    seen, row.enabled = configuration.stamp(row), to == "on"
     author = Author(actor_of(request), request.POST.get("reason", "")[:500])
-    if configuration.save(row, author) is None:
-        messages.info(request, f"{row} was switched {word} already.")
+    try:
+        is_changed = configuration.save(row, author, seen=seen) is not None
+    except ChangedMeanwhileError as problem:
+        tell_problem(request, problem)
+        return see(noun.one, number)
+    if is_changed:
+        messages.success(request, f"{row} is switched {to}.")
     else:
-        messages.success(request, f"{row} is switched {word}.")
+        messages.info(request, f"{row} was switched {to} already.")
     return see(noun.one, number)
 
 

@@ -3,7 +3,9 @@
 from html import unescape
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from console.access import Right
@@ -158,6 +160,34 @@ class TestSwitches:
         client.post(address, {"to": "on"})
         row.refresh_from_db()
         assert row.enabled
+
+    @pytest.mark.parametrize("to", ["", "maybe"])
+    def test_a_form_that_does_not_say_which_way_switches_nothing(
+        self, client: Client, to: str
+    ) -> None:
+        row = a_row("system")
+        answer = client.post(reverse("system-switch", args=[row.pk]), {"to": to})
+        row.refresh_from_db()
+        assert (answer.status_code, row.enabled) == (400, True)
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_list_takes_as_many_queries_for_many_as_for_one(client: Client, noun: str) -> None:
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(reverse(f"{noun}s")).status_code == 200
+        return len(captured)
+
+    row = a_row(noun)
+    asked()
+    for_one = asked()
+    label = "interface" if noun == "service" else "name"
+    for number in range(5):
+        row.pk = None
+        setattr(row, label, f"copy-{number}")
+        row.save(force_insert=True)
+    assert asked() <= for_one
+    assert for_one <= 14
 
 
 class TestUses:

@@ -1,0 +1,149 @@
+"""Setting up in a real browser: tests and tryouts without a reload, and without scripts."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from devstack.servers import Servers
+from integration.models import (
+    ConfigurationChange,
+    Endpoint,
+    EnterpriseService,
+    ExternalSystem,
+    ObjectStructure,
+    Provider,
+)
+from tests.e2e.conftest import OpenPage
+from tests.support.rows import a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+SAMPLE = '{"assetnum": "P-1", "siteid": 7}'
+
+
+def a_partner(servers: Servers) -> dict[str, int]:
+    """One of each noun, by the name of its page."""
+    provider = Provider.objects.create(name="plant", bootstrap_servers=servers.kafka_bootstrap)
+    system = ExternalSystem.objects.create(name="eam", description="The plant")
+    structure = ObjectStructure.objects.create(name="assets", key_paths=["$.assetnum"])
+    service = EnterpriseService.objects.create(interface="MXASSET", structure=structure)
+    endpoint = Endpoint.objects.create(
+        name="post",
+        system=system,
+        handler_type="http",
+        properties={"url": "https://partner.example/" + "long/" * 30},
+    )
+    a_queue_row(provider=provider, system=system, default_service=service)
+    return {
+        "system": system.pk,
+        "service": service.pk,
+        "structure": structure.pk,
+        "endpoint": endpoint.pk,
+        "provider": provider.pk,
+    }
+
+
+def faults(page: Page, where: str) -> list[str]:
+    """What axe finds, and whether the page is wider than a narrow screen."""
+    found = Axe().run(page).response["violations"]
+    told = [f"{where}: {one['id']}: {one['nodes'][0]['html'][:160]}" for one in found]
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    return told if wide <= 390 else [*told, f"{where}: {wide} pixels wide"]
+
+
+def save(page: Page) -> None:
+    page.locator(".card-footer").get_by_role("button", name="Save").click()
+    page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_what_answers_show_is_as_accessible_as_the_pages(
+    open_page: OpenPage, servers: Servers, complaints: list[str], colours: str
+) -> None:
+    """Results, mistakes and conflicts, which the plain pages do not show."""
+    numbers = a_partner(servers)
+    page = open_page("Administrators", colours=colours, width=1440)
+    found = []
+    for noun, number in numbers.items():
+        for name in (noun, f"{noun}-change", f"{noun}-delete"):
+            page.goto(reverse(name, args=[number]))
+            found += faults(page, name)
+        page.goto(reverse(f"{noun}s"))
+        found += faults(page, f"{noun}s")
+    found += asked(page, numbers["provider"])
+    found += tried(page, numbers["structure"])
+    found += in_conflict(page, numbers["system"])
+    found += mistaken(page)
+    assert found == []
+    # A refused answer is told by the browser as an error of its own.
+    assert [one for one in complaints if "409" not in one and "422" not in one] == []
+
+
+def asked(page: Page, provider: int) -> list[str]:
+    page.goto(reverse("provider", args=[provider]))
+    page.get_by_role("button", name="Test connection").click()
+    expect(page.locator("#tested")).to_contain_text("Create topics")
+    return faults(page, "tested")
+
+
+def tried(page: Page, structure: int) -> list[str]:
+    page.goto(reverse("structure-change", args=[structure]))
+    page.get_by_label("Sample document").fill(SAMPLE)
+    page.get_by_role("button", name="Try the paths").click()
+    expect(page.locator("#beside")).to_contain_text("The key is P-1")
+    expect(page.get_by_label("Sample document")).to_have_value(SAMPLE)
+    return faults(page, "tried")
+
+
+def in_conflict(page: Page, system: int) -> list[str]:
+    """The conflict, then the history and audit of the choice."""
+    page.goto(reverse("system-change", args=[system]))
+    ExternalSystem.objects.update(description="theirs")
+    page.get_by_label("Description").fill("mine")
+    page.get_by_label("Why").fill("new phone list")
+    save(page)
+    expect(page.get_by_role("alert")).to_contain_text("was changed by somebody else")
+    found = faults(page, "conflict")
+    save(page)
+    expect(page.locator("main")).to_contain_text("new phone list")
+    found += faults(page, "history")
+    page.goto(reverse("changes"))
+    found += faults(page, "changes")
+    page.goto(reverse("change", args=[ConfigurationChange.objects.get().pk]))
+    return found + faults(page, "change")
+
+
+def mistaken(page: Page) -> list[str]:
+    page.goto(reverse("endpoint-new"))
+    page.get_by_label("Name").fill("with blanks")
+    save(page)
+    expect(page.get_by_role("alert")).to_contain_text("Use letters, digits")
+    return faults(page, "mistake")
+
+
+def test_everything_works_without_scripts(open_page: OpenPage, servers: Servers) -> None:
+    numbers = a_partner(servers)
+    page = open_page("Administrators", javascript=False)
+    page.goto(reverse("provider-change", args=[numbers["provider"]]))
+    page.get_by_label("Bootstrap servers").fill("127.0.0.1:1")
+    page.get_by_role("button", name="Test connection").click()
+    expect(page.locator("#tested")).to_contain_text("nothing listens on this port")
+    expect(page.get_by_label("Bootstrap servers")).to_have_value("127.0.0.1:1")
+
+    page.goto(reverse("structure-new"))
+    page.get_by_label("Key paths").fill("$.assetnum\n$.siteid")
+    page.get_by_label("Sample document").fill(SAMPLE)
+    page.get_by_role("button", name="Try the paths").click()
+    expect(page.locator("#beside")).to_contain_text('The key is ["P-1","7"]')
+    page.get_by_label("Name").fill("places")
+    save(page)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("places")
+
+    page.goto(reverse("system", args=[numbers["system"]]))
+    page.get_by_role("button", name="Switch off").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("off")
+    assert ConfigurationChange.objects.count() == 2

@@ -1,0 +1,89 @@
+"""Storing configuration: one row of audit a change, no lost update, no secret told."""
+
+import pytest
+from django.utils import timezone
+
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.actions.problems import ChangedMeanwhileError, InUseError
+from integration.models import ConfigurationChange, Endpoint, ExternalSystem, Provider, Queue
+from tests.support.rows import a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+ANNA = Author("anna", " because ")
+
+
+def test_a_new_row_a_change_and_a_deletion_are_one_row_of_audit_each() -> None:
+    system = ExternalSystem(name="eam")
+    configuration.save(system, ANNA)
+    system.description = "the plant"
+    configuration.save(system, ANNA)
+    assert configuration.save(system, ANNA) is None
+    number = system.pk
+    configuration.delete(system, ANNA)
+    told = ConfigurationChange.objects.order_by("id")
+    assert [(c.action, c.before, c.after) for c in told] == [
+        ("create", None, {"name": "eam", "description": "", "enabled": True}),
+        ("change", {"description": ""}, {"description": "the plant"}),
+        ("delete", {"name": "eam", "description": "the plant", "enabled": True}, None),
+    ]
+    assert {(c.actor, c.reason, c.subject) for c in told} == {("anna", "because", str(number))}
+
+
+def test_what_was_seen_is_what_is_changed() -> None:
+    system = ExternalSystem.objects.create(name="eam")
+    seen = configuration.stamp(system)
+    ExternalSystem.objects.update(description="theirs")
+    system.description = "mine"
+    with pytest.raises(ChangedMeanwhileError, match="eam was changed by somebody else") as refused:
+        configuration.save(system, ANNA, seen=seen)
+    stored = refused.value.stored
+    assert isinstance(stored, ExternalSystem)
+    assert stored.description == "theirs"
+    configuration.save(system, ANNA, seen=configuration.stamp(stored))
+    assert ExternalSystem.objects.get().description == "mine"
+    assert ConfigurationChange.objects.get().before == {"description": "theirs"}
+
+
+def test_a_row_deleted_meanwhile_does_not_come_back() -> None:
+    system = ExternalSystem.objects.create(name="eam")
+    seen = configuration.stamp(system)
+    ExternalSystem.objects.all().delete()
+    with pytest.raises(ChangedMeanwhileError, match="eam was deleted by somebody else"):
+        configuration.save(system, ANNA, seen=seen)
+    assert not ExternalSystem.objects.exists()
+
+
+def test_columns_of_the_engine_are_not_written_back() -> None:
+    queue = a_queue_row()
+    as_opened = Queue.objects.get()
+    asked_at = timezone.now()
+    Queue.objects.update(start_requested_at=asked_at)
+    as_opened.description = "changed"
+    configuration.save(as_opened, ANNA)
+    before, queue = queue.changed_at, Queue.objects.get()
+    assert (queue.description, queue.start_requested_at) == ("changed", asked_at)
+    assert queue.changed_at > before
+
+
+def test_the_stamp_notices_a_secret_and_does_not_give_it_away() -> None:
+    provider = Provider.objects.create(name="main", bootstrap_servers="h:1", password="first")
+    stamps = {configuration.stamp(provider)}
+    for password in ("second", ""):
+        provider.password = password
+        stamps.add(configuration.stamp(provider))
+    assert len(stamps) == 3
+    provider.password = "second"
+    configuration.save(provider, ANNA)
+    change = ConfigurationChange.objects.get()
+    assert (change.before, change.after) == ({"password": "set"}, {"password": "set anew"})
+
+
+def test_what_is_in_use_stays_and_leaves_no_audit() -> None:
+    system = ExternalSystem.objects.create(name="eam")
+    Endpoint.objects.create(name="post", system=system, handler_type="http")
+    with pytest.raises(InUseError, match="eam is still needed by endpoint post"):
+        configuration.delete(system, ANNA)
+    assert ExternalSystem.objects.exists()
+    assert not ConfigurationChange.objects.exists()
