@@ -67,14 +67,12 @@ def test_a_filter_no_list_writes_is_refused_before_a_choice(
 
 
 @pytest.mark.parametrize("query", SPOILT_QUERIES.values(), ids=SPOILT_QUERIES)
-@pytest.mark.parametrize(("page", "verb"), [("carry-out", "release"), ("decide-many", "give-up")])
 def test_nothing_is_carried_out_that_cannot_lead_back_to_its_list(
-    client: Client, page: str, verb: str, query: str
+    client: Client, query: str
 ) -> None:
-    error, row = rows()
-    chosen = f"{error.pk}:1" if page == "carry-out" else f"{row.pk}:{row.batch}"
-    form = {"query": query, "chosen": chosen, "reason": "x"}
-    assert refused(client.post(reverse(page, args=[verb]), form))
+    _, row = rows()
+    form = {"query": query, "chosen": f"{row.pk}:{row.batch}", "reason": "x"}
+    assert refused(client.post(reverse("decide-many", args=["give-up"]), form))
     assert untouched()
 
 
@@ -97,7 +95,8 @@ def test_ticked_rows_of_a_list_with_an_unreadable_filter_can_be_chosen(
     error, row = rows()
     chosen = f"{error.pk}:1" if page == "review" else f"{row.pk}:{row.batch}"
     form = {"verb": verb, "query": "state=FOO", "chosen": chosen}
-    assert client.post(reverse(page), form).status_code == 200
+    # Of failures a stored operation is made, whose page comes next.
+    assert client.post(reverse(page), form).status_code == (303 if page == "review" else 200)
 
 
 @pytest.mark.parametrize("address", ["failure-list", "outbox"])
@@ -125,7 +124,7 @@ def test_a_mark_that_is_none_is_refused_where_it_is_ticked_and_where_it_is_carri
 ) -> None:
     rows()
     steps = {
-        "failures": (reverse("review"), reverse("carry-out", args=["release"])),
+        "failures": (reverse("review"),),
         "outbox": (reverse("review-outgoing"), reverse("decide-many", args=["give-up"])),
     }
     verbs = {"failures": "release", "outbox": "give-up"}
@@ -143,10 +142,11 @@ def test_a_mark_that_is_none_is_refused_where_it_is_ticked_and_where_it_is_carri
 def test_more_marks_than_one_action_takes_are_refused_not_cut(client: Client) -> None:
     error, row = rows()
     for address, mark in (
-        (reverse("carry-out", args=["release"]), f"{error.pk}:1 "),
+        (reverse("review"), f"{error.pk}:1 "),
         (reverse("decide-many", args=["give-up"]), f"{row.pk}:{row.batch} "),
     ):
-        answer = client.post(address, {"chosen": mark * 10_001, "reason": "x"})
+        form = {"verb": "release", "chosen": mark * 10_001, "reason": "x"}
+        answer = client.post(address, form)
         assert refused(answer)
         assert "10,000" in answer.text
     assert untouched()

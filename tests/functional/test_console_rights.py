@@ -36,7 +36,6 @@ def verbs(queue: Queue, error: MessageError) -> list[str]:
         *(reverse(name, args=[error.pk]) for name in of_failure),
         reverse("acknowledge-gap", args=[queue.name, uuid4()]),
         reverse("review"),
-        reverse("carry-out", args=["release"]),
         reverse("run-now", args=[1]),
     ]
 

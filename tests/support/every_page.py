@@ -130,6 +130,7 @@ def _an_operation(name: str, error: MessageError) -> Operation:
         actor="otto",
         state="PLANNED",
         total=1,
+        queues=[error.queue_id],
         created_at=timezone.now(),
     )
     OperationItem.objects.create(operation=operation, place=0, error=error, version=error.version)
