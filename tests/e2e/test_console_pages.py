@@ -30,6 +30,7 @@ def pages(servers: Servers) -> list[str]:
         reverse("overview"),
         reverse("queue", args=[queue.name]),
         reverse("failures"),
+        reverse("failure-list"),
         reverse("failure", args=[error.pk]),
         reverse("edit", args=[error.pk]),
         reverse("cron"),
@@ -143,7 +144,7 @@ def test_ticked_failures_are_released_after_a_review(
     a_place(queue)
     errors = [a_held(queue, offset) for offset in range(3)]
     page = open_page("Operators", javascript=javascript)
-    page.goto(reverse("failures"))
+    page.goto(reverse("failure-list"))
     for error in errors[:2]:
         page.get_by_role("checkbox", name=f"Choose {error.message_id}").check()
     page.get_by_role("button", name="Release…").click()

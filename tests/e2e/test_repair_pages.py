@@ -1,0 +1,163 @@
+"""Repairing in a real browser: from a cause to its failures, an edit checked, facts copied."""
+
+import re
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from integration.models import EnterpriseService, MessageError, Queue
+from tests.e2e.conftest import OpenPage
+from tests.support.contrast import too_faint
+from tests.support.rows import a_blocked_queue, a_held, a_queue_row, an_envelope
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def a_failure_to_mend() -> MessageError:
+    EnterpriseService.objects.get_or_create(interface="OBEY")
+    a_queue_row(name="out", direction=Queue.Direction.OUTBOUND, topic="out.topic")
+    payload = an_envelope({"n": 3, "do": "permanent"}, INTERFACE="OBEY")
+    return a_held(a_queue_row("continuous"), interface="OBEY", payload=payload)
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_an_edit_is_checked_before_it_is_saved(
+    open_page: OpenPage, complaints: list[str], *, javascript: bool
+) -> None:
+    error = a_failure_to_mend()
+    page = open_page("Editors", javascript=javascript)
+    page.goto(reverse("failure", args=[error.pk]))
+    page.get_by_role("link", name="Edit", exact=True).click()
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("heading", name="It would fail again.")).to_be_visible()
+    text = page.get_by_label("The document inside the envelope")
+    text.fill('{\n  "n": 3,\n  "do": "publish",\n  "text": "hello there"\n}')
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("heading", name="It would be applied.")).to_be_visible()
+    expect(page.get_by_text("hello there").first).to_be_visible()
+    expect(text).to_have_value('{\n  "n": 3,\n  "do": "publish",\n  "text": "hello there"\n}')
+    error.refresh_from_db()
+    assert (error.version, Effect.objects.count()) == (1, 0)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("Saved. The original is kept")).to_be_visible()
+    expect(page.get_by_text("What differs from the original")).to_be_visible()
+    assert complaints == []
+
+
+def test_two_people_edit_and_the_second_is_shown_both_texts(open_page: OpenPage) -> None:
+    error = a_failure_to_mend()
+    first, second = open_page("Editors"), open_page("Editors")
+    for page in (first, second):
+        page.goto(reverse("edit", args=[error.pk]))
+    first.get_by_label("The document inside the envelope").fill('{"n": 1, "by": "first"}')
+    first.get_by_role("button", name="Save", exact=True).click()
+    second.get_by_label("The document inside the envelope").fill('{"n": 1, "by": "second"}')
+    second.get_by_role("button", name="Save", exact=True).click()
+    expect(second.get_by_text("It has moved on")).to_be_visible()
+    shown = second.get_by_label("Your text against the text that is kept now")
+    expect(shown).to_contain_text("first")
+    expect(shown).to_contain_text("second")
+    second.get_by_label("I have read the other text").check()
+    second.get_by_role("button", name="Save", exact=True).click()
+    expect(second.get_by_text("Saved. The original is kept")).to_be_visible()
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_from_a_cause_to_its_failures_and_from_one_to_the_next(
+    open_page: OpenPage, complaints: list[str], *, javascript: bool
+) -> None:
+    queue = a_queue_row("continuous", name="assets")
+    now = timezone.now()
+    for offset in range(3):
+        a_held(queue, offset, last_failed_at=now)
+    a_held(queue, 9, code="OTHER", fingerprint="ffff")
+    page = open_page("Viewers", javascript=javascript)
+    page.goto(reverse("failures"))
+    row = page.get_by_role("row", name="BAD_VALUE")
+    expect(row).to_contain_text("3 on hold")
+    expect(row.get_by_role("img")).to_be_visible()
+    page.get_by_role("link", name="BAD_VALUE").click()
+    failures = page.get_by_role("link", name="MXASSETInterface")
+    expect(failures).to_have_count(3)
+    failures.first.click()
+    expect(page.get_by_role("link", name="← Newer")).to_have_count(0)
+    for _ in range(2):
+        page.get_by_role("link", name="Older →").click()
+    expect(page.get_by_role("link", name="Older →")).to_have_count(0)
+    page.get_by_role("link", name="Back to the list").click()
+    expect(page.get_by_role("link", name="MXASSETInterface")).to_have_count(3)
+    page.get_by_role("link", name="In groups").click()
+    page.get_by_role("link", name="Queue", exact=True).click()
+    expect(page.get_by_role("row", name="assets")).to_contain_text("2 causes")
+    assert complaints == []
+
+
+def test_the_facts_for_support_are_copied_or_selected(
+    open_page: OpenPage, complaints: list[str]
+) -> None:
+    _, _, error = a_blocked_queue()
+    page = open_page("Operators")
+    page.goto(reverse("failure", args=[error.pk]))
+    page.get_by_text("Copy for support").click()
+    text = page.get_by_label("Facts for support")
+    expect(text).to_contain_text(str(error.pk))
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_text("Copied.").or_(page.get_by_text("press Ctrl+C"))).to_be_visible()
+    # Without the clipboard's interface, as on a console served over plain HTTP.
+    page.evaluate("Object.defineProperty(window, 'isSecureContext', { value: false })")
+    page.get_by_role("button", name="Copy", exact=True).click()
+    chosen = "one => one.selectionEnd - one.selectionStart === one.value.length"
+    assert text.evaluate(chosen)
+    assert complaints == []
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_state_of_the_repair_pages_is_readable_and_fits(
+    open_page: OpenPage, colours: str, width: int
+) -> None:
+    error = a_failure_to_mend()
+    long = a_held(
+        a_queue_row("continuous", name="q" * 60),
+        text="word" * 60,
+        code="C" * 60,
+        interface="I" * 100,
+        message_id="m" * 300,
+        fingerprint="ffff",
+        first_failed_at=timezone.now(),
+    )
+    page = open_page("Editors", colours=colours, width=width)
+    by_queue = f"{reverse('failures')}?by=queue"
+    search = f"{reverse('failure-list')}?text=nowhere"
+    for address in (
+        reverse("failures"),
+        by_queue,
+        reverse("failure-list"),
+        search,
+        reverse("failure", args=[long.pk]),
+        reverse("edit", args=[error.pk]),
+    ):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+        for panel in page.locator("details").all():
+            panel.evaluate("one => { one.open = true }")
+        assert not too_faint(page), address
+    text = page.get_by_label("The document inside the envelope")
+    for value in ('{"n": 3, "do": "publish"}', '{"n": 3, "do": "permanent"}', '{"n": '):
+        text.fill(value)
+        page.get_by_role("button", name="Check").click()
+        expect(page.locator("#check")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, value
+        assert not too_faint(page), value
+
+
+def test_who_may_not_edit_sees_why(open_page: OpenPage) -> None:
+    error = a_failure_to_mend()
+    page = open_page("Operators")
+    page.goto(reverse("failure", args=[error.pk]))
+    button = page.get_by_role("button", name="Edit", exact=True)
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", re.compile("^You lack the right to see payloads"))
