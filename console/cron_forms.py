@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 from zoneinfo import available_timezones
 
 from crispy_forms.helper import FormHelper
-from crispy_forms.layout import HTML, Field, Fieldset, Layout
+from crispy_forms.layout import HTML, Div, Field, Fieldset, Layout
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.urls import reverse_lazy
@@ -127,10 +127,11 @@ class CronForm(SetupForm):
         schedule = Fieldset(
             "When it runs",
             HTML('{% include "console/_cron_lists.html" %}'),
-            Field("crontab"),
-            Field("interval_seconds"),
-            Field("time_zone"),
-            HTML('{% include "console/_cron_effect.html" %}'),
+            Div(
+                Div("crontab", "interval_seconds", "time_zone", css_class="col-lg-6"),
+                Div(HTML('{% include "console/_cron_effect.html" %}'), css_class="col-lg-6"),
+                css_class="row",
+            ),
         )
         typed = [Field(name) for name in self.typed]
         about = [Fieldset("What it does", *typed)] if typed else []

@@ -102,8 +102,8 @@ def simulate(instance_id: int) -> Simulation | None:
     (row,) = [row for row in selectors.of_task(instance.task) if row.id == instance_id]
     at = removing.database_time()
     moments = (at, *(moment for moment in row.next_moments if moment > at))
-    settings = parameters.read(task.parameters, instance.parameters)
-    found = simulation.forecast(task.rules, task.said(settings, at), moments)
+    values = parameters.read(task.parameters, instance.parameters)
+    found = simulation.forecast(task.rules, task.said(values, at), moments)
     later = [
         Upcoming(moment, sum(one.later[place] for one in found))
         for place, moment in enumerate(moments[1:])
@@ -120,17 +120,17 @@ def _cleanup(row: InstanceRow) -> Cleanup:
     instance = CronInstance.objects.get(pk=row.id)
     runs = run_pages.runs(row.id).runs[:RUNS]
     try:
-        settings = parameters.read(task.parameters, instance.parameters)
+        values = parameters.read(task.parameters, instance.parameters)
     except BadParametersError as problem:
         return Cleanup(row, 0, (), runs, str(problem))
-    rules = tuple(RuleRow(rule, _keeps(rule, settings)) for rule in task.rules)
-    return Cleanup(row, settings.chunk_rows, rules, runs)
+    rules = tuple(RuleRow(rule, _keeps(rule, values)) for rule in task.rules)
+    return Cleanup(row, values.chunk_rows, rules, runs)
 
 
-def _keeps(rule: Rule, settings: object) -> str:
+def _keeps(rule: Rule, values: object) -> str:
     if not rule.days:
         return rule.keeps
-    days = getattr(settings, rule.days)
+    days = getattr(values, rule.days)
     return "for ever" if days is None else f"{days:,} days"
 
 

@@ -237,9 +237,18 @@ def _settings(found: CronInstance) -> tuple[Setting, ...]:
         )
     values: Mapping[str, Any] = masked(found.parameters)
     return tuple(
-        Setting(one.label, values.get(one.name, one.default), one.text, one.name not in values)
+        Setting(
+            one.label, _told(values.get(one.name, one.default)), one.text, one.name not in values
+        )
         for one in parameters.describe(definition.task.parameters)
     )
+
+
+def _told(value: object) -> object:
+    """A value as pages tell it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else getattr(value, "value", value)
 
 
 def _pausing(found: CronInstance) -> ConfigurationChange | None:

@@ -109,6 +109,17 @@ def order(random: Random, now: datetime) -> Fields:
     }
 
 
+def level(random: Random) -> Fields:
+    """How many of a part lie in a depot."""
+    number = random.randrange(len(PARTS))
+    return {
+        "itemnum": f"IT-{100 + number}-{random.randrange(90)}",
+        "siteid": random.choice(SITES),
+        "description": PARTS[number][0],
+        "curbal": random.randrange(400),
+    }
+
+
 def _line(random: Random, number: int, machine: Machine) -> Fields:
     description, cost = random.choice(PARTS)
     return {

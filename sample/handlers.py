@@ -1,15 +1,20 @@
 """What the sample department does with its messages: one handler for each kind."""
 
+import os
+import signal
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from billiard.process import current_process
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from integration.handlers import (
     Message,
     MissingDependencyError,
+    OutageError,
     PermanentError,
     Superseded,
     TransientError,
@@ -22,7 +27,7 @@ from integration.handlers import (
 )
 from sample.checking import check
 from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
-from sample.names import ASSET, METER, ORDER, ORDERS, RECEIPTS
+from sample.names import ASSET, LEVEL, LEVELS, METER, ORDER, ORDERS, RECEIPTS
 from sample.reading import Fields, fields_of, many, need
 
 ASSET_FIELDS: Final = (
@@ -33,6 +38,9 @@ ASSET_FIELDS: Final = (
     "installed_on",
     "purchase_price",
 )
+# A terminal of this state ends the process that reads its message.
+FAULTY: Final = "FAULTY"
+WORKER: Final = "ForkPoolWorker"
 # Finance closes an account for some seconds at a time; a later try finds it open.
 CLOSING: Final = "-CLOSING"
 TRIES_WHILE_CLOSING: Final = 2
@@ -161,3 +169,29 @@ def _reading(message: Message) -> dict[str, Any] | Verdict:
     if row["value"] < 0:
         return permanent("A meter cannot show less than zero.", "NEGATIVE_READING")
     return {**place, "row": row}
+
+
+@inbound(LEVEL)
+def take_level(message: Message) -> Verdict:
+    """Remember the newest level of an item.
+
+    The depot's database closes for stock-taking now and then: nothing can be taken until it is
+    open again, which is an outage and nobody's failure.
+    """
+    fields = fields_of(message)
+    if fields.get("terminal") == FAULTY:
+        _crash()
+    closed = parse_datetime(str(fields.get("closed_until") or ""))
+    if closed is not None and closed > timezone.now():
+        raise OutageError(f"The depot's database is closed until {closed:%H:%M:%S} UTC.")
+    place, item = str(need(fields, "siteid")), str(need(fields, "itemnum"))
+    if _whole(fields, "curbal") < 0:
+        raise PermanentError("A depot cannot hold less than nothing.", code="NEGATIVE_BALANCE")
+    return None if claim_newest(LEVELS, f"{place}/{item}", message) else Superseded()
+
+
+def _crash() -> None:
+    """End this process as a faulty driver would, if it is a worker's: a page only refuses."""
+    if current_process().name.startswith(WORKER):
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise PermanentError("The terminal's driver ends every worker here.", code="FAULTY_TERMINAL")

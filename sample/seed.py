@@ -43,6 +43,11 @@ STRUCTURES: Final[tuple[dict[str, Any], ...]] = (
         "version_path": "$.revision",
     },
     {
+        "name": names.LEVELS,
+        "description": "Which level of each part came last, by depot",
+        "key_paths": ["$.siteid", "$.itemnum"],
+    },
+    {
         "name": names.LOCATIONS,
         "description": "Buildings and rooms, as the ERP describes them",
         "key_paths": ["$.location", "$.siteid"],
@@ -50,12 +55,21 @@ STRUCTURES: Final[tuple[dict[str, Any], ...]] = (
         "tombstone": ObjectStructure.Tombstone.DELETE,
     },
 )
+SYSTEMS: Final = (
+    (names.SYSTEM, "The ERP of the maintenance department"),
+    (names.DEPOT, "The depots' terminals: what lies where"),
+)
 SERVICES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     (names.ASSET, "Machines: created, moved, taken out of service", {}),
     (names.ORDER, "Purchase orders with their lines", {}),
     (names.METER, "Readings of running hours, pressure and temperature", {}),
     (names.LOCATION, "Buildings and rooms", {"structure": names.LOCATIONS}),
-    (names.INVENTORY, "Stock levels; off until the stock-taking is over", {"enabled": False}),
+    (names.LEVEL, "How many of a part lie in a depot", {}),
+    (
+        names.INVENTORY,
+        "Stock levels of the ERP; off until the stock-taking is over",
+        {"enabled": False},
+    ),
 )
 
 
@@ -77,11 +91,11 @@ def plant() -> list[str]:
         raise NoKafkaError
     made = list(_records())
     provider = Provider.objects.get(name=names.PROVIDER)
-    system = ExternalSystem.objects.get(name=names.SYSTEM)
     for name, partitions, fields in _queues():
         topic = names.TOPICS[name]
         if not Queue.objects.filter(name=name).exists():
             _topic(provider, topic, partitions)
+            system = ExternalSystem.objects.get(name=names.SENDERS[name])
             _queue(provider, system, name=name, topic=topic, **fields)
             made.append(f"the queue {name} on the topic {topic}")
     return made
@@ -98,11 +112,7 @@ def _records() -> Iterator[str]:
         provider.bootstrap_servers = settings.SLUICE_KAFKA_BOOTSTRAP
         provider.save()
         yield f"the provider {provider} point at {provider.bootstrap_servers}"
-    system, is_new = ExternalSystem.objects.get_or_create(
-        name=names.SYSTEM, defaults={"description": "The ERP of the maintenance department"}
-    )
-    if is_new:
-        yield f"the external system {system}"
+    yield from _systems()
     for fields in STRUCTURES:
         if not ObjectStructure.objects.filter(name=fields["name"]).exists():
             structure = ObjectStructure(**fields)
@@ -121,6 +131,15 @@ def _records() -> Iterator[str]:
         )
         if is_new:
             yield f"the enterprise service {row}"
+
+
+def _systems() -> Iterator[str]:
+    for name, description in SYSTEMS:
+        system, is_new = ExternalSystem.objects.get_or_create(
+            name=name, defaults={"description": description}
+        )
+        if is_new:
+            yield f"the external system {system}"
 
 
 def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -157,6 +176,18 @@ def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
             "error_queue": lambda: Queue.objects.get(name=names.ERRORS),
             "max_retries": 3,
             "retry_delay_seconds": 8,
+        },
+    )
+    yield (
+        names.STOCK,
+        1,
+        {
+            **inbound,
+            "description": "Stock levels of the depots, whose terminals have their moods",
+            "kind": Queue.Kind.CONTINUOUS,
+            "max_retries": 2,
+            "retry_delay_seconds": 6,
+            "crash_limit": 1,
         },
     )
     yield (

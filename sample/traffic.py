@@ -1,15 +1,24 @@
-"""What the partner sends: mostly sound messages, some that fail, one that blocks a queue."""
+"""What the partners send: mostly sound messages, some that fail, one that blocks a queue."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import cycle
 from random import Random
 from typing import Final
 
 from sample import documents, names
-from sample.wire import Sent, bare, send, wrapped
+from sample.wire import Sent, as_json, bare, send, wrapped
 
-BLOCK_AFTER_SECONDS: Final = 20.0
+# Within half a minute every page has something to show.
+BLOCK_AFTER_SECONDS: Final = 5.0
+BEHIND_THE_BLOCK: Final = 40
+CRASH_AFTER_SECONDS: Final = 10.0
+OUTAGE_AFTER_SECONDS: Final = 20.0
+OUTAGE_EVERY_SECONDS: Final = 300.0
+OUTAGE: Final = timedelta(seconds=20)
+# Enough of one cause to be worth a bulk operation; the sound ones between them keep the brake off.
+FAULTY_LEVELS: Final = 240
+SOUND_EVERY: Final = 3
 # Every so many messages one fails, so a person finds each kind within some minutes.
 FAILING_EVERY: Final = 12
 NO_SUCH_ASSET: Final = "PMP-9999"
@@ -23,28 +32,46 @@ class Traffic:
     def __init__(self, random: Random) -> None:
         self.random = random
         self._count = 0
-        self._blocked = False
         self._failures: Iterator[Maker] = cycle(FAILURES)
+        self._planned: list[tuple[float, Callable[[datetime], Iterator[Sent]]]] = [
+            (BLOCK_AFTER_SECONDS, self._block),
+            (CRASH_AFTER_SECONDS, self._crash),
+            (OUTAGE_AFTER_SECONDS, self._outage),
+        ]
 
-    def opening(self) -> Iterator[Sent]:
-        """What everything else refers to: all assets, and some locations."""
+    def opening(self, now: datetime) -> Iterator[Sent]:
+        """What everything else refers to, one failure of each kind, and a terminal's long night."""
         for machine in documents.MACHINES:
             yield self._asset(machine)
         for _ in range(6):
             yield self._location()
+        yield from outdated(self.random, now)
+        for make in FAILURES:
+            yield make(self.random, now)
+        for number in range(FAULTY_LEVELS):
+            yield nameless_level(self.random)
+            if number % SOUND_EVERY == 0:
+                yield self._level()
 
-    def next(self, now: datetime, elapsed_seconds: float) -> Sent:
-        """The message to send now; `elapsed_seconds` since the start."""
+    def due(self, now: datetime, elapsed_seconds: float) -> Iterator[Sent]:
+        """What happens at its time: the block, the crash, the outages."""
+        for planned in [one for one in self._planned if elapsed_seconds >= one[0]]:
+            self._planned.remove(planned)
+            yield from planned[1](now)
+            if planned[1] == self._outage:
+                self._planned.append((elapsed_seconds + OUTAGE_EVERY_SECONDS, self._outage))
+
+    def next(self, now: datetime) -> Sent:
+        """The message to send now."""
         self._count += 1
-        if elapsed_seconds >= BLOCK_AFTER_SECONDS and not self._blocked:
-            self._blocked = True
-            return blocking(self.random)
         if self._count % FAILING_EVERY == 0:
             return next(self._failures)(self.random, now)
         return self._sound(now)
 
     def _sound(self, now: datetime) -> Sent:
         chosen = self.random.random()
+        if chosen < 0.15:
+            return self._level()
         if chosen < 0.45:
             reading = documents.reading(self.random, now)
             return send(names.MAINTENANCE, names.METER, reading, self.random)
@@ -62,6 +89,20 @@ class Traffic:
     def _location(self) -> Sent:
         fields = documents.location(self.random)
         return send(names.MAINTENANCE, names.LOCATION, fields, self.random)
+
+    def _level(self) -> Sent:
+        return send(names.STOCK, names.LEVEL, documents.level(self.random), self.random)
+
+    def _block(self, _now: datetime) -> Iterator[Sent]:
+        yield blocking(self.random)
+        for _ in range(BEHIND_THE_BLOCK):
+            yield self._asset(self.random.choice(documents.MACHINES))
+
+    def _crash(self, _now: datetime) -> Iterator[Sent]:
+        yield crashing(self.random)
+
+    def _outage(self, now: datetime) -> Iterator[Sent]:
+        yield closed_depot(self.random, now + OUTAGE)
 
 
 def blocking(random: Random) -> Sent:
@@ -120,6 +161,31 @@ def unknown_service(random: Random, _now: datetime) -> Sent:
 def disabled_service(random: Random, _now: datetime) -> Sent:
     fields = {"itemnum": f"IT-{random.randrange(900)}", "curbal": random.randrange(50)}
     return send(names.MAINTENANCE, names.INVENTORY, fields, random, "switched off: service")
+
+
+def outdated(random: Random, now: datetime) -> Iterator[Sent]:
+    """A newer revision of an order, then an older one: the second is superseded."""
+    newer = documents.order(random, now) | {"ponum": "4599999", "poline": [], "status": "APPR"}
+    yield as_json(names.MAINTENANCE, names.ORDER, newer)
+    older = newer | {"revision": newer["revision"] - 1, "status": "WAPPR"}
+    yield as_json(names.MAINTENANCE, names.ORDER, older, "superseded: an older revision")
+
+
+def nameless_level(random: Random) -> Sent:
+    """The cause of hundreds: one edit of all of them mends it."""
+    fields = documents.level(random)
+    del fields["siteid"]
+    return as_json(names.STOCK, names.LEVEL, fields, "permanent: siteid is missing")
+
+
+def crashing(random: Random) -> Sent:
+    fields = documents.level(random) | {"terminal": "FAULTY"}
+    return as_json(names.STOCK, names.LEVEL, fields, "crash: ends the worker's process")
+
+
+def closed_depot(random: Random, until: datetime) -> Sent:
+    fields = documents.level(random) | {"closed_until": until.isoformat()}
+    return as_json(names.STOCK, names.LEVEL, fields, "outage: closed for stock-taking")
 
 
 FAILURES: Final[tuple[Maker, ...]] = (

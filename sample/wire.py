@@ -17,7 +17,10 @@ OBJECT: Final = {
     names.ORDER: "PO",
     names.METER: "METERDATA",
     names.LOCATION: "LOCATIONS",
+    names.LEVEL: "STOCK",
 }
+# What names a document, and so its record's key.
+IDENTIFIERS: Final = ("ponum", "assetnum", "location", "wonum", "itemnum")
 USERS: Final = ("wilson", "maxadmin", "mueller")
 
 
@@ -33,8 +36,7 @@ class Sent(NamedTuple):
 
 def send(queue: str, interface: str, fields: Fields, random: Random, why: str = "") -> Sent:
     """The document in one of the forms, chosen at random."""
-    identifiers = ("ponum", "assetnum", "location", "wonum")
-    key = next((str(fields[name]).encode() for name in identifiers if fields.get(name)), None)
+    key = next((str(fields[name]).encode() for name in IDENTIFIERS if fields.get(name)), None)
     # Stored documents are found by JSON paths, so locations come as JSON only.
     as_xml = interface != names.LOCATION and random.random() < 0.4
     text = to_xml(interface, fields) if as_xml else encode(fields)
@@ -44,11 +46,17 @@ def send(queue: str, interface: str, fields: Fields, random: Random, why: str = 
     return Sent(queue, key, wrapped(queue, interface, text, compress), (), why)
 
 
+def as_json(queue: str, interface: str, fields: Fields, why: str = "") -> Sent:
+    """The document as JSON in the envelope: one edit can set a path in many of them."""
+    key = next((str(fields[name]).encode() for name in IDENTIFIERS if fields.get(name)), None)
+    return Sent(queue, key, wrapped(queue, interface, encode(fields), None), (), why)
+
+
 def bare(queue: str, interface: str, text: str, random: Random, why: str = "") -> Sent:
     """The payload as it is, with the facts about it in headers."""
     headers = [
         ("sluice-interface", interface.encode()),
-        ("sluice-sender", names.SYSTEM.encode()),
+        ("sluice-sender", names.SENDERS[queue].encode()),
         ("sluice-message-id", str(uuid.uuid4()).encode()),
         ("sluice-user", random.choice(USERS).encode()),
     ]
@@ -59,7 +67,7 @@ def wrapped(queue: str, interface: str, text: str, compress: bool | None) -> byt
     """The founding envelope around the payload."""
     message = envelope.Outgoing(
         interface=interface,
-        sender=names.SYSTEM,
+        sender=names.SENDERS[queue],
         destination="sluice",
         topic=names.TOPICS[queue],
         message_id=str(uuid.uuid4()),

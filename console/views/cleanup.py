@@ -8,6 +8,7 @@ from console.access import Right, needs, scope_of
 from console.asked import number_of
 from crontasks import cleanups
 from integration.errors import IntegrationError
+from integration.removals import registry
 
 
 @require_GET
@@ -16,7 +17,10 @@ def cleanup_page(request: HttpRequest) -> HttpResponse:
     """The rules and their last runs; `?simulate=NUMBER` counts what that cleanup would remove."""
     if not scope_of(request.user).is_whole:
         return render(request, "console/cleanup.html", {"is_limited": True})
-    context: dict[str, object] = {"cleanups": cleanups.cleanups()}
+    context: dict[str, object] = {
+        "cleanups": cleanups.cleanups(),
+        "removals": [one for one in registry if one.is_there()],
+    }
     wanted = number_of(request.GET.get("simulate", ""))
     status = 200
     if wanted is not None:

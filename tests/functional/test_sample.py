@@ -2,12 +2,13 @@
 
 import io
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 from lxml import etree
 
 from crontasks.models import CronInstance
@@ -16,6 +17,7 @@ from integration import envelope
 from integration.delivery.wiring import run_queue
 from integration.models import (
     MessageError,
+    MessageTrack,
     OutboxRow,
     Provider,
     Queue,
@@ -35,7 +37,8 @@ NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
 def stream(seed: int, count: int, elapsed_seconds: float = 0) -> list[Sent]:
     made = traffic.Traffic(Random(seed))
-    return [*made.opening(), *(made.next(NOW, elapsed_seconds) for _ in range(count))]
+    opening = [*made.opening(NOW), *made.due(NOW, elapsed_seconds)]
+    return [*opening, *(made.next(NOW) for _ in range(count))]
 
 
 @pytest.mark.fast
@@ -57,7 +60,9 @@ def test_sound_messages_can_be_read_in_every_form() -> None:
 
 @pytest.mark.fast
 def test_every_kind_of_failure_comes_by() -> None:
-    failing = [sent.why for sent in stream(2, traffic.FAILING_EVERY * len(traffic.FAILURES))]
+    made = traffic.Traffic(Random(2))
+    count = traffic.FAILING_EVERY * len(traffic.FAILURES)
+    failing = [made.next(NOW).why for _ in range(count)]
     assert len({why for why in failing if why}) == len(traffic.FAILURES)
     sound = sum(1 for why in failing if not why)
     assert 0.8 < sound / len(failing) < 0.95
@@ -65,13 +70,32 @@ def test_every_kind_of_failure_comes_by() -> None:
 
 @pytest.mark.fast
 def test_one_message_blocks_the_sequential_queue_after_a_while() -> None:
-    early = stream(3, 50, elapsed_seconds=19.9)
-    late = stream(3, 50, elapsed_seconds=20.1)
+    early = stream(3, 50, elapsed_seconds=traffic.BLOCK_AFTER_SECONDS - 0.1)
+    late = stream(3, 50, elapsed_seconds=traffic.BLOCK_AFTER_SECONDS)
     assert [s for s in early if s.queue == names.ASSETS and s.why] == []
     (blocker,) = (s for s in late if s.queue == names.ASSETS and s.why)
     read = envelope.read(blocker.value or b"", blocker.headers)
     assert isinstance(read, envelope.Document)
     assert "BROKEN" in str(read.payload)
+    behind = late[late.index(blocker) + 1 :][: traffic.BEHIND_THE_BLOCK]
+    assert {sent.queue for sent in behind} == {names.ASSETS}
+
+
+@pytest.mark.fast
+def test_outages_come_back_and_the_crash_comes_once() -> None:
+    made = traffic.Traffic(Random(4))
+    told: list[str] = []
+    for elapsed_seconds in range(0, 700, 10):
+        told += [sent.why for sent in made.due(NOW, elapsed_seconds) if sent.queue == names.STOCK]
+    assert [why.split(":")[0] for why in told] == ["crash", "outage", "outage", "outage"]
+
+
+@pytest.mark.fast
+def test_hundreds_of_one_cause_never_come_so_close_that_the_brake_takes_hold() -> None:
+    levels = [sent for sent in traffic.Traffic(Random(5)).opening(NOW) if sent.queue == names.STOCK]
+    assert sum(1 for sent in levels if sent.why) == traffic.FAULTY_LEVELS
+    longest = max(len(run) for run in "".join("x" if s.why else " " for s in levels).split())
+    assert longest < Queue().brake_after
 
 
 @pytest.mark.fast
@@ -108,12 +132,15 @@ def test_the_set_up_is_complete_and_can_be_repeated(planted: None) -> None:
     assert set(Queue.objects.values_list("name", flat=True)) == set(names.TOPICS)
     found = QueuePartition.objects.values_list("queue__name", "next_offset")
     assert sorted(found) == sorted(
-        [(names.ASSETS, 0), (names.ERRORS, 0), *[(names.MAINTENANCE, 0)] * 3]
+        [(names.ASSETS, 0), (names.ERRORS, 0), (names.STOCK, 0), *[(names.MAINTENANCE, 0)] * 3]
     )
+    systems = Queue.objects.values_list("name", "system__name")
+    assert dict(systems) == names.SENDERS
     consumers = CronInstance.objects.filter(queue__isnull=False)
     assert {(c.queue.name, c.task) for c in consumers if c.queue} == {
         (names.ASSETS, "queue_consumer"),
         (names.MAINTENANCE, "queue_consumer"),
+        (names.STOCK, "queue_consumer"),
         (names.ERRORS, "error_queue_consumer"),
     }
 
@@ -151,7 +178,7 @@ def run(name: str) -> None:
 @pytest.mark.servers
 def test_each_message_ends_where_it_belongs(partner: Partner) -> None:
     made = traffic.Traffic(Random(5))
-    for sent in made.opening():
+    for sent in made.opening(NOW):
         partner.send(sent)
     assert partner.close() == 0
     run(names.ASSETS)
@@ -160,7 +187,7 @@ def test_each_message_ends_where_it_belongs(partner: Partner) -> None:
         partner.send(make(Random(6), NOW))
     partner.send(traffic.blocking(Random(7)))
     for _ in range(60):
-        partner.send(made.next(NOW, 0))
+        partner.send(made.next(NOW))
     assert partner.close() == 0
     run(names.ASSETS)
     run(names.MAINTENANCE)
@@ -180,12 +207,29 @@ def test_each_message_ends_where_it_belongs(partner: Partner) -> None:
         ("dependency", "MISSING_DEPENDENCY"),
         ("disabled", "SERVICE_DISABLED"),
     }
+    assert MessageTrack.objects.filter(ended="SUPERSEDED").exists()
     assert MeterReading.objects.exists()
     assert PurchaseOrder.objects.exists()
     stored = StoredObject.objects.filter(structure__name=names.LOCATIONS)
     known = QueuePartition.objects.filter(queue__name=names.MAINTENANCE)
     assert {row.topic_uuid for row in stored} == {row.topic_uuid for row in known}
     assert OutboxRow.objects.filter(topic=names.TOPICS[names.RECEIPTS], kind="MESSAGE").exists()
+
+
+@pytest.mark.servers
+def test_the_depots_messages_end_where_they_belong(partner: Partner) -> None:
+    for sent in traffic.Traffic(Random(5)).opening(NOW):
+        partner.send(sent)
+    partner.send(traffic.crashing(Random(8)))
+    partner.send(traffic.closed_depot(Random(9), NOW))
+    assert partner.close() == 0
+    run(names.STOCK)
+    stock = MessageError.objects.filter(queue__name=names.STOCK)
+    counted = {code: stock.filter(code=code).count() for code in {row.code for row in stock}}
+    # No worker's process here: what would end one is refused instead.
+    assert counted == {"FIELD_MISSING": traffic.FAULTY_LEVELS, "FAULTY_TERMINAL": 1}
+    assert QueuePartition.objects.get(queue__name=names.STOCK).state == "RUNNING"
+    assert StoredObject.objects.filter(structure__name=names.LEVELS).exists()
 
 
 @pytest.mark.servers
@@ -199,5 +243,16 @@ def test_the_command_sends_and_counts(planted: None) -> None:
 @pytest.mark.servers
 @pytest.mark.django_db
 def test_the_command_says_when_nothing_is_set_up() -> None:
-    with pytest.raises(CommandError, match="devstack_seed"):
+    with pytest.raises(CommandError, match="seed_sample"):
         call_command("sample_traffic", seconds=0)
+
+
+@pytest.mark.servers
+def test_a_closed_depot_is_an_outage_that_spends_nothing(partner: Partner) -> None:
+    until = timezone.now() + timedelta(minutes=5)
+    partner.send(traffic.closed_depot(Random(1), until))
+    assert partner.close() == 0
+    run(names.STOCK)
+    place = QueuePartition.objects.get(queue__name=names.STOCK)
+    assert (place.state, place.next_offset) == ("OUTAGE", 0)
+    assert not MessageError.objects.filter(queue__name=names.STOCK).exists()

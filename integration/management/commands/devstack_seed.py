@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
         self._administrator(env.admin_password())
         if not options["no_sample"] and apps.is_installed("sample"):
-            call_command("seed_sample", stdout=self.stdout)
+            call_command("seed_sample", unless_removed=True, stdout=self.stdout)
 
     def _administrator(self, password: str) -> None:
         users = get_user_model().objects

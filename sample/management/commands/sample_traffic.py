@@ -16,6 +16,7 @@ from integration.errors import IntegrationError
 from integration.kafka.client import connection, new_producer
 from integration.models import Queue
 from sample import names
+from sample.removal import is_there, was_removed
 from sample.traffic import Traffic
 from sample.wire import Sent
 
@@ -23,14 +24,18 @@ RATE_PER_SECOND: Final = 2.0
 # Told to end, it does not wait for a broker that is away.
 FLUSH_SECONDS: Final = 3.0
 FULL_QUEUE_SECONDS: Final = 0.5
+# Shorter than the removal waits before it deletes the topics.
+LOOK_EVERY_SECONDS: Final = 1.0
+NOT_SET_UP: Final = "The sample is not set up; run `manage.py seed_sample` first."
 
 
 class Command(BaseCommand):
     """`manage.py sample_traffic`."""
 
     help = (
-        "Send assets, orders, meter readings and locations as the ERP would, some of which fail. "
-        "After twenty seconds one blocks the sequential queue."
+        "Send assets, orders, readings, locations and stock levels as the partners would, some of "
+        "which fail. After some seconds one blocks the sequential queue. When the sample is "
+        "removed it sends nothing until there is one again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -43,25 +48,44 @@ class Command(BaseCommand):
     def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
         if options["rate"] <= 0:
             raise CommandError("--rate must be above 0.")
-        partner = Partner()
         with _until_told() as over:
-            self._run(partner, over, options)
-            lost = partner.close()
+            while not over.is_set():
+                if is_there():
+                    self._play(over, options)
+                elif not was_removed():
+                    raise CommandError(NOT_SET_UP)
+                if options["seconds"] is not None:
+                    return
+                over.wait(LOOK_EVERY_SECONDS)
+
+    def _play(self, over: threading.Event, options: dict[str, Any]) -> None:
+        """Until told to end, or the sample is gone."""
+        partner = Partner()
+        self._run(partner, over, options)
+        lost = partner.close()
         self.stdout.write(f"Sent {partner.sent.total() - lost} messages; {lost} unconfirmed.")
         for why, number in sorted(partner.sent.items()):
             self.stdout.write(f"  {number:>6}  {why or 'sound'}")
+        if not over.is_set() and not is_there():
+            self.stdout.write("The sample was removed; nothing is sent until there is one again.")
 
     def _run(self, partner: "Partner", over: threading.Event, options: dict[str, Any]) -> None:
         random = Random(options["seed"])  # noqa: S311 - sample documents, no secrets
         traffic = Traffic(random)
-        began = time.monotonic()
-        for sent in traffic.opening():
+        began = looked_at = time.monotonic()
+        for sent in traffic.opening(timezone.now()):
             partner.send(sent)
         while not over.wait(random.expovariate(options["rate"])):
-            elapsed_seconds = time.monotonic() - began
-            if options["seconds"] is not None and elapsed_seconds >= options["seconds"]:
+            now = time.monotonic()
+            if options["seconds"] is not None and now - began >= options["seconds"]:
                 return
-            partner.send(traffic.next(timezone.now(), elapsed_seconds))
+            if now - looked_at >= LOOK_EVERY_SECONDS:
+                looked_at = now
+                if not is_there():
+                    return
+            for sent in traffic.due(timezone.now(), now - began):
+                partner.send(sent)
+            partner.send(traffic.next(timezone.now()))
 
 
 @contextmanager
@@ -84,7 +108,7 @@ class Partner:
         queues = Queue.objects.select_related("provider").filter(name__in=names.TOPICS)
         self._topics = {queue.name: queue.topic for queue in queues}
         if names.TOPICS.keys() - self._topics.keys():
-            raise CommandError("The sample is not set up; run `manage.py devstack_seed` first.")
+            raise CommandError(NOT_SET_UP)
         try:
             self._producer = new_producer(connection(queues[0].provider), None, {})
         except IntegrationError as e:

@@ -3,10 +3,11 @@
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from integration.errors import IntegrationError
 from sample import seed
+from sample.removal import was_removed
 
 
 class Command(BaseCommand):
@@ -14,7 +15,15 @@ class Command(BaseCommand):
 
     help = "Make the sample's system, topics, queues and services; what is there stays as it is."
 
-    def handle(self, *_: object, **__: Any) -> None:  # noqa: ANN401 - Django's signature
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--unless-removed", action="store_true", help="not where a person removed it"
+        )
+
+    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+        if options["unless_removed"] and was_removed():
+            self.stdout.write("The sample was removed; `seed_sample` makes it again.")
+            return
         try:
             made = seed.plant()
         except IntegrationError as e:

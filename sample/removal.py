@@ -1,0 +1,179 @@
+"""Takes the sample away: its configuration, messages, failures, topics and what handlers stored."""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.db import connection, models, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.actions.problems import InUseError
+from integration.errors import IntegrationError
+from integration.kafka.topic_deletion import delete_topic
+from integration.models import (
+    ConfigurationChange,
+    EnterpriseService,
+    ExternalSystem,
+    ObjectStructure,
+    Operation,
+    OperationItem,
+    PartitionLease,
+    Provider,
+    Queue,
+)
+from sample import names
+from sample.models import Asset, MeterReading, PurchaseOrder
+
+# A run notices within seconds that its queue is switched off, and ends with its batch.
+PATIENCE_SECONDS: Final = 15.0
+# How often the traffic looks whether the sample is still there, and a little more.
+TRAFFIC_SECONDS: Final = 1.5
+ERRORS: Final = "SELECT id FROM integration_messageerror WHERE queue_id = ANY(%(queues)s)"
+PLACES: Final = "SELECT id FROM integration_queuepartition WHERE queue_id = ANY(%(queues)s)"
+SENT: Final = "topic = ANY(%(topics)s) AND provider_id = ANY(%(providers)s)"
+# Table and which of its rows, in an order in which nothing refers to what is gone already.
+ROWS: Final = (
+    ("integration_operationitem", f"error_id IN ({ERRORS})"),
+    ("integration_errorattempt", f"error_id IN ({ERRORS})"),
+    ("integration_errorchange", f"error_id IN ({ERRORS})"),
+    ("integration_messageerror", "queue_id = ANY(%(queues)s)"),
+    ("integration_messagetrack", "queue_id = ANY(%(queues)s)"),
+    ("integration_seenmessage", "queue_id = ANY(%(queues)s)"),
+    ("integration_batchlog", f"partition_id IN ({PLACES})"),
+    ("integration_gap", f"partition_id IN ({PLACES})"),
+    ("integration_partitionlease", f"partition_id IN ({PLACES})"),
+    ("integration_queuepartition", "queue_id = ANY(%(queues)s)"),
+    ("integration_outboxrow", SENT),
+    ("integration_outboxchange", SENT),
+    ("integration_storedobject", "structure_id = ANY(%(structures)s)"),
+    ("crontasks_notice", "subject = ANY(%(names)s)"),
+)
+
+
+class SampleBusyError(IntegrationError):
+    """A worker is still at work on a queue of the sample."""
+
+    code = "SAMPLE_BUSY"
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(
+            f"A worker is still at work on {', '.join(names)}, so nothing was removed yet; the "
+            "sample's queues are switched off.",
+            next_step="Try again in a minute.",
+        )
+
+
+def is_there() -> bool:
+    return ExternalSystem.objects.filter(name__in=names.SYSTEMS).exists() or _queues().exists()
+
+
+def was_removed() -> bool:
+    """Whether a person took it away: it then stays away until it is planted by hand."""
+    if is_there():
+        return False
+    last = ConfigurationChange.objects.filter(kind="externalsystem", name=names.SYSTEM).first()
+    return last is not None and last.action == "delete"
+
+
+def goes() -> list[str]:
+    queues = list(_queues())
+    listed = ", ".join(queue.name for queue in queues) or "none"
+    failures = sum(queue.errors.count() for queue in queues)
+    topics = ", ".join(queue.topic for queue in queues) or "none"
+    return [
+        f"The queues {listed}, with their positions, schedules and history.",
+        f"{failures:,} failures of them, open ones too, and all their messages in tracking.",
+        f"The topics {topics} on the cluster, with every message in them.",
+        f"The external systems {' and '.join(names.SYSTEMS)}.",
+        "The services and object structures of the sample, and the documents stored in them.",
+        "The assets, orders and readings that its handlers stored. Its traffic ends.",
+        "The provider stays, and so does everything that was made by hand.",
+    ]
+
+
+def remove(author: Author) -> list[str]:
+    """Remove it and tell what was done. Raises SampleBusyError."""
+    queues = list(_queues().select_related("provider"))
+    _queues().update(enabled=False)
+    _wait_for_workers()
+    with transaction.atomic():
+        told = [_remove_rows(queues), *_remove_configuration(queues, author)]
+    return [*told, *_remove_topics(queues)]
+
+
+def _queues() -> models.QuerySet[Queue]:
+    return Queue.objects.filter(name__in=names.TOPICS)
+
+
+def _wait_for_workers() -> None:
+    held = Q(released_at__isnull=True, lease_until__gt=Now(), partition__queue__in=_queues())
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        busy = PartitionLease.objects.filter(held).values_list("partition__queue__name", flat=True)
+        found = sorted(set(busy))
+        if not found:
+            return
+        if time.monotonic() > until:
+            raise SampleBusyError(found)
+        time.sleep(0.2)
+
+
+def _remove_rows(queues: list[Queue]) -> str:
+    """What is no configuration: messages, failures, positions, what handlers stored."""
+    said: dict[str, Any] = {
+        "queues": [queue.pk for queue in queues],
+        "topics": [queue.topic for queue in queues],
+        "names": [queue.name for queue in queues],
+        "providers": list({queue.provider_id for queue in queues}),
+        "structures": list(
+            ObjectStructure.objects.filter(name__in=names.STRUCTURES).values_list("pk", flat=True)
+        ),
+    }
+    operations = set(
+        OperationItem.objects.filter(error__queue__in=queues).values_list("operation", flat=True)
+    )
+    removed = 0
+    with connection.cursor() as cursor:
+        for table, which in ROWS:
+            cursor.execute(f"DELETE FROM {table} WHERE {which}", said)  # noqa: S608 - constants
+            removed += cursor.rowcount
+    emptied = Operation.objects.filter(pk__in=operations, items__isnull=True)
+    removed += emptied.delete()[0]
+    for model in (MeterReading, PurchaseOrder, Asset):
+        removed += model._default_manager.all().delete()[0]
+    return f"{removed:,} rows of messages and what they stored"
+
+
+def _remove_configuration(queues: list[Queue], author: Author) -> Iterator[str]:
+    """Each with its row of audit; what other configuration needs stays and is named."""
+    # An error queue goes after those that feed it.
+    ordered: list[Any] = sorted(queues, key=lambda queue: (queue.is_error_queue, queue.name))
+    ordered += EnterpriseService.objects.filter(interface__in=names.SERVICES)
+    ordered += ObjectStructure.objects.filter(name__in=names.STRUCTURES)
+    ordered += ExternalSystem.objects.filter(name__in=names.SYSTEMS)
+    for row in ordered:
+        word = f"{row._meta.verbose_name} {row}"
+        try:
+            with transaction.atomic():
+                configuration.delete(row, author)
+        except InUseError as problem:
+            yield f"{word} stays: {problem.sentence}"
+        else:
+            yield f"the {word}"
+
+
+def _remove_topics(queues: list[Queue]) -> Iterator[str]:
+    """Once the traffic has noticed; a cluster that is away keeps them, which is told."""
+    if queues:
+        time.sleep(TRAFFIC_SECONDS)
+    for queue in queues:
+        provider: Provider = queue.provider
+        try:
+            delete_topic(provider, queue.topic)
+        except IntegrationError as problem:
+            yield f"the topic {queue.topic} stays on the cluster: {problem}"
+        else:
+            yield f"the topic {queue.topic}"

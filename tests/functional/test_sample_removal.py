@@ -1,0 +1,220 @@
+"""Taking the sample away: nothing of it is left, everything else stays, its traffic ends."""
+
+import io
+import signal
+import subprocess
+import sys
+import time
+from random import Random
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from console.models import Limit
+from devstack.servers import Servers
+from integration.delivery.wiring import run_queue
+from integration.kafka import admin
+from integration.models import (
+    ConfigurationChange,
+    ExternalSystem,
+    MessageError,
+    Operation,
+    OperationItem,
+    OutboxRow,
+    Provider,
+    Queue,
+)
+from sample import names, removal, traffic
+from sample.management.commands.sample_traffic import Partner
+from tests.functional.test_sample import NOW, planted  # noqa: F401 - a fixture
+from tests.support.rows import a_held, a_person, a_place, a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("planted")]
+# What tells of the removal, and what belongs to people and to the installation.
+STAYS = {
+    "integration_configurationchange",
+    "integration_provider",
+    "integration_deployment",
+    "crontasks_croninstance",
+    "crontasks_heartbeat",
+}
+
+
+@pytest.fixture
+def client(transactional_db: None) -> Client:
+    client = Client()
+    client.force_login(a_person("Administrators", "ada"))
+    return client
+
+
+def counts() -> dict[str, int]:
+    """Rows of every table of ours."""
+    rooms = {"integration", "crontasks", "sample"}
+    tables = [m._meta.db_table for m in apps.get_models() if m._meta.app_label in rooms]
+    found = {}
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"SELECT count(*) FROM {table}")
+            found[table] = cursor.fetchone()[0]
+    return {table: count for table, count in found.items() if count}
+
+
+def lived_in() -> None:
+    """The sample with messages, failures of several kinds, and an operation over some of them."""
+    partner = Partner()
+    made = traffic.Traffic(Random(3))
+    for sent in made.opening(NOW):
+        partner.send(sent)
+    for make in traffic.FAILURES:
+        partner.send(make(Random(6), NOW))
+    partner.send(traffic.blocking(Random(7)))
+    assert partner.close() == 0
+    Queue.objects.filter(name__in=names.TOPICS).update(stay_seconds=0)
+    for name in (names.ASSETS, names.MAINTENANCE, names.STOCK):
+        run_queue(Queue.objects.get(name=name).pk)
+    operation = Operation.objects.create(
+        verb="hold", title="x", actor="a", created_at=NOW, total=1, state="PAUSED"
+    )
+    error = MessageError.objects.filter(queue__name=names.STOCK).first()
+    assert error is not None
+    OperationItem.objects.create(operation=operation, place=0, error=error, version=1)
+
+
+def remove(client: Client, **fields: str) -> Any:
+    form = {"word": "sample", "reason": "we have partners of our own", **fields}
+    return client.post(reverse("removal", args=["sample"]), form)
+
+
+def test_nothing_of_the_sample_is_left_and_everything_else_stays(
+    client: Client,
+) -> None:
+    lived_in()
+    before_ours = counts()
+    mine = a_queue_row(system=ExternalSystem.objects.create(name="mine"))
+    a_place(mine)
+    error = a_held(mine)
+    operation = Operation.objects.create(
+        verb="hold", title="x", actor="a", created_at=NOW, total=1, state="PAUSED"
+    )
+    OperationItem.objects.create(operation=operation, place=0, error=error, version=1)
+    sent = OutboxRow.objects.create(
+        provider=mine.provider, topic="mine", kind="MESSAGE", state="PENDING", created_at=NOW
+    )
+    ours = {
+        table: count - before_ours.get(table, 0)
+        for table, count in counts().items()
+        if count != before_ours.get(table, 0) and table not in STAYS
+    }
+    provider = Provider.objects.get(name=names.PROVIDER)
+    assert set(names.TOPICS.values()) <= set(admin.topics(provider))
+
+    page = client.get(reverse("removal", args=["sample"])).text
+    assert "The external systems erp and depot." in page
+    answer = remove(client)
+
+    assert answer.status_code == 303
+    left = {table: count for table, count in counts().items() if table not in STAYS}
+    assert left == ours
+    assert Queue.objects.get() == mine
+    assert OutboxRow.objects.get() == sent
+    assert Provider.objects.filter(name=names.PROVIDER).exists()
+    deadline = time.monotonic() + 20
+    while set(names.TOPICS.values()) & set(admin.topics(provider)):
+        assert time.monotonic() < deadline
+    told = ConfigurationChange.objects.filter(action="delete").values_list("kind", "name")
+    assert {("queue", name) for name in names.TOPICS} <= set(told)
+    assert {("externalsystem", "erp"), ("externalsystem", "depot")} <= set(told)
+    assert set(ConfigurationChange.objects.values_list("actor", flat=True)) == {"ada"}
+    assert client.get(reverse("removal", args=["sample"])).status_code == 404
+
+
+def test_it_stays_away_until_somebody_plants_it_again(
+    client: Client,
+) -> None:
+    assert not removal.was_removed()
+    remove(client)
+    said = io.StringIO()
+    call_command("devstack_seed", stdout=said)
+    assert "The sample was removed" in said.getvalue()
+    assert not removal.is_there()
+    call_command("seed_sample", stdout=said)
+    assert removal.is_there()
+    call_command("remove_sample", stdout=said)
+    assert "Removed the queue erp-assets" in said.getvalue()
+    assert not removal.is_there()
+
+
+def test_what_other_configuration_needs_stays_and_is_named(
+    client: Client,
+) -> None:
+    mine = a_queue_row(system=ExternalSystem.objects.get(name=names.SYSTEM))
+    page = client.post(
+        reverse("removal", args=["sample"]), {"word": "sample", "reason": "x"}, follow=True
+    ).text
+    assert f"external system erp stays: erp is still needed by queue {mine}" in page
+    assert list(Queue.objects.all()) == [mine]
+
+
+def test_its_traffic_ends(
+    client: Client,
+    servers: Servers,
+    child_environment: dict[str, str],
+) -> None:
+    program = [sys.executable, "-c", TRAFFIC.format(topics=dict(names.TOPICS))]
+    with subprocess.Popen(
+        program, env=child_environment, stdout=subprocess.PIPE, text=True
+    ) as playing:
+        assert playing.stdout is not None
+        topic = names.TOPICS[names.STOCK]
+        provider = Provider.objects.get(name=names.PROVIDER)
+        deadline = time.monotonic() + 30
+        while not sum(admin.topic_facts(provider, topic).high.values()):
+            assert time.monotonic() < deadline
+        assert remove(client).status_code == 303
+        lines = iter(playing.stdout.readline, "")
+        assert any("The sample was removed; nothing is sent" in line for line in lines)
+        assert playing.poll() is None, "it waits for the sample to come back"
+        playing.send_signal(signal.SIGTERM)
+        assert playing.wait(10) == 0
+
+
+TRAFFIC = """
+import django
+django.setup()
+from django.core.management import call_command
+from sample import names
+names.TOPICS.update({topics})
+call_command("sample_traffic", rate=20)
+"""
+
+
+@pytest.mark.parametrize("spoilt", [{"word": "Sample!"}, {"reason": " "}])
+def test_it_needs_the_word_and_a_reason(
+    client: Client,
+    spoilt: dict[str, str],
+) -> None:
+    answer = remove(client, **spoilt)
+    assert answer.status_code == 422
+    assert "Nothing was removed" in answer.text
+    assert removal.is_there()
+
+
+def test_only_people_who_may_configure_everything_are_offered_it(
+    client: Client,
+) -> None:
+    assert reverse("removal", args=["sample"]) in client.get(reverse("cleanup")).text
+    operator = Client()
+    operator.force_login(a_person("Operators"))
+    assert remove(operator).status_code == 403
+    assert reverse("removal", args=["sample"]) not in operator.get(reverse("cleanup")).text
+    limited = a_person("Administrators")
+    Limit.objects.create(person=limited).systems.add(ExternalSystem.objects.first())
+    client.force_login(limited)
+    assert remove(client).status_code == 403
+    assert removal.is_there()
+    assert client.get(reverse("removal", args=["nothing"])).status_code == 404
