@@ -19,7 +19,10 @@ Check = Callable[[Any], str]
 
 
 def _address(value: Any) -> str:  # noqa: ANN401 - a JSON value
-    parts = urlsplit(value) if isinstance(value, str) else None
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+    except ValueError:
+        parts = None
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         return "must be an address that begins with http:// or https:// and names a host"
     return "must not hold a user or password" if "@" in parts.netloc else ""
@@ -100,7 +103,7 @@ def from_lines(text: str) -> dict[str, Any]:
     {'timeout_seconds': 5, 'file_name': '7'}
     """
     found: dict[str, Any] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, map(str.strip, text.split("\n"))):
         name, sign, value = (part.strip() for part in line.partition("="))
         if not sign or not name:
             raise ValueError(f"“{line[:80]}” is not written as name = value.")
@@ -111,7 +114,7 @@ def from_lines(text: str) -> dict[str, Any]:
 
 
 def _written(value: Any) -> str:  # noqa: ANN401 - a JSON value
-    plain = isinstance(value, str) and value == value.strip() and "\n" not in value
+    plain = isinstance(value, str) and value == value.strip() and value.isprintable()
     return value if plain and _read(value) == value else json.dumps(value, ensure_ascii=False)
 
 

@@ -40,6 +40,10 @@ class ServiceForm(SetupForm):
         structure: Any = self.fields["structure"]
         structure.empty_label = "None: the registered handler takes them"
         chosen = setup.structure_named_by(self.entered("structure"))
+        if self.instance.pk:
+            self.fields[
+                "enabled"
+            ].help_text = f"Switching it off stops: {setup.stopped_with_service(self.instance)}"
         structure.help_text = takers.effect(str(self.entered("interface") or ""), chosen)
 
 

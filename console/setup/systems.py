@@ -1,7 +1,7 @@
 """External systems: the partners."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import django_filters
 import django_tables2 as tables
@@ -31,6 +31,13 @@ class SystemForm(SetupForm):
             "enabled": "Off: sequential queues of this system wait, continuous ones put each new "
             "message on hold. No retry is spent, nothing is lost.",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.fields[
+                "enabled"
+            ].help_text = f"Switching it off stops: {setup.stopped_with_system(self.instance)}"
 
 
 class SystemTable(tables.Table):

@@ -46,13 +46,17 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One step or resource: how it went in a sentence, and the command that mends it."""
+    """One step or resource: how it went in a sentence, and the command that mends it.
+
+    What is not `is_needed` is only good to have: queues run without it.
+    """
 
     title: str
     verdict: Verdict
     text: str = ""
     rights: tuple[Right, ...] = ()
     command: str = ""
+    is_needed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,9 @@ class Examination:
 
     @property
     def verdict(self) -> Verdict:
-        return worst(f.verdict for section in self.sections for f in section.findings)
+        """Of what is needed."""
+        every = (one for section in self.sections for one in section.findings)
+        return worst(one.verdict for one in every if one.is_needed)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -106,7 +106,7 @@ class _Asking:
         found = [self._topic(name, READING) for name in self._wanted.reads]
         mirror = Resource("--group", self._wanted.mirror, is_prefix=True)
         why = "Only so that lag tools see how far queues have read; nothing else depends on it."
-        found.append(self._group(mirror, ("Read",), why))
+        found.append(replace(self._group(mirror, ("Read",), why), is_needed=False))
         if not self._wanted.reads:
             found.insert(0, _no_topic("No queue reads from here yet."))
         return Section("Read", tuple(found))
@@ -149,9 +149,8 @@ class _Asking:
                 allowed = frozenset() if is_refused else None
                 if not is_refused:
                     why = f"{why} {_told(problem)}."
-        return Section(
-            "Create topics", (judged(self._provider, CLUSTER, ("Create",), allowed, why),)
-        )
+        found = judged(self._provider, CLUSTER, ("Create",), allowed, why)
+        return Section("Create topics", (replace(found, is_needed=False),))
 
     def _is_absent(self, name: str) -> bool:
         try:

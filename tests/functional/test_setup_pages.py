@@ -152,6 +152,8 @@ class TestSwitches:
         assert "Switching it off stops" in page
         if noun == "system":
             assert "2 inbound queues: 1 sequential will wait" in page
+        form = client.get(reverse(f"{noun}-change", args=[row.pk])).text
+        assert "Switching it off stops" in form
         address = reverse(f"{noun}-switch", args=[row.pk])
         for _ in range(2):
             client.post(address, {"to": "off", "reason": "holiday"})

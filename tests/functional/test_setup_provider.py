@@ -115,6 +115,8 @@ def test_one_missing_right_is_told_apart(secured: SecuredKafka) -> None:
         f"--topic orders --transactional-id {ids_of(provider)} --resource-pattern-type prefixed"
     )
     found = findings(examine(provider))
+    lag_tools = found["Read: Consumer group sluice-*"]
+    assert (lag_tools.verdict, lag_tools.is_needed) == (Verdict.REFUSED, False)
     topic = found["Read: Topic orders"]
     assert {right.operation: right.verdict for right in topic.rights} == {
         "Describe": Verdict.OK,
