@@ -71,15 +71,25 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
                 "error_queue_strict",
                 "is_error_queue",
                 "strict_order",
-                "on_head_expired",
-                "on_gap",
-                "max_open_errors",
-                "brake_after",
-                "crash_limit",
             ),
         ),
     ),
-    ("part-pace", ("Pace", "", ("batch_size", "stay_seconds", "handler_timeout_seconds"))),
+    (
+        "part-limits",
+        (
+            "Limits: expired messages, the brake, crashes",
+            "",
+            ("on_head_expired", "on_gap", "max_open_errors", "brake_after", "crash_limit"),
+        ),
+    ),
+    (
+        "part-pace",
+        (
+            "Pace: batches, runs, handler calls",
+            "",
+            ("batch_size", "stay_seconds", "handler_timeout_seconds"),
+        ),
+    ),
 )
 
 MODEL_FIELDS: Final = [
@@ -94,6 +104,14 @@ ORDERS: Final = (
 )
 # What a queue that is sent to needs; nothing reads it here, so nothing is retried or held.
 OUTBOUND_PARTS: Final = ("part-queue", "part-topic")
+# What most queues leave as it is; folded away unless something in it has to be corrected.
+FOLDED: Final = ("part-limits", "part-pace")
+EMPTY: Final = {
+    "provider": "Choose…",
+    "system": "None",
+    "default_service": "None",
+    "error_queue": "None: the error table alone keeps what is given up",
+}
 ONLY_NEW: Final = ("topic_from", "partitions", "start_from", "start_time", "start_group")
 
 BACKOFFS: Final = (
@@ -140,6 +158,11 @@ LABELS: Final = {
     "handler_timeout_seconds": "Time for one handler call",
 }
 
+# Of a stored queue; its topic is made.
+RETENTION_KEPT: Final = (
+    "How long closed failures are kept here (at least 7 d). Where the topic has a time limit, it "
+    "has to be the same; the retention mirror follows a change of the topic by itself."
+)
 HELPS: Final = {
     "name": "Letters, digits, - and _. It names the queue everywhere: in addresses, in publish(), "
     "in the log.",

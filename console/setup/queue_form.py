@@ -8,7 +8,7 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 from console.setup import queue_fields as words
 from console.setup.durations import EXAMPLE, DurationField, DurationListField, WholeSecondsField
-from console.setup.forms import SetupForm
+from console.setup.forms import Part, SetupForm
 from integration import registration
 from integration.actions.queue_setup import Making, error_queue_for
 from integration.actions.topics import MOST_PARTITIONS, TopicTakenError, is_legal
@@ -19,8 +19,13 @@ from integration.models import EnterpriseService, ExternalSystem, Provider, Queu
 
 DAY_SECONDS: Final = 86_400
 EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'
+FOLD: Final = '<details class="part" data-stays{}><summary>{}</summary>'
 # Parts whose effect is shown below their fields.
 TELLING: Final = ("part-topic", "part-start", "part-retry", "part-failures")
+TAKEN_TOPIC: Final = (
+    "Another queue of this direction has this topic already: each message has one reader here. "
+    "Use that queue, or another topic."
+)
 TAKEN_NAMES: Final = frozenset({"new"})
 
 
@@ -73,18 +78,23 @@ class QueueForm(SetupForm):
 
     def lay_out(self) -> None:
         laid = [
-            self._shown_part(css_id, part)
+            shown
             for css_id, part in words.PARTS
             if any(name in self.fields for name in part[2])
+            for shown in self._shown_part(css_id, part)
         ]
         self.helper.layout = Layout(*laid, Field("reason"))
 
-    def _shown_part(self, css_id: str, part: Any) -> Fieldset:  # noqa: ANN401 - words.PARTS
+    def _shown_part(self, css_id: str, part: Part) -> list[Fieldset | HTML]:
         laid = self._part(part)
         laid.css_id = css_id
         if css_id in TELLING:
             laid.fields.append(HTML(EFFECT.format(css_id.removeprefix("part-"))))
-        return laid
+        if css_id not in words.FOLDED:
+            return [laid]
+        is_open = " open" if self.errors.keys() & set(part[2]) else ""
+        laid.legend = ""
+        return [HTML(FOLD.format(is_open, part[0])), laid, HTML("</details>")]
 
     def _direction(self) -> str:
         """A new queue's direction is settled by the page it is made on."""
@@ -143,12 +153,16 @@ class QueueForm(SetupForm):
         for name, rows in offered.items():
             if name in self.fields:
                 self.fields[name].queryset = rows  # type: ignore[attr-defined] # choices are rows
+        for name, label in words.EMPTY.items():
+            if name in self.fields:
+                self.fields[name].empty_label = label  # type: ignore[attr-defined] # as above
         if not self.scope.is_whole:
             system.required = True
             system.empty_label = None  # type: ignore[attr-defined] # as above
 
     def _close_bound(self) -> None:
         """What the stored position refers to cannot change; say so where it is shown."""
+        self.fields["retention_seconds"].help_text = words.RETENTION_KEPT
         if not registration.is_bound(self.instance):
             return
         for name in registration.IMMUTABLE:
@@ -188,6 +202,10 @@ class QueueForm(SetupForm):
     def _post_clean(self) -> None:
         """Django's place for checks of the whole instance; the broker is asked at the end."""
         super()._post_clean()  # type: ignore[misc] # not in the stubs
+        if self.has_error(NON_FIELD_ERRORS, "unique_together"):
+            # Django tells this above the form; it is the topic that has to be another.
+            del self.errors[NON_FIELD_ERRORS]
+            self.add_error("topic", TAKEN_TOPIC)
         if self.errors or not self.asks_broker:
             return
         try:

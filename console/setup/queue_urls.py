@@ -2,11 +2,9 @@
 
 from django.urls import path
 
-from console.setup import pages, partners, queue_removal, queues, testmessages
-from console.setup.queue_list import QUEUES
+from console.setup import partners, queue_removal, queues, testmessages
 
 urlpatterns = [
-    path("queues/", pages.listing, {"noun": QUEUES}, name="queues"),
     path("queues/new/", queues.new, name="queue-new"),
     path("queues/new/effects/", queues.effects, name="queue-new-effects"),
     path("queues/<slug:name>/change/", queues.change, name="queue-change"),

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.problems import ReasonMissingError
+from integration.actions.problems import QueueMismatchError, ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy.states import OPEN, OperationState, OutboxState
@@ -69,12 +69,15 @@ def leaving(queue: Queue) -> Leaving:
 def remove(queue_id: int, author: Author, *, typed: str) -> None:
     """Delete the queue with its positions, closed failures, samples and cron instance.
 
-    Raises NameMismatchError, ReasonMissingError, QueueNeededError, RowBusyError.
+    Raises NameMismatchError, ReasonMissingError, QueueNeededError, QueueMismatchError when it is
+    gone already, RowBusyError.
     """
     if not author.reason.strip():
         raise ReasonMissingError(action="delete a queue")
     with short_transaction():
-        queue = Queue.objects.select_for_update(of=("self",)).get(pk=queue_id)
+        queue = Queue.objects.select_for_update(of=("self",)).filter(pk=queue_id).first()
+        if queue is None:
+            raise QueueMismatchError("Somebody else has deleted the queue already.")
         if typed.strip() != queue.name:
             raise NameMismatchError(wanted=queue.name)
         refusals = tuple(_refusals(queue))

@@ -226,6 +226,11 @@ class TestAdoption:
         compacted = self.adopting(client, provider, broker.topic(**{"cleanup.policy": "compact"}))
         compacted["start_from"] = "end"
         assert "compacted" in mistakes(client.post(reverse(NEW), compacted))["carrier"][0]
+        taken = a_queue_row(provider=provider)
+        twice = self.adopting(client, provider, taken.topic, start_from="end")
+        found = mistakes(client.post(reverse(NEW), twice))
+        assert "has this topic already" in found["topic"][0]
+        taken.delete()
         absent = self.adopting(client, provider, "no-such-topic", start_from="end")
         assert "does not exist" in mistakes(client.post(reverse(NEW), absent))["topic"][0]
         assert not Queue.objects.exists()
@@ -354,17 +359,6 @@ class TestClone:
         copy = made(client, form | {"name": name, "topic": name, "provider": provider.pk})
         assert (copy.max_retries, copy.default_service, copy.kind) == (9, service, "continuous")
         assert (copy.enabled, copy.paused) == (True, False)
-
-
-def test_the_list_shows_what_is_set_up_and_finds_it(client: Client) -> None:
-    queue, other = a_queue_row(description="pumps"), a_queue_row("continuous")
-    page = client.get(reverse("queues")).text
-    assert queue.name in page
-    assert other.name in page
-    assert "3 retries: after 30 s, 30 s, 30 s" in page
-    found = client.get(reverse("queues"), {"words": "pump"}).text
-    assert queue.name in found
-    assert other.name not in found
 
 
 class TestRights:
