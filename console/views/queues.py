@@ -16,13 +16,13 @@ from crontasks.crew import crew
 from crontasks.flow import check_flow
 from integration.selectors import queues, rates
 
-PAGE_ROWS: Final = 50
+PAGE_ROWS: Final = 25
 
 
 @require_GET
 @needs(Right.VIEW)
 def queue_list(request: HttpRequest) -> HttpResponse:
-    """Every queue a person may know of, fifty a page: their number is not that of messages."""
+    """Every queue a person may know of, 25 a page: their number is not that of messages."""
     scope = scope_of(request.user)
     rows = queues.standing(crew(), scope)
     form = QueueFilterForm(request.GET, sorted({row.system for row in rows if row.system}))

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from integration.clock import database_now
+from django.db.models.functions import Now
+
 from integration.models import QueueSample
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store.samples import SAMPLE_SECONDS
@@ -100,12 +101,15 @@ def rates(points: Sequence[Point]) -> Rates:
 
 
 def samples(queue_ids: Collection[int], within: timedelta) -> Mapping[int, tuple[Point, ...]]:
-    """The samples of these queues since then, oldest first, in one query."""
+    """The samples of these queues since then, oldest first, in one query.
+
+    Bounded by the statement's time: only what is the same for all rows can be looked up by index.
+    """
     found: dict[int, list[Point]] = defaultdict(list)
     if not queue_ids:
         return {}
     rows = (
-        QueueSample.objects.filter(queue__in=list(queue_ids), at__gt=database_now() - within)
+        QueueSample.objects.filter(queue__in=list(queue_ids), at__gt=Now() - within)
         .order_by("queue_id", "at")
         .values_list("queue_id", "at", "position", "end")
     )
@@ -116,7 +120,7 @@ def samples(queue_ids: Collection[int], within: timedelta) -> Mapping[int, tuple
 
 def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
     """By queue the pace over the last minute, of all that a person may know of, in one query."""
-    rows = QueueSample.objects.filter(at__gt=database_now() - MINUTE - GAP)
+    rows = QueueSample.objects.filter(at__gt=Now() - MINUTE - GAP)
     if not scope.is_whole:
         rows = rows.filter(scope.within("queue__system"))
     found: dict[int, list[Point]] = defaultdict(list)

@@ -7,6 +7,9 @@
       document.querySelector("dialog[open]") !== null ||
       (active !== null && region.contains(active) && /INPUT|TEXTAREA|SELECT/.test(active.tagName));
   }
+  function nameOf(element) {
+    return [element.tagName, element.getAttribute("href") || "", element.closest("[action]") ? element.closest("[action]").getAttribute("action") : "", element.textContent.trim()].join(" ");
+  }
   // "updated 4 s ago" beside the menu: says that the figures live, and when they do not.
   var sign = document.querySelector("[data-updated]");
   var freshAt = Date.now();
@@ -20,6 +23,19 @@
     setInterval(function () {
       if (!isBusy(region)) htmx.trigger(region, "live");
     }, seconds * 1000);
+    // New figures take the place of the old ones; who stood on a link stands on the same one after.
+    var stoodOn = null;
+    region.addEventListener("htmx:beforeSwap", function () {
+      var active = document.activeElement;
+      stoodOn = active !== null && active !== region && region.contains(active) ? nameOf(active) : null;
+    });
+    region.addEventListener("htmx:afterSwap", function () {
+      if (stoodOn === null) return;
+      var same = Array.prototype.find.call(region.querySelectorAll("a[href], button, summary"), function (one) {
+        return nameOf(one) === stoodOn;
+      });
+      if (same) same.focus({ preventScroll: true });
+    });
     region.addEventListener("htmx:sendError", function () { region.dataset.stale = "1"; });
     region.addEventListener("htmx:responseError", function () { region.dataset.stale = "1"; });
     region.addEventListener("htmx:afterSwap", function () { delete region.dataset.stale; freshAt = Date.now(); });

@@ -1,0 +1,135 @@
+"""The first page in a browser: it renews itself without getting in anybody's way."""
+
+from datetime import timedelta
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from integration.models import ExternalSystem, MessageError, Queue, QueueSample
+from tests.e2e.conftest import OpenPage
+from tests.support.rows import (
+    a_blocked_queue,
+    a_crew,
+    a_held,
+    a_message_to_send,
+    a_place,
+    a_queue_row,
+)
+
+pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+# The usual pause between two looks at fresh figures is 5 s.
+SOON_MS = 20_000
+
+
+def a_busy_queue(name: str = "meter-readings") -> Queue:
+    queue = a_queue_row("continuous", name=name)
+    a_place(queue, next_offset=15)
+    now = timezone.now()
+    for step in range(30):
+        at = now - timedelta(seconds=15 * (30 - step))
+        QueueSample.objects.create(queue=queue, at=at, position=step * 30, end=900 + step * 15)
+    return queue
+
+
+def brake(queue: Queue) -> None:
+    queue.partitions.update(state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS")
+
+
+def test_who_stands_on_a_link_stands_there_after_fresh_figures(
+    open_page: OpenPage, complaints: list[str]
+) -> None:
+    a_crew()
+    queue = a_busy_queue()
+    page = open_page("Viewers")
+    page.goto("/")
+    page.get_by_role("link", name="meter-readings").focus()
+    brake(queue)
+    expect(page.get_by_role("row", name="meter-readings")).to_contain_text(
+        "Braked", timeout=SOON_MS
+    )
+    expect(page.get_by_role("row").get_by_role("link", name="meter-readings")).to_be_focused()
+    assert complaints == []
+
+
+def test_the_figures_rest_while_somebody_is_about_to_decide(
+    open_page: OpenPage, complaints: list[str]
+) -> None:
+    a_crew()
+    a_blocked_queue(name="orders")
+    queue = a_busy_queue()
+    page = open_page("Operators")
+    page.goto("/")
+    page.get_by_text("Delete…").click()
+    page.get_by_label("Why").fill("sent twi")
+    brake(queue)
+    with page.expect_event("console", lambda said: said.text == "looked", timeout=SOON_MS):
+        # Longer than one round of the page, by the page's own clock.
+        page.evaluate("setTimeout(() => console.log('looked'), 7000)")
+    expect(page.get_by_label("Why")).to_have_value("sent twi")
+    expect(page.get_by_role("row", name="meter-readings")).to_contain_text("Running")
+    page.get_by_text("Delete…").click()
+    page.get_by_label("Why").evaluate("one => one.blur()")
+    expect(page.get_by_role("row", name="meter-readings")).to_contain_text(
+        "Braked", timeout=SOON_MS
+    )
+    assert complaints == []
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_blocked_queue_is_freed_from_the_first_page(
+    open_page: OpenPage, complaints: list[str], *, javascript: bool
+) -> None:
+    a_crew()
+    a_blocked_queue(name="orders")
+    page = open_page("Operators", javascript=javascript)
+    page.goto("/")
+    page.get_by_text("Delete…").click()
+    page.get_by_label("Why").fill("sent twice")
+    page.get_by_role("button", name="Delete it and go on").click()
+    expect(page.get_by_text("the queue goes on as soon as a worker takes it")).to_be_visible()
+    assert MessageError.objects.get().state == "DELETED"
+    assert page.url.endswith("/")
+    assert complaints == []
+
+
+def a_bad_morning() -> list[str]:
+    """Every kind of card, problem, badge and line there is on the pages of queues."""
+    a_crew(beats=False)
+    queue, _, _ = a_blocked_queue(name="orders")
+    a_place(a_queue_row(name="gone"), state="BLOCKED", state_code="TOPIC_GONE")
+    off = ExternalSystem.objects.create(name="sap", enabled=False)
+    a_place(a_queue_row(name="invoices", system=off))
+    a_place(a_queue_row(name="catalogue"), state="WAITING", state_code="HANDLER_MISSING")
+    readings = a_busy_queue()
+    for offset in range(3):
+        a_held(readings, offset)
+    outbound = a_queue_row(name="outgoing", direction="outbound")
+    a_message_to_send(outbound, "DEAD", strict_queue=outbound.pk)
+    named = [reverse("queue", args=[one.name]) for one in (queue, readings, outbound)]
+    return ["/", reverse("queues"), reverse("overview-causes"), *named]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_a_bad_morning_is_readable_for_everybody(
+    open_page: OpenPage, complaints: list[str], colours: str
+) -> None:
+    addresses = a_bad_morning()
+    page = open_page("Editors", colours=colours, width=1440)
+    axe = Axe()
+    found = {}
+    for address in addresses:
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        problems = [one["id"] for one in axe.run(page).response["violations"]]
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                problems.append(f"wider than {width}")
+        found[address] = problems
+    assert not {address: told for address, told in found.items() if told}
+    assert complaints == []
