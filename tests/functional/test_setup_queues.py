@@ -1,33 +1,24 @@
 """Setting up queues over HTTP: topics made and adopted, starts, effects, mistakes, audit."""
 
-import uuid
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
-from console.models import Limit
-from console.setup.queue_form import QueueForm
 from crontasks.models import CronInstance
 from devstack.server import Server
-from integration.actions import configuration
 from integration.kafka import admin
 from integration.models import (
     ConfigurationChange,
-    EnterpriseService,
-    ExternalSystem,
     Provider,
     Queue,
 )
+from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.kafka_world import Kafka
-from tests.support.rows import a_held, a_person, a_place, a_queue_row
+from tests.support.rows import a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
-NEW = "queue-new"
 WEEK = 604_800
 
 
@@ -46,43 +37,6 @@ def client() -> Client:
     client = Client()
     client.force_login(a_person("Administrators", "ada"))
     return client
-
-
-def as_sent(form: QueueForm) -> dict[str, Any]:
-    """The fields as a browser sends them: what the page shows, untouched."""
-    sent = {}
-    for bound in form:
-        value = bound.value()
-        if value is not None and value is not False and value != "":
-            sent[bound.name] = value
-    return sent
-
-
-def a_form(client: Client, address: str = "", **fields: Any) -> dict[str, Any]:
-    """The form of the page at the address, with these fields filled in."""
-    page = client.get(address or reverse(NEW))
-    assert page.status_code == 200
-    found = as_sent(page.context["form"])
-    if "seen" in page.context:
-        found["seen"] = page.context["seen"]
-    found |= fields
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def a_name() -> str:
-    return f"q-{uuid.uuid4().hex[:8]}"
-
-
-def mistakes(answer: HttpResponse) -> Mapping[str, list[str]]:
-    assert answer.status_code == 422
-    return answer.context["form"].errors
-
-
-def made(client: Client, form: dict[str, Any]) -> Queue:
-    answer = client.post(reverse(NEW), form)
-    assert answer.status_code == 303, answer.context["form"].errors
-    assert answer["Location"] == reverse("queue", args=[form["name"]])
-    return Queue.objects.get(name=form["name"])
 
 
 class TestNewTopic:
@@ -268,170 +222,3 @@ class TestEffects:
 
     def test_a_link_to_an_effect_leads_to_the_form(self, client: Client) -> None:
         assert client.get(reverse("queue-new-effects"))["Location"] == reverse(NEW)
-
-
-class TestChange:
-    def test_a_change_is_one_row_of_audit_with_what_differs(self, client: Client) -> None:
-        queue = a_queue_row()
-        a_place(queue)
-        address = reverse("queue-change", args=[queue.name])
-        form = a_form(client, address, max_retries=7, retry_delay_seconds="2 min", reason="slower")
-        answer = client.post(address, form)
-        assert answer.status_code == 303, answer.context["form"].errors
-        queue.refresh_from_db()
-        assert (queue.max_retries, queue.retry_delay_seconds) == (7, 120)
-        change = ConfigurationChange.objects.get()
-        assert change.before == {"max_retries": 3, "retry_delay_seconds": 30}
-        assert (change.action, change.reason) == ("change", "slower")
-        form = a_form(client, address)
-        assert client.post(address, form).status_code == 303
-        assert ConfigurationChange.objects.count() == 1
-
-    def test_what_the_position_refers_to_is_closed_and_says_why(self, client: Client) -> None:
-        queue = a_queue_row()
-        a_place(queue)
-        address = reverse("queue-change", args=[queue.name])
-        page = client.get(address)
-        closed = [name for name, field in page.context["form"].fields.items() if field.disabled]
-        assert sorted(closed) == ["direction", "kind", "provider", "topic"]
-        assert "cannot change while the queue has a position" in page.text
-        form = a_form(client, address, topic="another", kind="continuous", direction="outbound")
-        client.post(address, form)
-        queue.refresh_from_db()
-        assert (queue.kind, queue.direction) == ("sequential", "inbound")
-        assert queue.topic != "another"
-
-    def test_an_open_failure_alone_closes_it_too(self, client: Client) -> None:
-        queue = a_queue_row()
-        assert (
-            not client.get(reverse("queue-change", args=[queue.name]))
-            .context["form"]
-            .fields["topic"]
-            .disabled
-        )
-        a_held(queue)
-        assert (
-            client.get(reverse("queue-change", args=[queue.name]))
-            .context["form"]
-            .fields["topic"]
-            .disabled
-        )
-
-    def test_who_comes_second_is_told_and_overwrites_nothing(self, client: Client) -> None:
-        queue = a_queue_row()
-        a_place(queue)
-        address = reverse("queue-change", args=[queue.name])
-        mine = a_form(client, address, description="mine")
-        theirs = Queue.objects.get(pk=queue.pk)
-        theirs.description = "theirs"
-        configuration.save(theirs, configuration.Author("bob", "I was here"))
-        answer = client.post(address, mine)
-        assert answer.status_code == 409
-        for told in ("changed by somebody else", "theirs", "mine", "bob", "I was here"):
-            assert told in answer.text
-        assert Queue.objects.get(pk=queue.pk).description == "theirs"
-        again = client.post(address, mine | {"seen": answer.context["seen"]})
-        assert again.status_code == 303
-        assert Queue.objects.get(pk=queue.pk).description == "mine"
-
-    def test_a_broker_that_is_down_hinders_only_what_it_has_a_say_in(self, client: Client) -> None:
-        queue = a_queue_row()
-        a_place(queue)
-        address = reverse("queue-change", args=[queue.name])
-        assert client.post(address, a_form(client, address, batch_size=77)).status_code == 303
-        form = a_form(client, address, retention_seconds="5 s")
-        assert "does not answer" in mistakes(client.post(address, form))["provider"][0]
-        queue.refresh_from_db()
-        assert (queue.batch_size, queue.retention_seconds) == (77, WEEK)
-
-
-class TestClone:
-    def test_a_copy_has_everything_but_name_topic_and_start(
-        self, client: Client, provider: Provider
-    ) -> None:
-        service = EnterpriseService.objects.create(interface="ORDERS")
-        source = a_queue_row(
-            "continuous", default_service=service, max_retries=9, paused=True, enabled=False
-        )
-        form = a_form(client, f"{reverse(NEW)}?like={source.name}")
-        assert {"name", "topic", "start_from"}.isdisjoint(form)
-        name = a_name()
-        copy = made(client, form | {"name": name, "topic": name, "provider": provider.pk})
-        assert (copy.max_retries, copy.default_service, copy.kind) == (9, service, "continuous")
-        assert (copy.enabled, copy.paused) == (True, False)
-
-
-class TestRights:
-    def test_only_those_who_may_configure_come_here(self) -> None:
-        queue = a_queue_row()
-        addresses = [reverse(NEW), reverse("queue-new-effects")]
-        addresses += [
-            reverse(name, args=[queue.name])
-            for name in ("queue-change", "queue-effects", "queue-delete")
-        ]
-        for role in ("", "Viewers", "Operators", "Editors"):
-            client = Client()
-            client.force_login(a_person(role))
-            for address in addresses:
-                assert client.get(address).status_code == 403
-                assert client.post(address, {"name": "x"}).status_code == 403
-        assert Queue.objects.count() == 1
-        assert not ConfigurationChange.objects.exists()
-
-    def test_limited_people_know_and_make_queues_of_their_partners_only(
-        self, provider: Provider
-    ) -> None:
-        mine, other = (ExternalSystem.objects.create(name=name) for name in ("mine", "other"))
-        theirs = a_queue_row(system=other)
-        person = a_person("Administrators")
-        Limit.objects.create(person=person).systems.add(mine)
-        client = Client()
-        client.force_login(person)
-        for page in ("queue-change", "queue-delete", "queue-effects"):
-            address = reverse(page, args=[theirs.name])
-            assert client.get(address).status_code in {404, 303}
-            assert client.post(address, {"name": theirs.name}).status_code == 404
-        assert client.get(f"{reverse(NEW)}?like={theirs.name}").context["form"].instance.kind == ""
-        name = a_name()
-        form = a_form(client, name=name, provider=provider.pk, topic=name, kind="sequential")
-        assert "system" in mistakes(client.post(reverse(NEW), form))
-        assert "system" in mistakes(client.post(reverse(NEW), form | {"system": other.pk}))
-        assert made(client, form | {"system": mine.pk}).system == mine
-
-
-class TestDelete:
-    def test_a_queue_that_is_needed_is_kept_with_the_reasons(self, client: Client) -> None:
-        queue = a_queue_row("continuous")
-        feeding = a_queue_row(error_queue=queue)
-        a_place(queue)
-        a_held(queue)
-        address = reverse("queue-delete", args=[queue.name])
-        page = client.get(address).text
-        for reason in ("switched on", "open failures", f"error queue of {feeding.name}"):
-            assert reason in page
-        answer = client.post(address, {"name": queue.name, "reason": "gone"})
-        assert answer.status_code == 409
-        assert Queue.objects.filter(pk=queue.pk).exists()
-
-    def test_the_name_is_typed_and_a_reason_given(self, client: Client) -> None:
-        queue = a_queue_row(enabled=False)
-        address = reverse("queue-delete", args=[queue.name])
-        assert client.post(address, {"name": "x", "reason": "gone"}).status_code == 422
-        assert client.post(address, {"name": queue.name}).status_code == 422
-        assert Queue.objects.filter(pk=queue.pk).exists()
-
-    def test_what_goes_is_told_and_goes_and_the_audit_stays(self, client: Client) -> None:
-        queue = a_queue_row(enabled=False)
-        a_place(queue)
-        a_held(queue, state="RESOLVED", closed_at=timezone.now())
-        address = reverse("queue-delete", args=[queue.name])
-        page = client.get(address).text
-        for told in ("partition 0 at 10", "5 messages wait unread", "1 closed failures"):
-            assert told in page
-        answer = client.post(address, {"name": queue.name, "reason": "the partner left"})
-        assert answer.status_code == 303
-        assert not Queue.objects.filter(pk=queue.pk).exists()
-        assert not CronInstance.objects.filter(queue=queue.pk).exists()
-        change = ConfigurationChange.objects.get()
-        assert (change.action, change.name, change.after) == ("delete", queue.name, None)
-        assert change.reason == "the partner left"
