@@ -1,0 +1,69 @@
+"""A retry policy in words and as a line: what the form of a queue promises."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integration.delivery.policy.retry import Backoff, RetryPolicy
+from integration.selectors.retry_line import SHOWN, retry_line
+
+pytestmark = pytest.mark.fast
+
+
+def seconds(*values: float) -> tuple[timedelta, ...]:
+    return tuple(timedelta(seconds=value) for value in values)
+
+
+LISTED = RetryPolicy(backoff=Backoff.LIST, delays=seconds(10, 60, 300))
+
+
+def test_the_pauses_and_the_end_are_told() -> None:
+    line = retry_line(LISTED)
+    assert line.words == "3 retries: after 10 s, 1 min, 5 min; given up after 6 min 10 s."
+    assert [one.at_words for one in line.shown] == ["10 s", "1 min 10 s", "6 min 10 s"]
+    assert line.seconds == 370
+
+
+def test_none_one_and_those_without_end() -> None:
+    assert retry_line(RetryPolicy(max_retries=0)).words.startswith("No retries: the first")
+    assert retry_line(RetryPolicy(max_retries=1)).words.startswith("1 retry: after 30 s;")
+    forever = retry_line(RetryPolicy(max_retries=None))
+    assert forever.words.startswith("Tried again for ever")
+    assert (forever.is_unlimited, forever.seconds) == (True, None)
+    at_once = retry_line(RetryPolicy(max_retries=None, first=timedelta()))
+    assert at_once.words.startswith("Tried again for ever at once, without a pause")
+
+
+def test_what_cuts_the_line_is_told() -> None:
+    policy = RetryPolicy(
+        max_retries=20,
+        backoff=Backoff.EXPONENTIAL,
+        jitter=0.2,
+        cap=timedelta(hours=1),
+        total=timedelta(hours=6),
+    )
+    line = retry_line(policy)
+    told = " ".join(line.remarks)
+    for words in ("up to 20 % longer", "limit of 6 h comes first", "11 of 20", "longer than 1 h"):
+        assert words in told
+    limited = retry_line(RetryPolicy(max_retries=None, total=timedelta(minutes=2)))
+    assert not limited.is_unlimited
+    assert limited.words.startswith("4 retries")
+
+
+@given(st.integers(0, 1_000), st.sampled_from(Backoff), st.floats(0, 10_000))
+def test_the_line_is_drawn_in_order_and_never_longer_than_it_can_be(
+    retries: int, backoff: Backoff, first: float
+) -> None:
+    policy = RetryPolicy(
+        max_retries=retries, backoff=backoff, first=timedelta(seconds=first), delays=seconds(5, 9)
+    )
+    line = retry_line(policy)
+    assert len(line.retries) == retries
+    assert len(line.shown) == min(retries, SHOWN)
+    assert line.hidden == retries - len(line.shown)
+    places = [one.x for one in line.shown]
+    assert places == sorted(places)
+    assert all(8 <= place <= 992 for place in places)
