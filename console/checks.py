@@ -7,9 +7,11 @@ from typing import Final
 from integration.actions.check import Check, Ending
 from integration.delivery.policy.failure import FailureClass
 from integration.selectors.diffs import Diff, difference
+from integration.selectors.failure import sentence_of
 from integration.selectors.payloads import PayloadView, bytes_as_text, show
 
 SENT_SHOWN: Final = 20
+SAID: Final = 600
 TITLES: Final = MappingProxyType(
     {
         Ending.APPLIED: ("success", "It would be applied."),
@@ -46,11 +48,12 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class CheckShown:
-    """A check with its title and tone, the stored document's differences, and what is sent."""
+    """A check with its title and tone, what a failure says, what is stored and what is sent."""
 
     found: Check
     tone: str
     title: str
+    said: str
     then: str
     document: Diff | None
     sent: tuple[Outgoing, ...]
@@ -72,6 +75,7 @@ def shown(found: Check) -> CheckShown:
         found=found,
         tone=tone,
         title=title,
+        said=sentence_of(found.failure.text[:SAID]) if found.failure else "",
         then=THEN.get(found.failure.kind, "") if found.failure else "",
         document=None if change is None else difference(change.before, change.after),
         sent=tuple(

@@ -49,10 +49,12 @@ class FailureDetail:
     """Everything the page of one failure shows. `late` is why a release needs a confirmation.
 
     `ahead` is the failure that is to be closed before this one is tried: a strict error queue's.
+    `error_queue` is the name of the error queue, empty where there is none to be known of.
     """
 
     error: MessageError
     queue: str
+    error_queue: str
     account: Account
     late: str | None
     ahead: FailureRow | None
@@ -132,10 +134,11 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
     if error is None:
         return None
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
-    late, ahead = why_late(error, error.queue, place), _ahead(error)
+    late, ahead = why_late(error, error.queue, place), _ahead(error, scope)
     return FailureDetail(
         error=error,
         queue=error.queue.name,
+        error_queue=_error_queue(error, scope),
         account=_account(error, late, ahead),
         late=late,
         ahead=ahead,
@@ -174,9 +177,15 @@ def current_record(error_id: UUID, scope: Scope) -> bytes | None:
     return None if error is None else error.current_payload
 
 
-def _ahead(error: MessageError) -> FailureRow | None:
+def _error_queue(error: MessageError, scope: Scope) -> str:
+    found = error.queue.error_queue
+    return found.name if found is not None and scope.allows(found.system_id) else ""
+
+
+def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
     first = strict_order.ahead_of(error) if error.state in OPEN else None
-    found = MessageError.objects.filter(pk=first).values(*COLUMNS).first() if first else None
+    known = MessageError.objects.filter(scope.within("queue__system"))
+    found = known.filter(pk=first).values(*COLUMNS).first() if first else None
     return None if found is None else as_row(found)
 
 
@@ -184,9 +193,9 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
     state = ErrorState(error.state)
     name = error.interface or "A message of unknown type"
     tried = "once" if error.attempts == 1 else f"{error.attempts} times"
-    what = f"{name} was tried {tried} and failed: {_sentence(error.text or error.code)}"
+    what = f"{name} was tried {tried} and failed: {sentence_of(error.text or error.code)}"
     if error.attempts == 0:
-        what = f"{name} could not be tried: {_sentence(error.text or error.code)}"
+        what = f"{name} could not be tried: {sentence_of(error.text or error.code)}"
     if state is ErrorState.RESOLVED:
         what = f"{name} failed at first and ended as {error.ended.lower() or 'resolved'}."
     elif state is ErrorState.HOLD:
@@ -254,6 +263,7 @@ def _same_key(error: MessageError) -> tuple[FailureRow, ...]:
     return tuple(as_row(row) for row in found)
 
 
-def _sentence(text: str) -> str:
+def sentence_of(text: str) -> str:
+    """The text of a failure with a full stop, where it has none."""
     said = text.strip()
     return said if said.endswith((".", "!", "?")) else f"{said}."

@@ -2,19 +2,19 @@
 
 import base64
 import binascii
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from integration.delivery.policy.states import OPEN
 from integration.models import MessageError, Queue
 from integration.selectors.plans import planned_anew
-from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.scope import Scope
 from integration.store.sessions import alias
 
 PAGE_ROWS: Final = 50
@@ -136,16 +136,6 @@ class FailurePage:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A part of a selection."""
-
-    queue: str
-    state: str
-    count: int
-    oldest: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Choices:
     """What a filter offers: names that there are."""
 
@@ -179,24 +169,6 @@ def page(
         newer=mark(first, backwards=True) if has_newer else "",
         older=mark(last, backwards=False) if has_older else "",
     )
-
-
-@planned_anew()
-def selection(wanted: FailureFilter, limit: int, *, scope: Scope = EVERYTHING) -> dict[UUID, int]:
-    """The failures that match with their versions, oldest first, for an action on all of them."""
-    found = matching(wanted, scope).order_by("last_failed_at", "id").values_list("id", "version")
-    return dict(found[:limit])
-
-
-def summary(error_ids: Collection[UUID]) -> list[Share]:
-    """What a selection consists of, by queue and state; those that are gone are missing."""
-    found = (
-        MessageError.objects.filter(pk__in=error_ids)
-        .order_by("queue__name", "state")
-        .values_list("queue__name", "state")
-        .annotate(count=Count("pk"), oldest=Min("first_failed_at"))
-    )
-    return [Share(*row) for row in found]
 
 
 @planned_anew()
