@@ -150,7 +150,9 @@ class _Asking:
                 if not is_refused:
                     why = f"{why} {_told(problem)}."
         found = judged(self._provider, CLUSTER, ("Create",), allowed, why)
-        return Section("Create topics", (replace(found, is_needed=False),))
+        # Without its topic the relay cannot begin.
+        is_needed = self._is_absent(self._wanted.relay_topic)
+        return Section("Create topics", (replace(found, is_needed=is_needed),))
 
     def _is_absent(self, name: str) -> bool:
         try:
@@ -227,7 +229,8 @@ class _Asking:
             right = Right("IdempotentWrite", Verdict.OK)
             return Finding(CLUSTER.words, Verdict.OK, text, (right,))
         text = "Comes with the transactional id; needs no grant of its own where that one is given."
-        return judged(self._provider, CLUSTER, ("IdempotentWrite",), self._on_cluster, text)
+        found = judged(self._provider, CLUSTER, ("IdempotentWrite",), self._on_cluster, text)
+        return replace(found, is_needed=False)
 
 
 def _names(described: Any) -> frozenset[str] | None:  # noqa: ANN401 - the library's own values
