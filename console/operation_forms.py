@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from django import forms
+from django.http import QueryDict
 
 from integration import recipes
 from integration.actions.operations import NEEDS_REASON, Options
@@ -50,12 +51,19 @@ class StartForm(RateForm):
     )
     field_order = ("reason", "release_after_edit", "late", "rate")
 
-    def __init__(self, operation: Operation, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        operation: Operation,
+        given: QueryDict | None = None,
+        *,
+        has_late: bool = True,
+    ) -> None:
+        super().__init__(given)
         self.fields["reason"].required = operation.verb in NEEDS_REASON
         if operation.verb != Operation.Verb.EDIT:
             del self.fields["release_after_edit"]
-        if operation.verb not in {Operation.Verb.EDIT, Operation.Verb.RELEASE}:
+        releases = operation.verb in {Operation.Verb.EDIT, Operation.Verb.RELEASE}
+        if not (releases and has_late):
             del self.fields["late"]
 
     def options(self, *, first_only: bool) -> Options:

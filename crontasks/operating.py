@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kombu.exceptions import OperationalError
 
-from crontasks import starts
+from crontasks import outage, starts
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.turns import Stop
 from integration.actions.bulk import Job, Observe, OperationStep, work
@@ -110,7 +110,14 @@ def run_operation(
     observe(OperationStep.TAKEN)
     operation = Operation.objects.get(pk=operation_id)
     job = Job(operation, Rules.now() if operation.verb == "edit" else Rules(), observe)
-    Turn(job, tenure, stop or Stop(NO_QUEUE), turn_seconds).run()
+    try:
+        Turn(job, tenure, stop or Stop(NO_QUEUE), turn_seconds).run()
+    except Exception as e:
+        if outage.is_of_database(e):
+            raise  # The lease runs out, and the next runner goes on.
+        # The runner's outermost loop: what fails once would fail again and again.
+        logger.exception("an operation could not go on", extra={"operation": str(operation_id)})
+        store.step_back(tenure, f"{type(e).__name__}: {e}"[:500])
     state = store.leave(tenure)
     observe(OperationStep.LEFT)
     return state

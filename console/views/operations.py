@@ -87,9 +87,12 @@ def show(
     if operation.state == OperationState.PLANNED:
         may_see = has(request.user, Right.VIEW_PAYLOAD)
         trial = Trial.of(operation) if operation.recipe and operation.trial else None
+        reach = blast(operation)
+        fit = reach.fit if trial is None else trial.fits + trial.same
         context |= {
-            "blast": blast(operation),
-            "start_form": start_form or StartForm(operation),
+            "blast": reach,
+            "fit": fit,
+            "start_form": start_form or StartForm(operation, has_late=bool(reach.late)),
             "recipe_form": recipe_form or RecipeForm(),
             "trial": trial,
             "diffs": diffs(operation, trial.samples) if trial and may_see else (),

@@ -74,13 +74,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one commit did. `is_over`: there is nothing left; `is_ours`: the runner may go on."""
+    """What one commit did. `is_ours`: there is more, and the runner may go on."""
 
     handled: int = 0
     done: int = 0
     from_place: int = 0
     is_ours: bool = True
-    is_over: bool = False
     queues: frozenset[int] = frozenset()
 
 
@@ -94,16 +93,17 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
         orders = store.fence(tenure, works=True)
         if orders is None:
             return Chunk(is_ours=False)
-        items = store.next_items(tenure, from_place, 1 if orders.first_only else most)
-        if not items:
-            store.end(tenure)
-            return Chunk(is_over=True, is_ours=False)
+        limit = 1 if orders.first_only else most
+        items = store.next_items(tenure, from_place, limit)
         ended, queues = _carried_out(job, items, patient=patient)
+        is_over = len(items) < limit and len(ended) == len(items)
         if ended:
             store.write_outcomes(tenure, ended)
         job.observe(OperationStep.NOTED)
         done = sum(one.outcome is ItemOutcome.DONE for one in ended)
-        if orders.first_only and done:
+        if is_over:
+            store.end(tenure)
+        elif orders.first_only and done:
             store.step_back(tenure, FIRST_IS_OUT)
     job.observe(OperationStep.COMMITTED)
     for queue_id in sorted(queues):
@@ -113,8 +113,8 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
     return Chunk(
         handled=len(ended),
         done=done,
-        from_place=min(left, default=items[-1].place + 1),
-        is_ours=not (orders.first_only and done),
+        from_place=min(left, default=items[-1].place + 1 if items else from_place),
+        is_ours=not is_over and not (orders.first_only and done),
         queues=queues,
     )
 

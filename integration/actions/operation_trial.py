@@ -54,6 +54,11 @@ class Trial:
     def invalid(self) -> int:
         return self.reasons.total()
 
+    @property
+    def ranked(self) -> list[tuple[str, int]]:
+        """The reasons, the commonest first."""
+        return self.reasons.most_common()
+
     def as_stored(self) -> dict[str, object]:
         return {
             "at": self.at,

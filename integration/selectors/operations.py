@@ -17,7 +17,7 @@ from integration.selectors.scope import Scope, visible_operations
 from integration.store.sessions import django_connection
 
 PAGE_ROWS: Final = 25
-ITEM_ROWS: Final = 50
+ITEM_ROWS: Final = 25
 CAUSES: Final = 20
 RATE_SECONDS: Final = 5
 

@@ -125,6 +125,7 @@ def test_a_deletion_needs_its_reason():
 def test_an_edit_by_its_pages():
     client = logged_in()
     some_held(2)
+    a_held(a_queue_row("continuous"), payload=b"<xml/>")
     operation = planned(client, "edit", scope="matching", query="state=HOLD")
     assert "What is changed" in shown(client, operation)
     answer = act(client, operation, "recipe", version=1, path="priority", value="3", kind="json")
@@ -134,6 +135,7 @@ def test_an_edit_by_its_pages():
     assert answer.status_code == 303
     page = shown(client, operation)
     assert "Dry run: nothing was changed" in page
+    assert "It is XML, which is edited singly." in page
     assert "&quot;priority&quot;: &quot;abc&quot;" in page
     assert act(client, operation, "trial").status_code == 303
     operation.refresh_from_db()

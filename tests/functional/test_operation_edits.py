@@ -111,3 +111,12 @@ def test_a_dry_run_goes_on_where_the_last_request_ended():
     assert operation_trial.go_on(operation.pk, seconds=0).at == 0
     assert operation_trial.go_on(operation.pk).fits == 3
     assert operation_trial.go_on(operation.pk).fits == 3, "it is over"
+
+
+def test_a_runner_that_cannot_go_on_pauses_and_says_why():
+    some_held(2)
+    operation = started(edit(plan("edit"), SITE), reason="agreed")
+    Operation.objects.update(recipe="spoilt")
+    assert run(operation) is OperationState.PAUSED
+    assert operation.why_paused.startswith("Unreadable: it is not JSON")
+    assert MessageError.objects.filter(version=1).count() == 2

@@ -1,0 +1,104 @@
+"""Recipes: the same change in every document, exact, and never more than what was written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integration.envelope.json_text import parse_json
+from integration.handlers.exact_json import encode
+from integration.recipes import Misfit, Unreadable, compile_recipe, pointer_of, set_value
+
+pytestmark = pytest.mark.fast
+
+
+def applied(recipe: str, document: str) -> str | Misfit:
+    body = compile_recipe(recipe).apply(parse_json(document, 200))
+    return body if isinstance(body, Misfit) else encode(body)
+
+
+@pytest.mark.parametrize("number", ["1.10", "12345678901234567890123", "1E-30", "0.1", "-0.0"])
+def test_numbers_keep_every_digit_in_the_recipe_and_in_the_document(number):
+    recipe = set_value("$.a", number, is_text=False, add_missing=False)
+    assert applied(recipe, f'{{"a":0,"b":{number}}}') == f'{{"a":{number},"b":{number}}}'
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=20))
+def test_any_number_that_is_not_touched_stays_equal(number):
+    text = encode({"a": 1, "n": number})
+    changed = applied('[{"op":"replace","path":"/a","value":2}]', text)
+    assert parse_json(changed, 10)["n"] == parse_json(text, 10)["n"]
+
+
+def test_a_text_stays_a_text():
+    recipe = set_value("/a", "007", is_text=True, add_missing=False)
+    assert applied(recipe, '{"a":1}') == '{"a":"007"}'
+
+
+@pytest.mark.parametrize("document", ['{"b":1}', '{"b":{"#a":1}}', '{"a#":1}'])
+def test_what_is_missing_is_added_only_where_that_is_asked(document):
+    finds_nothing = applied('[{"op":"replace","path":"/#b","value":1}]', document)
+    assert isinstance(finds_nothing, Misfit)
+    assert "finds nothing there" in finds_nothing.why
+    recipe = set_value("$.n", "1", is_text=False, add_missing=True)
+    assert applied(recipe, '{"b":1}') == '{"b":1,"n":1}'
+
+
+def test_a_value_of_the_recipe_does_not_grow_from_message_to_message():
+    recipe = compile_recipe(
+        '[{"op":"add","path":"/a","value":[]},{"op":"add","path":"/a/-","value":1}]'
+    )
+    assert [encode(recipe.apply({})) for _ in range(3)] == ['{"a":[1]}'] * 3
+
+
+def test_a_test_that_does_not_hold_leaves_the_message_alone():
+    recipe = '[{"op":"test","path":"/a","value":1},{"op":"remove","path":"/a"}]'
+    assert applied(recipe, '{"a":1}') == "{}"
+    assert applied(recipe, '{"a":2}') == Misfit("“test /a” does not hold.")
+
+
+@pytest.mark.parametrize("document", ['"text"', "7", "true"])
+def test_a_single_value_is_no_document_to_change(document):
+    assert isinstance(applied('[{"op":"replace","path":"","value":1}]', document), Misfit)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        "",
+        "nonsense",
+        "{}",
+        "[]",
+        "[1]",
+        '[{"path":"/a"}]',
+        '[{"op":"addne","path":"/a","value":1}]',
+        '[{"op":"add","path":"a","value":1}]',
+        '[{"op":"add","path":"/a"}]',
+        '[{"op":"move","path":"/a"}]',
+        '[{"op":"remove"}]',
+        f"[{','.join(['{}'] * 51)}]",
+        " " * 20_001,
+    ],
+)
+def test_what_is_no_patch_is_refused_before_any_message(recipe):
+    with pytest.raises(Unreadable):
+        compile_recipe(recipe)
+
+
+@pytest.mark.parametrize(
+    ("path", "pointer"),
+    [
+        ("$.a.b", "/a/b"),
+        ("$['a b'][0].c", "/a b/0/c"),
+        ("$['x/y~z']", "/x~1y~0z"),
+        ("/a/b", "/a/b"),
+        (" $.a ", "/a"),
+    ],
+)
+def test_paths_people_know_become_pointers(path, pointer):
+    assert pointer_of(path) == pointer
+
+
+@pytest.mark.parametrize("path", ["", "a.b", "$", "$..a", "$.a[*]", "$.a[?(@.b)]", "$.a,b c"])
+def test_paths_that_may_mean_more_than_one_place_are_refused(path):
+    with pytest.raises(Unreadable):
+        pointer_of(path)
