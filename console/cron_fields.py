@@ -99,7 +99,11 @@ def _usual(one: Described) -> str:
         return "Stored encrypted; shown to nobody."
     if one.default is None or one.default == "":
         return "Usually empty."
-    return f"Usually {_plain(one.default)}."
+    if isinstance(one.default, bool):
+        return "Usually on." if one.default else "Usually off."
+    is_whole = isinstance(one.default, float) and one.default.is_integer()
+    shown = f"{one.default:g}" if is_whole else _plain(one.default)
+    return f"Usually {shown}."
 
 
 def _plain(value: object) -> object:

@@ -93,6 +93,9 @@ class CronForm(SetupForm):
         self.typed = fields_of(self.described, self.stored)
         self.fields.update(self.typed)
         self.instance.task = definition.name
+        run_as = self.fields["run_as"]
+        assert isinstance(run_as, forms.ModelChoiceField)  # noqa: S101 - a foreign key's field
+        run_as.empty_label = "Nobody: the changes say “cron task”"
         self._watch_moments()
 
     def clean(self) -> dict[str, Any] | None:
@@ -108,6 +111,8 @@ class CronForm(SetupForm):
         if not self.is_bound:
             one = self.instance
             crontab, interval, zone = (self.initial.get(n, getattr(one, n)) for n in MOMENTS)
+            if not crontab and interval is None:
+                return Effect()
             return effect(crontab, interval, zone, number=one.pk or 0)
         self.is_valid()
         said = self.cleaned_data

@@ -6,7 +6,7 @@ from console.views import cleanup, cron, cron_setup, removals
 
 urlpatterns = [
     path("cleanup/", cleanup.cleanup_page, name="cleanup"),
-    path("removals/<slug:name>/", removals.removal, name="removal"),
+    path("cleanup/removals/<slug:name>/", removals.removal, name="removal"),
     path("cron/", cron.cron_list, name="cron"),
     path("cron/new/", cron_setup.create, name="cron-new"),
     path("cron/effect/", cron_setup.show_effect, name="cron-effect"),

@@ -1,7 +1,7 @@
 """Takes the sample away: its configuration, messages, failures, topics and what handlers stored."""
 
 import time
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any, Final
 
 from django.db import connection, models, transaction
@@ -100,8 +100,10 @@ def remove(author: Author) -> list[str]:
     _queues().update(enabled=False)
     _wait_for_workers()
     with transaction.atomic():
-        told = [_remove_rows(queues), *_remove_configuration(queues, author)]
-    return [*told, *_remove_topics(queues)]
+        removed = _remove_rows(queues)
+        gone, staying = _remove_configuration(queues, author)
+    told = [f"{removed:,} rows of messages and what they stored", *gone]
+    return [*told, *_remove_topics(queues), *staying]
 
 
 def _queues() -> models.QuerySet[Queue]:
@@ -121,7 +123,7 @@ def _wait_for_workers() -> None:
         time.sleep(0.2)
 
 
-def _remove_rows(queues: list[Queue]) -> str:
+def _remove_rows(queues: list[Queue]) -> int:
     """What is no configuration: messages, failures, positions, what handlers stored."""
     said: dict[str, Any] = {
         "queues": [queue.pk for queue in queues],
@@ -144,36 +146,40 @@ def _remove_rows(queues: list[Queue]) -> str:
     removed += emptied.delete()[0]
     for model in (MeterReading, PurchaseOrder, Asset):
         removed += model._default_manager.all().delete()[0]
-    return f"{removed:,} rows of messages and what they stored"
+    return removed
 
 
-def _remove_configuration(queues: list[Queue], author: Author) -> Iterator[str]:
-    """Each with its row of audit; what other configuration needs stays and is named."""
+def _remove_configuration(queues: list[Queue], author: Author) -> tuple[list[str], list[str]]:
+    """Each with its row of audit, told by kind; what other configuration needs stays, by name."""
     # An error queue goes after those that feed it.
     ordered: list[Any] = sorted(queues, key=lambda queue: (queue.is_error_queue, queue.name))
     ordered += EnterpriseService.objects.filter(interface__in=names.SERVICES)
     ordered += ObjectStructure.objects.filter(name__in=names.STRUCTURES)
     ordered += ExternalSystem.objects.filter(name__in=names.SYSTEMS)
+    gone: Counter[str] = Counter()
+    staying = []
     for row in ordered:
-        word = f"{row._meta.verbose_name} {row}"
         try:
             with transaction.atomic():
                 configuration.delete(row, author)
         except InUseError as problem:
-            yield f"{word} stays: {problem.sentence}"
+            staying.append(f"{row._meta.verbose_name} {row} stays: {problem.sentence}")
         else:
-            yield f"the {word}"
+            gone[str(row._meta.verbose_name_plural)] += 1
+    return [f"{count} {word}" for word, count in gone.items()], staying
 
 
-def _remove_topics(queues: list[Queue]) -> Iterator[str]:
+def _remove_topics(queues: list[Queue]) -> list[str]:
     """Once the traffic has noticed; a cluster that is away keeps them, which is told."""
     if queues:
         time.sleep(TRAFFIC_SECONDS)
+    gone, staying = 0, []
     for queue in queues:
         provider: Provider = queue.provider
         try:
             delete_topic(provider, queue.topic)
         except IntegrationError as problem:
-            yield f"the topic {queue.topic} stays on the cluster: {problem}"
+            staying.append(f"the topic {queue.topic} stays on the cluster: {problem}")
         else:
-            yield f"the topic {queue.topic}"
+            gone += 1
+    return [f"{gone} topics", *staying]

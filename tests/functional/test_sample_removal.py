@@ -145,7 +145,8 @@ def test_it_stays_away_until_somebody_plants_it_again(
     call_command("seed_sample", stdout=said)
     assert removal.is_there()
     call_command("remove_sample", stdout=said)
-    assert "Removed the queue erp-assets" in said.getvalue()
+    assert "5 queues" in said.getvalue()
+    assert "5 topics" in said.getvalue()
     assert not removal.is_there()
 
 

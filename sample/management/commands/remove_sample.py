@@ -30,5 +30,6 @@ class Command(BaseCommand):
             told = removal.remove(author)
         except IntegrationError as problem:
             raise CommandError(f"{problem.code}: {problem}") from problem
+        self.stdout.write("The sample is gone:")
         for line in told:
-            self.stdout.write(f"Removed {line}.")
+            self.stdout.write(f"  {line}")
