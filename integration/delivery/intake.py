@@ -51,6 +51,7 @@ class Intake:
         self._ends: set[int] = set()
         self._at: dict[int, int] = {}
         self._rows_due_at = 0.0
+        self._has_more_rows = False
 
     def from_heads(self) -> Iterator[Batch]:
         """Sequential queues: while a row exists at the next offset, the head comes from it."""
@@ -139,6 +140,7 @@ class Intake:
             for rows in self._due_rows(owned):
                 full = full or len(rows) >= self.road.queue.batch_size
                 yield Batch(owned, [self.road.reader.row_unit(row) for row in rows])
+        self._has_more_rows = full
         self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
 
     def _due_rows(self, owned: Owned) -> Iterator[Sequence[OpenError]]:
@@ -162,7 +164,9 @@ class Intake:
         if not reading:
             return Fetched()
         limit = 1 if any(o.state is PartitionState.OUTAGE for o in reading.values()) else None
-        fetched = self.road.source.fetch(limit or self.road.queue.batch_size, wait_seconds)
+        # Between two batches of released rows nobody waits for Kafka: what is there is taken.
+        wait = 0.0 if self._has_more_rows else wait_seconds
+        fetched = self.road.source.fetch(limit or self.road.queue.batch_size, wait)
         for partition, records in fetched.records.items():
             self._at[partition] = records[-1].offset + 1
         self._ends = (self._ends - fetched.records.keys()) | fetched.drained

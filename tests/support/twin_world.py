@@ -58,9 +58,14 @@ class Written(NamedTuple):
 
 
 class QuickSource(MemorySource):
-    """Does not wait for records that only the test itself could write."""
+    """Does not wait for records that only the test itself could write; notes what was asked."""
+
+    def __init__(self, topic: MemoryTopic, waits: list[float]) -> None:
+        super().__init__(topic)
+        self.waits = waits
 
     def fetch(self, limit: int, wait_seconds: float) -> Fetched:
+        self.waits.append(wait_seconds)
         return super().fetch(limit, 0.0)
 
 
@@ -99,6 +104,7 @@ class TwinWorld:
         self.topic = MemoryTopic(partitions=partitions)
         self.down = False
         self.clock = 0.0
+        self.waits: list[float] = []
         self.forgiven: Counter[UUID] = Counter()
         self.ledgers: list[MemoryLedger] = []
         self.error_queue: TwinWorld | None = None
@@ -255,7 +261,7 @@ class TwinWorld:
             return run(
                 Road(
                     queue=self.database.queue,
-                    source=QuickSource(self.topic),
+                    source=QuickSource(self.topic, self.waits),
                     ledger=ledger,
                     desk=desk or MemoryDesk(self.database),
                     observer=observer or Script(),

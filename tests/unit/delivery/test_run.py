@@ -275,3 +275,19 @@ def test_a_lost_session_at_the_commit_is_looked_up(at, applied):
     world.database.interrupt = lambda _: False
     world.run()
     assert world.effects() == [0]
+
+
+def test_between_batches_of_released_rows_nobody_waits_for_kafka():
+    world = TwinWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
+    for _ in range(6):
+        world.send("permanent")
+    world.run()
+    for offset in range(6):
+        world.person("edit", world.row(offset).id)
+        world.person("release", world.row(offset).id)
+    assert min(world.waits) > 0, "with nothing released it waits for records"
+    world.waits.clear()
+    for _ in range(2):
+        world.run()
+    assert world.effects() == list(range(6))
+    assert world.waits[0] == 0.0
