@@ -108,7 +108,7 @@ def uses_of_structure(structure: ObjectStructure, _scope: Scope) -> list[Use]:
 
 def queues_of_system(system: ExternalSystem) -> list[QueueRow]:
     """The system's queues with how they stand, as the overview shows them."""
-    return [row for row in overview() if row.system == system.name]
+    return overview(scope=Scope(frozenset({system.pk})))
 
 
 def structure_named_by(value: object) -> ObjectStructure | None:
