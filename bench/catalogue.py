@@ -11,6 +11,7 @@ from bench.cases import (
     memory,
     operations,
     recovery,
+    stopwatch,
 )
 from bench.figure import Figure
 from bench.ground import Ground
@@ -31,5 +32,6 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         console_lists.console_lists,
         operations.bulk_release,
         operations.bulk_release_first,
+        stopwatch.repair_stopwatch,
     )
 }

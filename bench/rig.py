@@ -103,11 +103,11 @@ class Rig:
         """Start a part of Sluice by its shipped command."""
         return self.spawn(part, SHIPPED[part], environment)
 
-    def start_web(self) -> str:
+    def start_web(self, environment: Mapping[str, str] | None = None) -> str:
         """Start the console; returns its address when it answers."""
         port = ports.choose()
         words = [word.replace("{web_port}", str(port)) for word in SHIPPED["web"]]
-        self.spawn("web", words)
+        self.spawn("web", words, environment)
         address = f"http://127.0.0.1:{port}/"
         self.until(lambda: answers(address), "the console answers", READY_SECONDS)
         return address

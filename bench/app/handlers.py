@@ -50,6 +50,17 @@ def note_arrival(message: Message) -> None:
     _fail(body.get("fails"), message.attempt)
 
 
+@inbound("BenchRepair")
+def store_and_note(message: Message) -> Superseded | None:
+    """Does both: one upsert, which shows old data, and one row, which shows a second try."""
+    sql = cursor()
+    sql.execute(statements.UPSERT_ONE, (*row_of(message.body), *message.arrival))
+    changed = sql.rowcount
+    sql.execute(statements.WRITE_EFFECT, (message.queue, message.body["seq"], None))
+    _fail(message.body.get("fails"), message.attempt)
+    return None if changed else Superseded()
+
+
 @inbound("BenchSlow")
 def sleep_while_slow(message: Message) -> None:
     """Stays in one statement as long as the benchmark says so."""
