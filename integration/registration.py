@@ -81,6 +81,11 @@ def _error_queue(queue: Queue) -> Mistakes:
         mistakes["is_error_queue"] = ["An error queue must be inbound and sequential."]
     if queue.strict_order and not queue.is_error_queue:
         mistakes["strict_order"] = ["Only an error queue can keep this order."]
+    if queue.pk and not queue.is_error_queue:
+        fed = list(queue.feeding_queues.values_list("name", flat=True)[:5])
+        if fed:
+            sentence = f"{', '.join(fed)} sends its failures here: give it another queue first."
+            mistakes["is_error_queue"] = [sentence]
     target = queue.error_queue
     if target is None:
         return mistakes

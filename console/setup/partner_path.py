@@ -17,6 +17,7 @@ from console.setup.services import SERVICES
 from console.setup.structures import STRUCTURES
 from console.setup.systems import SYSTEMS
 from integration.models import Queue
+from integration.selectors.queue_setup import queue_named
 
 PROVIDER, SYSTEM, SERVICE, QUEUE, MESSAGE = "provider", "system", "service", "queue", "message"
 STRUCTURE: Final = "structure"
@@ -106,9 +107,7 @@ def path_of(request: HttpRequest) -> PartnerPath:
         row = None if number is None else noun.rows(scope).filter(pk=number).first()
         if row is not None:
             found[step] = row
-    name = request.GET.get(QUEUE, "")
-    known = Queue.objects.select_related("provider", "system", "default_service__structure")
-    queue = known.filter(scope.within("system"), name=name).first() if name else None
+    queue = queue_named(request.GET.get(QUEUE, ""), scope)
     if queue is not None:
         found[QUEUE] = queue
     return PartnerPath(found)

@@ -163,11 +163,12 @@ RETENTION_KEPT: Final = (
     "How long closed failures are kept here (at least 7 d). Where the topic has a time limit, it "
     "has to be the same; the retention mirror follows a change of the topic by itself."
 )
+DIRECTION_STAYS: Final = "The direction of a queue stays: add a queue for the other direction."
 HELPS: Final = {
     "name": "Letters, digits, - and _. It names the queue everywhere: in addresses, in publish(), "
     "in the log.",
     "description": "What flows here, in a few words; people see it on the overview.",
-    "direction": "Decides who reads the topic. It stays once the queue has a position.",
+    "direction": "Decides who reads the topic.",
     "system": "The partner. Switching the partner off stops the queue without spending retries, "
     "and people may be limited to some partners.",
     "provider": "The Kafka cluster the topic is on.",

@@ -15,7 +15,8 @@ from integration.actions.topics import MOST_PARTITIONS, TopicTakenError, is_lega
 from integration.delivery.policy.retry import Backoff
 from integration.errors import IntegrationError
 from integration.kafka import admin
-from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
+from integration.models import Queue
+from integration.selectors import queue_setup
 
 DAY_SECONDS: Final = 86_400
 EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'
@@ -140,17 +141,8 @@ class QueueForm(SetupForm):
 
     def _limit_choices(self) -> None:
         """Only what this person may know of can be chosen; the limited ones have to choose."""
-        within = self.scope.within
         system = self.fields["system"]
-        offered: dict[str, Any] = {
-            "system": ExternalSystem.objects.filter(within("pk")),
-            "provider": Provider.objects.all(),
-            "default_service": EnterpriseService.objects.all(),
-            "error_queue": Queue.objects.filter(within("system"), is_error_queue=True).exclude(
-                pk=self.instance.pk
-            ),
-        }
-        for name, rows in offered.items():
+        for name, rows in queue_setup.choices(self.scope, self.instance).items():
             if name in self.fields:
                 self.fields[name].queryset = rows  # type: ignore[attr-defined] # choices are rows
         for name, label in words.EMPTY.items():
@@ -163,6 +155,9 @@ class QueueForm(SetupForm):
     def _close_bound(self) -> None:
         """What the stored position refers to cannot change; say so where it is shown."""
         self.fields["retention_seconds"].help_text = words.RETENTION_KEPT
+        # An outbound queue never had a start to choose; there is no way back to that question.
+        self.fields["direction"].disabled = True
+        self.fields["direction"].help_text = words.DIRECTION_STAYS
         if not registration.is_bound(self.instance):
             return
         for name in registration.IMMUTABLE:
@@ -257,7 +252,7 @@ class QueueForm(SetupForm):
         errors = self.making.error_queue
         if errors is None:
             return
-        if Queue.objects.filter(name=errors.name).exists():
+        if queue_setup.is_named(errors.name):
             raise ValidationError(
                 {"create_error_queue": f"There is a queue {errors.name} already: choose it."}
             )

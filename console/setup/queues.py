@@ -1,7 +1,5 @@
 """Making, cloning and changing a queue; the effect of the form is shown before it is saved."""
 
-from typing import Any
-
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
@@ -18,8 +16,9 @@ from integration.actions import configuration, queue_setup
 from integration.actions.configuration import Author
 from integration.actions.problems import ChangedMeanwhileError
 from integration.errors import IntegrationError
-from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
+from integration.models import Queue
 from integration.selectors import changes
+from integration.selectors import queue_setup as queue_selectors
 from integration.selectors.scope import Scope
 
 TAKEN = "Somebody else has just taken this name or this topic. Choose another one."
@@ -85,36 +84,22 @@ def effects(request: HttpRequest, name: str = "") -> HttpResponse:
 
 def known_queue(request: HttpRequest, name: str) -> Queue:
     """The queue of this name, if this person may know of it; else a 404."""
-    found = Queue.objects.select_related(
-        "provider", "system", "default_service__structure", "error_queue"
-    ).filter(scope_of(request.user).within("system"), name=name)
-    queue = found.first()
+    queue = queue_selectors.queue_named(name, scope_of(request.user))
     if queue is None:
         raise Http404(f"There is no queue {name}.")
     return queue
 
 
 def begun(request: HttpRequest, scope: Scope) -> Queue:
-    """The queue a new form begins with: a copy without a name, or what the address chooses."""
-    like = request.GET.get("like", "")
-    source = Queue.objects.filter(scope.within("system"), name=like).first() if like else None
-    if source is not None:
-        source.pk = None
-        source.name = source.topic = source.start_from = source.start_group = ""
-        source.start_time = None
-        source.enabled, source.paused, source.pause_reason = True, False, ""
-        return source
-    outbound = request.GET.get("direction") == Queue.Direction.OUTBOUND
-    queue = Queue(direction=Queue.Direction.OUTBOUND if outbound else Queue.Direction.INBOUND)
-    chosen: dict[str, Any] = {
-        "provider_id": Provider.objects.all(),
-        "system_id": ExternalSystem.objects.filter(scope.within("pk")),
-        "default_service_id": EnterpriseService.objects.all(),
-    }
-    for column, rows in chosen.items():
-        number = number_of(request.GET.get(column.removesuffix("_id"), ""))
-        if number is not None and rows.filter(pk=number).exists():
-            setattr(queue, column, number)
+    """The queue a new form begins with: a copy, or what the address chooses."""
+    copy = queue_selectors.copy_of(request.GET.get("like", ""), scope)
+    if copy is not None:
+        return copy
+    given = {"provider": "provider", "system": "system", "default_service": "service"}
+    read = {field: number_of(request.GET.get(name, "")) for field, name in given.items()}
+    queue = queue_selectors.begun({f: n for f, n in read.items() if n is not None}, scope)
+    if request.GET.get("direction") == Queue.Direction.OUTBOUND:
+        queue.direction = Queue.Direction.OUTBOUND
     return queue
 
 

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from console.access import Right, needs, scope_of
 from console.answers import SeeOther, actor_of, see
+from console.asked import number_of
 from console.setup.queues import known_queue
 from crontasks.following import broken_ahead
 from crontasks.links import Link, broken
@@ -21,8 +22,8 @@ from integration.actions import testmessages as actions
 from integration.actions.configuration import Author
 from integration.actions.testmessages import OURS, Draft
 from integration.envelope import DEFAULT, UnwritableMessage
-from integration.models import EnterpriseService, Queue
-from integration.selectors import takers
+from integration.models import Queue
+from integration.selectors import queue_setup, takers
 from integration.selectors import testmessages as selectors
 from integration.selectors.sample_document import sample_payload
 from integration.selectors.testmessages import Journey
@@ -139,28 +140,23 @@ def outcome(request: HttpRequest, name: str, message_id: str) -> HttpResponse:
 @needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)
 def of_service(request: HttpRequest, number: int) -> HttpResponse:
     """The queues that a message of this service may be sent to; the only one at once."""
-    service = EnterpriseService.objects.filter(pk=number).first()
+    service = queue_setup.services().filter(pk=number).first()
     if service is None:
         raise Http404("There is no such enterprise service (any more).")
-    known = Queue.objects.filter(
-        scope_of(request.user).within("system"), direction=Queue.Direction.INBOUND
-    ).filter(is_error_queue=False)
+    known = queue_setup.readers(scope_of(request.user))
     defaults = list(known.filter(default_service=service))
     if len(defaults) == 1:
         address = reverse("test-message", args=[defaults[0].name])
         return SeeOther(f"{address}?service={number}")
-    context = {"service": service, "defaults": defaults, "queues": known.order_by("name")}
+    context = {"service": service, "defaults": defaults, "queues": known}
     return render(request, "console/setup/testmessage_queues.html", context)
 
 
 def blank_form(request: HttpRequest, queue: Queue) -> TestMessageForm:
     """With the service that the address names, else the queue's own, and a sample of it."""
-    number = request.GET.get("service", "")
-    service = (
-        EnterpriseService.objects.select_related("structure").filter(pk=int(number)).first()
-        if number.isascii() and number.isdecimal() and len(number) < 10
-        else queue.default_service
-    )
+    number = number_of(request.GET.get("service", ""))
+    named = None if number is None else queue_setup.services().filter(pk=number).first()
+    service = named or queue.default_service
     outbound = queue.direction == Queue.Direction.OUTBOUND
     interface = "" if service is None else service.interface
     initial = {
@@ -206,7 +202,7 @@ def show_form(
     context = {
         "queue": queue,
         "form": form,
-        "services": EnterpriseService.objects.values_list("interface", flat=True),
+        "services": queue_setup.services().values_list("interface", flat=True),
         "is_outbound": queue.direction == Queue.Direction.OUTBOUND,
         "taker": _taker(queue, interface),
         **frame,
@@ -234,7 +230,7 @@ def _missing(found: Journey) -> list[Link]:
 def filled(request: HttpRequest) -> TestMessageForm:
     """The same form with a sample of the service that was written into it."""
     named = request.POST.get("interface", "").strip()
-    service = EnterpriseService.objects.select_related("structure").filter(interface=named).first()
+    service = queue_setup.services().filter(interface=named).first()
     given = {name: request.POST.get(name, "") for name in ("interface", "key", "headers", "reason")}
     wrapped = "wrapped" in request.POST
     return TestMessageForm(
@@ -248,7 +244,7 @@ def _taker(queue: Queue, interface: str) -> str:
         return "The partner reads it: what becomes of it there is not seen here."
     if queue.is_error_queue:
         return "An error queue keeps what it reads for people: the message will be held."
-    service = EnterpriseService.objects.select_related("structure").filter(interface=interface)
+    service = queue_setup.services().filter(interface=interface)
     found = service.first() if interface else queue.default_service
     if found is None:
         what = f"There is no service {interface}" if interface else "No service is named"

@@ -121,6 +121,17 @@ def test_an_error_queue_is_inbound_sequential_and_marked(provider: Provider) -> 
     assert "strict_order" in refused(a_queue(provider, a_topic(provider), strict_order=True))
 
 
+def test_an_error_queue_stays_one_while_it_is_fed(provider: Provider) -> None:
+    errors = a_queue(provider, a_topic(provider), kind="sequential", is_error_queue=True)
+    errors.save()
+    feeding = a_queue(provider, a_topic(provider), error_queue=errors)
+    feeding.save()
+    errors.is_error_queue = False
+    assert feeding.name in refused(errors)["is_error_queue"][0]
+    feeding.delete()
+    registration.check(errors)
+
+
 def test_error_queues_form_no_circle(provider: Provider) -> None:
     made = []
     for _ in range(2):

@@ -66,6 +66,15 @@ class TestChange:
         assert (queue.kind, queue.direction) == ("sequential", "inbound")
         assert queue.topic != "another"
 
+    def test_the_direction_of_a_stored_queue_stays(self, client: Client) -> None:
+        queue = a_queue_row(direction="outbound")
+        address = reverse("queue-change", args=[queue.name])
+        form = a_form(client, address, direction="inbound", description="seen")
+        assert client.post(address, form).status_code == 303
+        queue.refresh_from_db()
+        assert (queue.direction, queue.description) == ("outbound", "seen")
+        assert not queue.partitions.exists()
+
     def test_an_open_failure_alone_closes_it_too(self, client: Client) -> None:
         queue = a_queue_row()
         assert (

@@ -1,10 +1,12 @@
 """Setting up queues over HTTP: topics made and adopted, starts, effects, mistakes, audit."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from crontasks.models import CronInstance
 from devstack.server import Server
@@ -152,6 +154,24 @@ class TestAdoption:
         assert "nobody has no position" in shown.text
         assert "has no position" in mistakes(client.post(reverse(NEW), form))["start_group"][0]
         assert not Queue.objects.exists()
+
+    def test_a_time_is_counted_and_resolved_once(
+        self, client: Client, provider: Provider, broker: Kafka
+    ) -> None:
+        topic = broker.topic(**{"retention.ms": str(WEEK * 1000)})
+        broker.send(topic, [1, 2], timestamp=round(timezone.now().timestamp() * 1000) - 7_200_000)
+        broker.send(topic, [3])
+        hour_ago = timezone.now() - timedelta(hours=1)
+        form = self.adopting(client, provider, topic, start_from="time")
+        assert "start_time" in mistakes(client.post(reverse(NEW), form))
+        form["start_time"] = f"{hour_ago:%Y-%m-%dT%H:%M}"
+        shown = client.post(reverse(NEW), form | {"show": "effect"})
+        counted = [(s.reads, s.skips, s.is_chosen) for s in shown.context["effects"].starts]
+        assert counted[-1] == (1, 2, True)
+        queue = made(client, form)
+        assert queue.partitions.get().next_offset == 2
+        stored = ConfigurationChange.objects.get(kind="queue").after["start_time"]
+        assert stored.startswith(f"{hour_ago:%Y-%m-%dT%H:%M}")
 
     def test_the_facts_and_what_does_not_fit_are_shown(
         self, client: Client, provider: Provider, broker: Kafka

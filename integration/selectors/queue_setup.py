@@ -1,0 +1,67 @@
+"""What the set-up of queues looks up: a queue by its name, what a new one begins with, choices."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+
+from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
+from integration.selectors.scope import Scope
+
+
+def queue_named(name: str, scope: Scope) -> Queue | None:
+    """The queue with what its pages show of it; None for what this scope may not know of."""
+    found = Queue.objects.select_related(
+        "provider", "system", "default_service__structure", "error_queue"
+    )
+    return found.filter(scope.within("system"), name=name).first() if name else None
+
+
+def copy_of(name: str, scope: Scope) -> Queue | None:
+    """An unsaved queue with everything of the named one but its name, topic, start and switches."""
+    source = queue_named(name, scope)
+    if source is None:
+        return None
+    source.pk = None
+    source.name = source.topic = source.start_from = source.start_group = ""
+    source.start_time = None
+    source.enabled, source.paused, source.pause_reason = True, False, ""
+    return source
+
+
+def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
+    """What can be chosen in the form of `queue`, by field."""
+    errors = Queue.objects.filter(scope.within("system"), is_error_queue=True)
+    return {
+        "system": ExternalSystem.objects.filter(scope.within("pk")),
+        "provider": Provider.objects.all(),
+        "default_service": EnterpriseService.objects.all(),
+        "error_queue": errors.exclude(pk=queue.pk),
+    }
+
+
+def begun(numbers: Mapping[str, int], scope: Scope) -> Queue:
+    """An unsaved queue with the provider, system and service of these numbers, where known."""
+    queue = Queue()
+    offered = choices(scope, queue)
+    for field in ("provider", "system", "default_service"):
+        number = numbers.get(field)
+        if number is not None and offered[field].filter(pk=number).exists():
+            setattr(queue, f"{field}_id", number)
+    return queue
+
+
+def is_named(name: str) -> bool:
+    """Whether there is a queue of this name, known to the person or not."""
+    return Queue.objects.filter(name=name).exists()
+
+
+def services() -> QuerySet[EnterpriseService]:
+    """Every enterprise service with its structure."""
+    return EnterpriseService.objects.select_related("structure")
+
+
+def readers(scope: Scope) -> QuerySet[Queue]:
+    """The inbound queues of this scope that a message for a service may be sent to."""
+    found = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.INBOUND)
+    return found.filter(is_error_queue=False).order_by("name")
