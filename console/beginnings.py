@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
+from integration.selectors.first_steps import present
 from integration.selectors.scope import Scope
 
 
@@ -34,6 +34,7 @@ def beginning(scope: Scope) -> Beginning | None:
     """The steps in their order; None for people limited to some systems: it is not theirs."""
     if not scope.is_whole:
         return None
+    there = present()
     return Beginning(
         (
             Step(
@@ -41,28 +42,28 @@ def beginning(scope: Scope) -> Beginning | None:
                 "The Kafka cluster and how to reach it.",
                 reverse("provider-new"),
                 "Add a provider",
-                Provider.objects.exists(),
+                there.provider,
             ),
             Step(
                 "External system",
                 "The partner whose messages these are.",
                 reverse("system-new"),
                 "Add a system",
-                ExternalSystem.objects.exists(),
+                there.system,
             ),
             Step(
                 "Enterprise service",
                 "What takes a type of message: a handler, or an object structure.",
                 reverse("service-new"),
                 "Add a service",
-                EnterpriseService.objects.exists(),
+                there.service,
             ),
             Step(
                 "Queue",
                 "A topic with rules for failures; saving it starts its schedule.",
                 reverse("queue-new"),
                 "Add a queue",
-                Queue.objects.exists(),
+                there.queue,
             ),
             Step(
                 "Test message",

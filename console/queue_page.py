@@ -79,8 +79,7 @@ def queue_page(name: str, scope: Scope, *, reveal: bool) -> QueuePage | None:
     if found is None:
         return None
     row = found.row
-    instance = CronInstance.objects.filter(queue=row.id).first()
-    runs = instance.runs.all()[:RUNS_SHOWN] if instance is not None else ()
+    instance, runs = switchboard.last_runs(row.id, RUNS_SHOWN)
     return QueuePage(
         detail=found,
         card=card_of(row, reveal=reveal),
@@ -88,7 +87,7 @@ def queue_page(name: str, scope: Scope, *, reveal: bool) -> QueuePage | None:
         switches=switchboard.switches(found.queue, found.switches),
         history=tuple(queue_history.history(row.id)),
         instance=instance,
-        runs=tuple(runs),
+        runs=runs,
         topic_changed=bool(row.blocked_codes & TOPIC_CODES),
         has_open_gap=GAP_CODE in row.blocked_codes
         and any(gap.acknowledged_at is None for gap in found.gaps),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from crontasks import flow, flow_out
 from crontasks.links import Link
+from crontasks.models import CronInstance, CronRun
 from crontasks.problems.asking import providers_away
 from integration.models import Queue
 from integration.selectors.queues import Switch
@@ -15,6 +16,14 @@ def switches(queue: Queue, people: tuple[Switch, ...]) -> tuple[Switch, ...]:
     The cluster is told as it was last found; the flow check asks it now.
     """
     return (*people, *_around(queue))
+
+
+def last_runs(queue_id: int, most: int) -> tuple[CronInstance | None, tuple[CronRun, ...]]:
+    """The cron instance of the queue and its newest runs, in two queries."""
+    instance = CronInstance.objects.filter(queue=queue_id).first()
+    if instance is None:
+        return None, ()
+    return instance, tuple(instance.runs.all()[:most])
 
 
 def _around(queue: Queue) -> Iterator[Switch]:

@@ -306,6 +306,18 @@ class TestQueuePage:
         assert "The figures as a table" in text
 
 
+def test_every_box_that_is_opened_is_closed() -> None:
+    blocked, _, _ = a_blocked_queue(name="orders")
+    gone = a_queue_row(name="gone")
+    a_place(gone, state="BLOCKED", state_code="TOPIC_GONE")
+    outbound = a_queue_row(name="outgoing", direction="outbound")
+    client = as_("Operators")
+    named = [reverse("queue", args=[queue.name]) for queue in (blocked, gone, outbound)]
+    for address in (OVERVIEW, reverse("queues"), *named):
+        page = client.get(address).text
+        assert page.count("<div") == page.count("</div>"), address
+
+
 def test_where_all_flows_the_page_says_so() -> None:
     a_crew()
     a_place(a_queue_row("continuous"), next_offset=15)
