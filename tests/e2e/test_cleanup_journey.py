@@ -1,15 +1,16 @@
-"""In a real browser: what cleanup simulates is what its run removes; schedules show their effect."""
+"""In a browser: what cleanup simulates is what its run removes; schedules show their effect."""
 
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
 from crontasks import ticks
 from crontasks.models import CronInstance
-from integration.models import MessageError
+from integration.models import ExternalSystem, MessageError
 from tests.e2e.conftest import OpenPage
 from tests.functional.test_console_cleanup import old_and_young_rows
 
@@ -72,6 +73,7 @@ def test_the_pages_complain_of_nothing_and_are_no_wider_than_the_screen(
     open_page: OpenPage, complaints: list[str], tmp_path: Path, colours: str, width: int
 ) -> None:
     old_and_young_rows()
+    ExternalSystem.objects.create(name="erp")
     cleanup = CronInstance.objects.get(task="errors_cleanup")
     history = CronInstance.objects.get(task="history_cleanup")
     ticks.tick(cleanup.pk, timezone.now())
@@ -85,11 +87,19 @@ def test_the_pages_complain_of_nothing_and_are_no_wider_than_the_screen(
         "form": reverse("cron-change", args=[history.pk]),
         "one-run": reverse("cron-one-run", args=[history.pk]),
         "delete": reverse("cron-delete", args=[history.pk]),
+        "removal": reverse("removal", args=["sample"]),
+        "new": f"{reverse('cron-new')}?task=typed",
         "cleanup": f"{reverse('cleanup')}?simulate={history.pk}",
     }
+    axe = Axe()
+    found = {}
     for name, address in addresses.items():
         page.goto(address)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        told = axe.run(page).response["violations"]
+        if told:
+            found[name] = [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in told]
         page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
+    assert found == {}
     assert complaints == []
