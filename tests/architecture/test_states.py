@@ -6,6 +6,7 @@ from enum import StrEnum
 import pytest
 from django.db import models
 
+from integration.delivery.policy.operations import OPERATION_MOVES
 from integration.delivery.policy.states import (
     TRANSITIONS,
     ErrorState,
@@ -62,6 +63,11 @@ def test_the_database_knows_the_same_states(
 def test_a_failed_message_moves_as_it_is_drawn():
     moves = {(old.value, new.value) for old, news in TRANSITIONS.items() for new in news}
     assert drawn("A failed message") == moves
+
+
+def test_a_bulk_operation_moves_as_it_is_drawn():
+    moves = {(old.value, new.value) for old, news in OPERATION_MOVES.items() for new in news}
+    assert drawn("A bulk operation") == moves
 
 
 def test_the_drawing_of_a_partition_names_every_state():
