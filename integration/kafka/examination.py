@@ -25,6 +25,8 @@ from integration.models.provider import Provider
 
 REACH_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 4.0
+GREETING_SECONDS: Final = 3.0
+SENT_ON_SECONDS: Final = 1.0
 PARALLEL: Final = 16
 
 
@@ -93,6 +95,14 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return Verdict.UNKNOWN if Verdict.UNKNOWN in found else Verdict.OK
 
 
+ADVERTISED: Final = Finding(
+    "Go on",
+    Verdict.REFUSED,
+    "The brokers tell clients to come to addresses that cannot be reached from here. The "
+    "administrator of the cluster corrects their advertised.listeners, or the network is opened.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Greeting:
     """The way in: what was found, and a client to go on with where the cluster let us in."""
@@ -120,19 +130,44 @@ def greet(provider: Provider) -> Greeting:
     try:
         cluster = _described(admin, errors)
     except KafkaException as problem:
-        return Greeting(_way_in([*reached, _login_failed(provider, to, problem)]))
+        astray = _led_astray(provider, admin) or [_login_failed(provider, to, problem)]
+        return Greeting(_way_in([*reached, *astray]))
     principal = grants.principal_of(provider)
     nodes = [f"{node.host}:{node.port}" for node in cluster.nodes]
     told = (
         f"Cluster {cluster.cluster_id}, {len(nodes)} {'broker' if len(nodes) == 1 else 'brokers'}."
     )
     found = [*reached, Finding(f"Log in as {principal}", Verdict.OK, told)]
-    further = [node for node in nodes if node not in grants.addresses(provider)]
-    found += _all_reached(further, "Reach the broker at its advertised address")
+    found += _advertised(provider, nodes)
+    if nodes and not _any_reached(nodes, found):
+        # Every further question goes to these addresses, and each would wait in vain.
+        return Greeting(_way_in([*found, ADVERTISED]))
     rights = cluster.authorized_operations
     # A cluster that we may not describe tells nothing about the rights on itself.
     known = None if rights is None else frozenset(operation_name(right) for right in rights)
     return Greeting(_way_in(found), to, admin, known)
+
+
+def _advertised(provider: Provider, nodes: Sequence[str]) -> list[Finding]:
+    further = [node for node in nodes if node not in grants.addresses(provider)]
+    return _all_reached(further, "Reach the broker at its advertised address")
+
+
+def _led_astray(provider: Provider, admin: AdminClient) -> list[Finding]:
+    """Where the first broker sends us, when nobody is there; the client tells of no answer only."""
+    try:
+        brokers = admin.list_topics(timeout=SENT_ON_SECONDS).brokers.values()
+    except KafkaException:
+        return []
+    found = _advertised(provider, [f"{broker.host}:{broker.port}" for broker in brokers])
+    if not found or any(one.verdict is Verdict.OK for one in found):
+        return []
+    return [*found, ADVERTISED]
+
+
+def _any_reached(nodes: Sequence[str], found: Sequence[Finding]) -> bool:
+    ok = [finding.title for finding in found if finding.verdict is Verdict.OK]
+    return any(title.endswith(f" {node}") for title in ok for node in nodes)
 
 
 def _way_in(findings: Sequence[Finding]) -> Section:
@@ -177,7 +212,7 @@ def _why_unreached(problem: Exception, host: str) -> str:
 def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:  # noqa: ANN401 - library's value
     """The cluster's description; a refused login ends the wait at once. Raises KafkaException."""
     asked = admin.describe_cluster(
-        include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+        include_authorized_operations=True, request_timeout=GREETING_SECONDS
     )
     while not asked.done():
         admin.poll(0.05)

@@ -25,9 +25,10 @@ TOPICS = ("orders", "orders-out", "sluice-relay")
 @pytest.fixture(scope="module")
 def secured() -> Iterator[SecuredKafka]:
     folder = Path(tempfile.mkdtemp(prefix="sluice-tests-"))
-    first = ports.choose()
-    second = ports.choose([first])
-    cluster = SecuredKafka(folder, (first, second, ports.choose([first, second])))
+    chosen: list[int] = []
+    for _ in range(4):
+        chosen.append(ports.choose(chosen))
+    cluster = SecuredKafka(folder, (chosen[0], chosen[1], chosen[2], chosen[3]))
     cluster.start()
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in client.create_topics([NewTopic(name, 1, 1) for name in TOPICS]).values():
@@ -146,6 +147,17 @@ def test_the_wrong_protocol_is_named_as_the_likely_cause(secured: SecuredKafka) 
     login = findings(examine(provider))["Reach and log in: Log in as User:ANONYMOUS"]
     assert login.verdict is Verdict.REFUSED
     assert "security protocol is not the one of this listener" in login.text
+
+
+def test_brokers_that_send_us_astray_are_found_out_in_seconds(secured: SecuredKafka) -> None:
+    begun = time.monotonic()
+    provider = Provider.objects.create(name="astray", bootstrap_servers=secured.misled)
+    found = findings(examine(provider))
+    astray = found["Reach and log in: Reach the broker at its advertised address 127.0.0.1:1"]
+    assert astray.verdict is Verdict.REFUSED
+    assert "advertised.listeners" in found["Reach and log in: Go on"].text
+    assert not [title for title in found if not title.startswith("Reach and log in")]
+    assert time.monotonic() - begun < 5
 
 
 def test_where_nothing_listens_each_address_says_so() -> None:

@@ -27,11 +27,15 @@ RESOURCES = {
 
 
 class SecuredKafka(Kafka):
-    """Its own port is open to anybody, who may do everything; `secured` asks for a login."""
+    """Its own port is open to anybody, who may do everything; `secured` asks for a login.
 
-    def __init__(self, folder: Path, ports: tuple[int, int, int]) -> None:
+    `misled` is open too, and sends its clients on to an address where nobody is.
+    """
+
+    def __init__(self, folder: Path, ports: tuple[int, int, int, int]) -> None:
         super().__init__(folder, ports[0], controller_port=ports[1], durable=False)
         self.secured_port = ports[2]
+        self.misled = f"127.0.0.1:{ports[3]}"
 
     @property
     def secured(self) -> str:
@@ -42,10 +46,10 @@ class SecuredKafka(Kafka):
         plain, secured = f"PLAINTEXT://{self.bootstrap}", f"SASL_PLAINTEXT://{self.secured}"
         controller = f"CONTROLLER://127.0.0.1:{self.controller_port}"
         more = {
-            "listeners": f"{plain},{secured},{controller}",
-            "advertised.listeners": f"{plain},{secured}",
+            "listeners": f"{plain},{secured},MISLED://{self.misled},{controller}",
+            "advertised.listeners": f"{plain},{secured},MISLED://127.0.0.1:1",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "MISLED:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
