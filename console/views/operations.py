@@ -31,8 +31,10 @@ from integration.selectors.operation_diffs import diffs
 from integration.selectors.operations import Show
 
 Act = Callable[[HttpRequest, Operation], None]
-# What is under way is looked at more often than other pages, unless the person wants no refresh.
+# What is under way is looked at more often than other pages, unless the person wants no refresh
+# or each look would go through many messages.
 LIVE_SECONDS: Final = 2
+LIVE_ITEMS: Final = 10_000
 TABS: Final = (
     (Show.LEFT, "To go"),
     (Show.RESOLVED, "Resolved"),
@@ -109,6 +111,7 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, object]:
     progress = found.progress(operation)
     is_open = operation.state in {OperationState.RUNNING, OperationState.PAUSED}
     refresh = refresh_of(request)
+    seconds = refresh if operation.total > LIVE_ITEMS else min(refresh, LIVE_SECONDS)
     return {
         "progress": progress,
         "seconds_left": progress.seconds_left(operation.rate),
@@ -121,7 +124,7 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, object]:
         "is_continued": after is not None,
         "is_open": is_open,
         "rate_form": RateForm(initial={"rate": operation.rate}),
-        "live_seconds": min(refresh, LIVE_SECONDS) if is_open or progress.waiting else 0,
+        "live_seconds": seconds if is_open or progress.waiting else 0,
     }
 
 
