@@ -63,7 +63,9 @@ def _look(
                 _write_down(queue, seen, follows=follows)
     except IntegrationError as e:
         context.say(f"{provider.name}: {e.code}: {e.sentence}")
-        return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", f"{e.code}: {e.sentence}")]
+        return [
+            Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", f"{e.code}: {e.sentence}")
+        ]
     return []
 
 

@@ -30,7 +30,10 @@ DECIDED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The failure that stops a queue. `name` is its key or id only where payloads may be seen."""
+    """The failure that stops a queue. `name` is its key or id only where payloads may be seen.
+
+    `key` is empty where it may not be seen, or is no text.
+    """
 
     id: UUID
     version: int
@@ -39,6 +42,7 @@ class Head:
     name: str
     text: str
     kafka_timestamp: datetime | None
+    key: str = ""
 
     @property
     def is_held(self) -> bool:
@@ -66,6 +70,7 @@ def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
             name=name_of(row, reveal=reveal),
             text=row.text,
             kafka_timestamp=row.kafka_timestamp,
+            key=_key_of(row) if reveal else "",
         )
         for row in found.order_by()
     }
@@ -73,16 +78,18 @@ def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
 
 def name_of(error: MessageError, *, reveal: bool) -> str:
     """What people call the message: its key, else its id; its offset to those who see no keys."""
-    if reveal:
-        key = b"" if error.key is None else bytes(error.key)
-        try:
-            text = key.decode()
-        except UnicodeDecodeError:
-            text = ""
-        found = text.strip() if text.isprintable() else ""
-        if found or error.message_id:
-            return _shortened(found or error.message_id, NAME_LENGTH)
-    return f"offset {error.offset:,}"
+    called = (_key_of(error).strip() or error.message_id) if reveal else ""
+    return _shortened(called, NAME_LENGTH) if called else f"offset {error.offset:,}"
+
+
+def _key_of(error: MessageError) -> str:
+    """The record's key where people can read it."""
+    try:
+        text = b"" if error.key is None else bytes(error.key)
+        key = text.decode()
+    except UnicodeDecodeError:
+        return ""
+    return key if key.isprintable() else ""
 
 
 def is_blocked_by_head(row: QueueRow) -> bool:

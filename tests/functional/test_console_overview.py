@@ -77,6 +77,16 @@ class TestBlockedQueue:
         assert "Blocked 7 h by offset 10: siteid missing." in page
         assert "AZ163" not in page
 
+    def test_other_failures_of_its_key_are_a_link_for_who_may_see_keys(self) -> None:
+        error = a_long_blocked_queue()
+        a_held(error.queue, 11, key=b"AZ163", message_id="second")
+        a_held(error.queue, 12, key=b"other", message_id="third")
+        editor = as_("Editors")
+        (link,) = re.findall(r'href="([^"]*key=AZ163)"', editor.get(OVERVIEW).text)
+        found = editor.get(unescape(link)).text
+        assert "second" in found
+        assert "third" not in found
+
     def test_it_leads_to_the_edit_or_to_the_failure(self) -> None:
         error = a_long_blocked_queue()
         assert reverse("edit", args=[error.pk]) in as_("Editors").get(OVERVIEW).text
