@@ -39,12 +39,19 @@ class Hand:
         self.page = page
         self.clicks = 0
 
+    def look(self) -> None:
+        """Wait as one who reads: what leaves a page while htmx asks is told as its error."""
+        self.page.wait_for_timeout(400)
+        expect(self.page.locator(".htmx-request")).to_have_count(0)
+
     def press(self, name: str) -> None:
         self.clicks += 1
+        self.look()
         self.page.get_by_role("button", name=name, exact=True).first.click()
 
     def follow(self, name: str) -> None:
         self.clicks += 1
+        self.look()
         self.page.get_by_role("link", name=name, exact=True).first.click()
 
     def tick(self, name: str) -> None:
