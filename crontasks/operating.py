@@ -37,7 +37,7 @@ REISSUE_SECONDS: Final = 10
 EXPIRES_SECONDS: Final = 30
 TURN_SECONDS: Final = 8.0
 NO_QUEUE: Final = 0
-_PIECE_SECONDS: Final = 0.1
+_PIECE_SECONDS: Final = 0.2
 # Rows that somebody holds for longer than this are skipped: "in work".
 _PATIENCE_SECONDS: Final = 3.0
 _ASK_QUEUE_EVERY_SECONDS: Final = 1.0
@@ -134,7 +134,8 @@ class Turn:
         self.stop = stop
         self.ends_at = time.monotonic() + turn_seconds
         idle = BURST_SECONDS if tenure.idle_seconds is None else tenure.idle_seconds
-        self.pace = Pace(job.operation.rate, time.monotonic(), idle)
+        self.rate = job.operation.rate
+        self.pace = Pace(self.rate, time.monotonic(), idle)
         self.most = EDIT_ROWS if job.operation.verb == "edit" else CHUNK_ROWS
         self.has_worked = False
         self.from_place = 0
@@ -143,15 +144,19 @@ class Turn:
 
     def run(self) -> None:
         while not self._is_over():
-            orders = store.fence(self.tenure, works=False)
-            if orders is None:
-                return
-            self.pace.at(time.monotonic(), orders.rate)
+            self.pace.at(time.monotonic(), self.rate)
             most = self.pace.next(self.most if self.has_worked else min(self.most, FIRST_ROWS))
-            if most == 0:
-                time.sleep(min(self.pace.wait_seconds(), _PIECE_SECONDS))
-            elif not self._chunk(most):
+            if not (self._chunk(most) if most else self._wait()):
                 return
+
+    def _wait(self) -> bool:
+        """Let the rate have its time; the operation is kept meanwhile, and people are heard."""
+        orders = store.fence(self.tenure, works=False)
+        if orders is None:
+            return False
+        self.rate = orders.rate
+        time.sleep(min(self.pace.wait_seconds(), _PIECE_SECONDS))
+        return True
 
     def _is_over(self) -> bool:
         """A turn that ended before it did anything would let a ring of them pass on and on."""
@@ -166,6 +171,7 @@ class Turn:
         except RowBusyError:
             return True
         self.pace.took(chunk.done)
+        self.rate = chunk.rate
         self.has_worked = True
         if chunk.handled:
             self.moved_at = time.monotonic()

@@ -74,12 +74,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one commit did. `is_ours`: there is more, and the runner may go on."""
+    """What one commit did. `is_ours`: there is more, and the runner may go on, at this rate."""
 
     handled: int = 0
     done: int = 0
     from_place: int = 0
     is_ours: bool = True
+    rate: int | None = None
     queues: frozenset[int] = frozenset()
 
 
@@ -115,6 +116,7 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
         done=done,
         from_place=min(left, default=items[-1].place + 1 if items else from_place),
         is_ours=not is_over and not (orders.first_only and done),
+        rate=orders.rate,
         queues=queues,
     )
 

@@ -14,7 +14,7 @@ from integration.models import ExternalSystem, MessageError, Operation
 from tests.support.operations import plan, run, some_held, started
 from tests.support.rows import a_held, a_person, a_place, a_queue_row
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
 
 def logged_in(role: str = "Editors") -> Client:

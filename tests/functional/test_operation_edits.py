@@ -14,7 +14,7 @@ from integration.selectors.operation_diffs import diffs
 from tests.support.operations import plan, run, some_held, started
 from tests.support.rows import a_held, a_queue_row, an_envelope
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
 
 def edit(operation: Operation, recipe: str) -> Operation:

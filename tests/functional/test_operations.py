@@ -34,7 +34,7 @@ from integration.store import operations as store
 from tests.support.operations import outcomes, plan, run, some_held, started
 from tests.support.rows import a_held, a_place, a_queue_row
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
 
 def test_a_selection_is_frozen_in_the_order_of_arrival_and_nothing_joins_it():
@@ -321,3 +321,19 @@ def test_a_planned_operation_runs_for_nobody():
     operation = plan()
     assert run_operation(operation.pk, stop=lambda: None) is None
     assert isinstance(operation.pk, UUID)
+
+
+def test_a_rate_that_is_changed_is_kept_while_it_runs():
+    """From one a second to any: the runner would need five minutes otherwise."""
+    some_held(300)
+    operation = started(plan(), rate=1)
+    asked: list[int] = []
+
+    def stop() -> None:
+        if not asked:
+            asked.append(1)
+            operations.change_rate(operation.pk, None, version=operation.version, actor="otto")
+
+    assert run_operation(operation.pk, stop=stop) is OperationState.DONE
+    operation.refresh_from_db()
+    assert (operation.rate, operation.done) == (None, 300)
