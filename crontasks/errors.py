@@ -97,6 +97,6 @@ class SimulationTooLongError(IntegrationError):
 
     def __init__(self) -> None:
         super().__init__(
-            "Counting took longer than ten seconds and was stopped, to spare the database.",
+            "Counting took longer than twenty seconds and was stopped, to spare the database.",
             next_step="Try again at a quieter time; the run itself works in small portions.",
         )

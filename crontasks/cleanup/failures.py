@@ -6,6 +6,8 @@ from crontasks.cleanup.rules import Rule, Spared
 
 LEAST_DAYS: Final = 7
 CLOSED: Final = "t.state IN ('RESOLVED', 'DELETED') AND t.closed_at IS NOT NULL"
+# In the words of the index of open failures: counting them reads no closed one.
+OPEN_ONES: Final = "t.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
 OVER: Final = f"""{CLOSED}
     AND t.closed_at < {{at}} - interval '{LEAST_DAYS} days'
     AND t.closed_at < {{at}} - make_interval(secs => q.retention_seconds)"""
@@ -41,7 +43,7 @@ FAILURES: Final = Rule(
         Spared("A bulk operation that is planned or under way has it before it", WANTED),
     ),
     kept=(
-        Spared("Open: never removed, however old, expired or not", f"NOT ({CLOSED})"),
+        Spared("Open: never removed, however old, expired or not", OPEN_ONES),
         Spared(
             f"Closed within the retention of its queue, or within the last {LEAST_DAYS} days",
             f"{CLOSED} AND NOT ({OVER})",

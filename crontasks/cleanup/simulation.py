@@ -15,7 +15,7 @@ from crontasks.cursor import Cursor, django_cursor
 from crontasks.errors import SimulationTooLongError
 
 # Counting must not be what slows the database down.
-LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '10s'"
+LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '20s'"
 COUNT_CAP: Final = 10_000
 
 
