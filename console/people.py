@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -14,6 +14,7 @@ from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
 from integration.errors import IntegrationError
 from integration.models import ConfigurationChange, ExternalSystem
+from integration.selectors.scope import Scope
 
 EVERY_SYSTEM: Final = "all"
 
@@ -66,7 +67,13 @@ def history(person_id: int, most: int = 20) -> list[ConfigurationChange]:
     return list(found[:most])
 
 
-def save(found: User | None, wanted: Wanted, by: User, reason: str) -> User:
+def systems_of(scope: Scope) -> list[str]:
+    """The names of the external systems within a limit."""
+    found = ExternalSystem.objects.filter(scope.within("pk"))
+    return list(found.values_list("name", flat=True))
+
+
+def save(found: User | None, wanted: Wanted, by: User | AnonymousUser, reason: str) -> User:
     """Store a new or changed account. Raises PersonProtectedError."""
     if found is not None:
         _refuse_above(found, by)
@@ -134,7 +141,7 @@ def _limit(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
     limit.systems.set(systems)
 
 
-def _refuse_above(found: User, by: User) -> None:
+def _refuse_above(found: User, by: User | AnonymousUser) -> None:
     if found.is_superuser and not by.is_superuser:
         raise PersonProtectedError(
             f"{found.get_username()} is a superuser, whom only a superuser may change.",
@@ -142,7 +149,7 @@ def _refuse_above(found: User, by: User) -> None:
         )
 
 
-def _refuse_lockout(found: User, wanted: Wanted, by: User) -> None:
+def _refuse_lockout(found: User, wanted: Wanted, by: User | AnonymousUser) -> None:
     if found.pk != by.pk or found.is_superuser:
         return
     code = Right.PEOPLE.permission.split(".")[1]

@@ -15,7 +15,6 @@ from console.access import Right, has, needs, scope_of
 from console.answers import see
 from console.people import PersonProtectedError
 from console.people_forms import PersonForm
-from integration.models import ExternalSystem
 
 PASSWORD_BYTES: Final = 12
 LIMITED: Final = (
@@ -50,11 +49,10 @@ def person_page(request: HttpRequest, person_id: int) -> HttpResponse:
 def own_account(request: HttpRequest) -> HttpResponse:
     """What the person who asks may do, and may not, and why."""
     scope = scope_of(request.user)
-    systems = ExternalSystem.objects.filter(scope.within("pk"))
     context = {
         "rights": [(right.words, has(request.user, right)) for right in Right],
         "roles": [group.name for group in request.user.groups.all()],
-        "systems": None if scope.is_whole else [system.name for system in systems],
+        "systems": None if scope.is_whole else people.systems_of(scope),
     }
     return render(request, "console/people/own.html", context)
 
@@ -71,9 +69,8 @@ def _answered(request: HttpRequest, found: User | None, form: PersonForm) -> Htt
     wanted = form.wanted()
     made = "" if found is not None or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
     wanted = replace(wanted, password=made) if made else wanted
-    by = User.objects.get(username=request.user.get_username())
     try:
-        account = people.save(found, wanted, by, form.cleaned_data["why"])
+        account = people.save(found, wanted, request.user, form.cleaned_data["why"])
     except PersonProtectedError as problem:
         form.add_error(None, str(problem))
         return render(request, "console/people/person.html", context, status=422)
