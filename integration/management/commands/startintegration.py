@@ -20,6 +20,7 @@ FILES: Final = {
     "tests.py": "tests.py.txt",
 }
 OURS: Final = frozenset({"integration", "crontasks", "console"})
+LIBRARIES: Final = ("django", "crispy_")
 NEXT: Final = """Made {folder}: one handler for {interface}, one table, two tests that pass.
 
 What to do now, in the checkout and with the stack of `make run`:
@@ -82,4 +83,4 @@ def _write(folder: Path, words: dict[str, str]) -> None:
 
 def _installed() -> list[str]:
     apps = settings.INSTALLED_APPS
-    return [app for app in apps if app not in OURS and not app.startswith("django")]
+    return [app for app in apps if app not in OURS and not app.startswith(LIBRARIES)]
