@@ -73,7 +73,7 @@ def systems_of(scope: Scope) -> list[str]:
     return list(found.values_list("name", flat=True))
 
 
-def save(found: User | None, wanted: Wanted, by: User | AnonymousUser, reason: str) -> User:
+def store(found: User | None, wanted: Wanted, by: User | AnonymousUser, reason: str) -> User:
     """Store a new or changed account. Raises PersonProtectedError."""
     if found is not None:
         _refuse_above(found, by)

@@ -70,7 +70,7 @@ def _answered(request: HttpRequest, found: User | None, form: PersonForm) -> Htt
     made = "" if found is not None or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
     wanted = replace(wanted, password=made) if made else wanted
     try:
-        account = people.save(found, wanted, request.user, form.cleaned_data["why"])
+        account = people.store(found, wanted, request.user, form.cleaned_data["why"])
     except PersonProtectedError as problem:
         form.add_error(None, str(problem))
         return render(request, "console/people/person.html", context, status=422)

@@ -25,8 +25,8 @@ def pages(servers: Servers) -> list[str]:
         if address.name in PUBLIC:
             continue
         answer = client.get(address.path)
-        is_page = answer.headers.get("Content-Type", "").startswith("text/html")
-        if answer.status_code == 200 and is_page:
+        # A part of a page is looked at where it stands.
+        if answer.status_code == 200 and not answer.streaming and b"<html" in answer.content:
             found.append(address.path)
     return found
 
@@ -54,5 +54,5 @@ def test_axe_finds_nothing_and_the_browser_has_no_complaint(
             problems.append(f"{wide} pixels wide on a screen of 390")
         if problems:
             found[address] = problems
-    assert found == {}
+    assert not found, "\n".join(f"{path}: {told}" for path, told in found.items())
     assert complaints == []
