@@ -114,6 +114,21 @@ class RecipeForm(forms.Form):
         '"NORTH"}, {"op": "remove", "path": "/old"}]. Given, it counts instead of the path.',
     )
 
+    @classmethod
+    def showing(cls, recipe: str) -> "RecipeForm":
+        """The form as it was filled in for this recipe, to be corrected and tried again."""
+        asked = recipes.value_set(recipe) if recipe else None
+        if asked is None:
+            return cls(initial={"patch": recipe})
+        return cls(
+            initial={
+                "path": asked.path,
+                "value": asked.value,
+                "kind": "text" if asked.is_text else "json",
+                "add_missing": asked.add_missing,
+            }
+        )
+
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
         field = "patch" if given.get("patch", "").strip() else "path"

@@ -87,7 +87,8 @@ class Album:
         size = page.viewport_size
         if size is not None and wide > size["width"]:
             self.complaints.append(f"{name}: {wide} pixels wide")
-        page.screenshot(path=self.folder / f"{name}.png", full_page=True)
+        # Hiding the caret would write style attributes, which a swap under way copies: a complaint.
+        page.screenshot(path=self.folder / f"{name}.png", full_page=True, caret="initial")
 
     def _note(self, page: Page, kind: str, text: str) -> None:
         if kind in {"error", "warning"}:

@@ -108,6 +108,31 @@ def set_value(path: str, value: str, *, is_text: bool, add_missing: bool) -> str
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class ValueSet:
+    """What `set_value` was asked for; `value` as it was typed."""
+
+    path: str
+    value: str
+    is_text: bool
+    add_missing: bool
+
+
+def value_set(recipe: str) -> ValueSet | None:
+    """What makes this recipe by `set_value`, or None for any other patch.
+
+    >>> value_set('[{"op":"add","path":"/siteid","value":"007"}]')
+    ValueSet(path='/siteid', value='007', is_text=True, add_missing=True)
+    """
+    match parse_json(recipe, DEFAULT.max_depth):
+        case [{"op": "add" | "replace" as op, "path": str(path), "value": value, **rest}] if (
+            not rest
+        ):
+            is_text = isinstance(value, str)
+            return ValueSet(path, value if is_text else encode(value), is_text, op == "add")
+    return None
+
+
 def pointer_of(path: str) -> str:
     """A JSON Pointer from a pointer or a plain JSONPath. Raises Unreadable.
 

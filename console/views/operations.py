@@ -95,7 +95,7 @@ def show(
             "blast": reach,
             "fit": fit,
             "start_form": start_form or StartForm(operation, has_late=bool(reach.late)),
-            "recipe_form": recipe_form or RecipeForm(),
+            "recipe_form": recipe_form or RecipeForm.showing(operation.recipe),
             "trial": trial,
             "diffs": diffs(operation, trial.samples) if trial and may_see else (),
         }

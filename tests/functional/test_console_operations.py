@@ -145,6 +145,24 @@ def test_an_edit_by_its_pages():
     assert MessageError.objects.filter(state="READY", version=3).count() == 2
 
 
+def test_a_change_that_fits_nothing_stays_in_its_form_to_be_corrected():
+    client = logged_in()
+    some_held(2)
+    operation = planned(client, "edit", scope="matching", query="state=HOLD")
+    asked = {"path": "$.not_there", "value": "4.20", "kind": "json", "version": operation.version}
+    act(client, operation, "recipe", **asked)
+    form = client.get(reverse("operation", args=[operation.pk])).context["recipe_form"]
+    assert (form["path"].value(), form["value"].value()) == ("/not_there", "4.20")
+    assert (form["kind"].value(), form["add_missing"].value()) == ("json", False)
+    page = shown(client, operation)
+    assert "The change fits none of them: correct it above" in page
+    patch = '[{"op":"remove","path":"/a"},{"op":"test","path":"/b","value":1}]'
+    operation.refresh_from_db()
+    act(client, operation, "recipe", patch=patch, version=operation.version)
+    form = client.get(reverse("operation", args=[operation.pk])).context["recipe_form"]
+    assert (form["patch"].value(), form["path"].value()) == (patch, None)
+
+
 def test_samples_of_an_edit_need_the_right_to_see_payloads():
     client = logged_in()
     some_held(1)
