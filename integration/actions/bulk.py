@@ -99,7 +99,7 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
         ended, queues = _carried_out(job, items, patient=patient)
         is_over = len(items) < limit and len(ended) == len(items)
         if ended:
-            store.write_outcomes(tenure, ended)
+            store.write_outcomes(tenure, items, ended)
         job.observe(OperationStep.NOTED)
         done = sum(one.outcome is ItemOutcome.DONE for one in ended)
         if is_over:

@@ -79,7 +79,7 @@ UPDATE integration_operation SET handled = handled + %s, done = done + %s
 WHERE id = %s AND epoch = %s
 """
 _NEXT: Final = """
-SELECT place, error_id, version FROM integration_operationitem
+SELECT id, place, error_id, version FROM integration_operationitem
 WHERE operation_id = %s AND outcome = '' AND place >= %s ORDER BY place LIMIT %s
 """
 _LOCK: Final = f"""
@@ -103,11 +103,13 @@ INSERT INTO integration_errorchange
 SELECT v.id, clock_timestamp(), %s, %s, v.state, %s, %s, v.payload, %s
 FROM unnest(%s::uuid[], %s::text[], %s::bytea[]) v (id, state, payload)
 """
+# By the primary key alone. The fence has made sure that these items still wait; asked again here,
+# a planner that does not know the new rows yet would compare each of them with each of the chunk.
 _OUTCOMES: Final = """
 UPDATE integration_operationitem i SET outcome = v.outcome, version_after = v.version,
     text = v.text, at = clock_timestamp()
-FROM unnest(%s::int[], %s::text[], %s::int[], %s::text[]) v (place, outcome, version, text)
-WHERE i.operation_id = %s AND i.place = v.place AND i.outcome = ''
+FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::text[]) v (id, outcome, version, text)
+WHERE i.id = v.id
 """
 
 
@@ -132,6 +134,7 @@ class Orders:
 class Item:
     """One message whose turn it is, at the version it was chosen at."""
 
+    id: int
     place: int
     error: UUID
     version: int
@@ -274,11 +277,11 @@ def write_changes(
     _count(_CHANGES, [*told, *columns])
 
 
-def write_outcomes(tenure: Tenure, ended: Sequence[Ended]) -> None:
-    """Close these items, each once, and count them."""
-    rows = [(one.place, one.outcome.value, one.version, one.text) for one in ended]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    _count(_OUTCOMES, [*columns, tenure.operation])
+def write_outcomes(tenure: Tenure, items: Sequence[Item], ended: Sequence[Ended]) -> None:
+    """Close these items of a fenced chunk and count them."""
+    ids = {item.place: item.id for item in items}
+    rows = [(ids[one.place], one.outcome.value, one.version, one.text) for one in ended]
+    _count(_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
     done = sum(one.outcome is ItemOutcome.DONE for one in ended)
     _count(_COUNT_UP, [len(ended), done, tenure.operation, tenure.epoch])
 
