@@ -1,6 +1,7 @@
 """A text looked for in payloads: newest failures first, never more of them than bounded work."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,13 +27,15 @@ from integration.selectors.payloads import decode_headers, document_text
 from integration.selectors.plans import planned_anew
 from integration.selectors.scope import Scope
 
-# What one page looks through at most; about half a second where documents are in envelopes.
+# What one page looks through at most. The person sees at once how far it got, and goes on from
+# there; with JavaScript the page does so by itself until something is found.
 SCAN_ROWS: Final = 10_000
 SCAN_BYTES: Final = 100 * 2**20
-# Where they are is asked for a lot at a time, the first one small: most texts are found soon.
-LOTS: Final = (500, SCAN_ROWS)
+SCAN_SECONDS: Final = 0.06
+# Where they are is asked for a lot at a time.
+LOT_ROWS: Final = 1_000
 # Payloads are looked into so many bytes at a time.
-CHUNK_ROWS: Final = 500
+CHUNK_ROWS: Final = 250
 CHUNK_BYTES: Final = 8 * 2**20
 # An envelope may hide its document from a look at the bytes: compressed, or escaped twice.
 PACKED: Final = b'"payload"'
@@ -68,17 +71,15 @@ class _Look:
 
     hits: list[UUID]
     at: Cursor | None
+    ends: float
     looked: int = 0
     looked_bytes: int = 0
     is_done: bool = False
 
     def is_spent(self, size: int) -> bool:
-        return (
-            self.is_done
-            or len(self.hits) >= size
-            or self.looked >= SCAN_ROWS
-            or self.looked_bytes >= SCAN_BYTES
-        )
+        is_enough = self.looked >= SCAN_ROWS or self.looked_bytes >= SCAN_BYTES
+        is_late = self.looked > 0 and time.monotonic() >= self.ends
+        return self.is_done or len(self.hits) >= size or is_enough or is_late
 
 
 @planned_anew()
@@ -88,13 +89,13 @@ def search(
     """Look for `wanted.text` as it is written, in payloads as they came or were edited.
 
     Case counts. A document is taken out of its envelope for it. Stops when the page is full,
-    after SCAN_ROWS failures, or after SCAN_BYTES of payloads.
+    after SCAN_ROWS failures, SCAN_BYTES of payloads or SCAN_SECONDS, but never before the first.
     """
-    look = _Look([], None if cursor is None else replace(cursor, backwards=False))
+    begins = None if cursor is None else replace(cursor, backwards=False)
+    look = _Look([], begins, time.monotonic() + SCAN_SECONDS)
     found = matching(replace(wanted, text=""), scope)
-    for lot in LOTS:
-        if not look.is_spent(size):
-            _look(look, found, min(lot, SCAN_ROWS - look.looked), (wanted.text, size))
+    while not look.is_spent(size):
+        _look(look, found, min(LOT_ROWS, SCAN_ROWS - look.looked), (wanted.text, size))
     is_full = len(look.hits) >= size
     at = look.at if not look.is_done or is_full else None
     return SearchPage(
@@ -120,7 +121,7 @@ def _look(look: _Look, found: QuerySet[MessageError], lot: int, what: tuple[str,
                 look.hits.append(row.id)
             if len(look.hits) >= size:
                 return
-        if look.is_spent(size):
+        if look.is_spent(size) and chunk[-1] is not rows[-1]:
             return
     look.is_done = len(rows) < lot
 

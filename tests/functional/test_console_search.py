@@ -133,7 +133,7 @@ class TestText:
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(payload_search, "SCAN_ROWS", 4)
-        monkeypatch.setattr(payload_search, "LOTS", (3, 4))
+        monkeypatch.setattr(payload_search, "LOT_ROWS", 3)
         monkeypatch.setattr(payload_search, "CHUNK_ROWS", 2)
         rows = dict.fromkeys(range(10), b'{"a": "hay"}')
         some(a_queue_row("continuous"), {**rows, 3: b'{"a": "needle"}', 8: b'{"a": "needle"}'})
@@ -151,6 +151,25 @@ class TestText:
                 break
         assert seen == [3, 8]
         assert cursor is None
+
+    def test_time_that_is_over_stops_it_after_the_first_look(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(payload_search, "SCAN_SECONDS", 0)
+        monkeypatch.setattr(payload_search, "CHUNK_ROWS", 2)
+        some(a_queue_row("continuous"), dict.fromkeys(range(5), b'{"a": "hay"}'))
+        wanted = FailureFilter(text="needle")
+        looked = []
+        cursor = None
+        for _ in range(5):
+            found = search(wanted, EVERYTHING, cursor)
+            looked.append(found.looked)
+            cursor = Cursor.read(found.older) if found.older else None
+            if cursor is None:
+                break
+        assert looked == [2, 2, 1]
+        page = client.get(reverse("failure-list"), {"text": "needle"}).text
+        assert 'hx-trigger="load delay:100ms"' in page, "it goes on by itself"
 
     def test_a_full_page_leads_to_the_next(self) -> None:
         some(a_queue_row("continuous"), dict.fromkeys(range(7), b'{"a": "x"}'))
