@@ -119,7 +119,8 @@ def topic(queue: Queue) -> Link:
         text = f"{queue.topic} was deleted and created again since the positions were taken."
         return broken("topic", text, "Open the queue and choose where the new topic is read from.")
     messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
-    held = f"{facts.partitions} partition(s), at most {messages:,} messages."
+    places = "1 partition" if facts.partitions == 1 else f"{facts.partitions} partitions"
+    held = f"{places}, at most {messages:,} messages."
     return good("topic", f"{held} {_topic_settings(queue)}")
 
 

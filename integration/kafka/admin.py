@@ -19,6 +19,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
+from integration import durations
 from integration.delivery.values import TopicFacts
 from integration.kafka.client import Connection, connection, new_admin
 from integration.kafka.errors import (
@@ -159,7 +160,7 @@ def in_words(topic: TopicDescription) -> str:
     copies = "1 copy" if topic.replication == 1 else f"{topic.replication} copies"
     kept = "without limit"
     if topic.retention_ms is not None:
-        kept = f"for {topic.retention_ms // 1_000:,} seconds"
+        kept = f"for {durations.written(topic.retention_ms / 1_000)}"
     found = (
         f"{copies}, min.insync.replicas={topic.min_insync_replicas}, messages of at most "
         f"{topic.max_message_bytes:,} bytes, kept {kept}."

@@ -12,6 +12,8 @@ from integration.models import ErrorAttempt, ErrorChange, MessageError, Operatio
 
 ENGINE: Final = "the engine"
 SHOWN: Final = 200
+# A batch commits within this time; it writes the tries after what they led to.
+SAME_COMMIT: Final = timedelta(seconds=1)
 ENDS: Final = MappingProxyType(
     {
         ErrorState.RETRY: "it will be tried again",
@@ -64,7 +66,7 @@ def timeline(
         *map(_tried, tries),
         *map(_decided, changes),
         *_operated(error),
-        *_fate(error),
+        *_fate(error, tries),
     ]
     events.sort(key=lambda event: event.at)
     before: datetime | None = None
@@ -122,11 +124,18 @@ def _operated(error: MessageError) -> Iterable[Event]:
             )
 
 
-def _fate(error: MessageError) -> Iterable[Event]:
+def _fate(error: MessageError, tries: Sequence[ErrorAttempt]) -> Iterable[Event]:
     if error.mirrored_at is not None:
-        yield Event(at=error.mirrored_at, title="Copied to the error queue", who=ENGINE, sign="→")
+        at = _after(tries, error.mirrored_at)
+        yield Event(at=at, title="Copied to the error queue", who=ENGINE, sign="→")
     if error.expired_at is not None:
         yield Event(at=error.expired_at, title="No longer in Kafka", who="Kafka", tone="orange")
     if error.state == ErrorState.RESOLVED and error.closed_at is not None:
         ended = error.ended.lower() or "resolved"
-        yield Event(at=error.closed_at, title=f"Ended: {ended}", who=ENGINE, tone="green", sign="✓")
+        at = _after(tries, error.closed_at)
+        yield Event(at=at, title=f"Ended: {ended}", who=ENGINE, tone="green", sign="✓")
+
+
+def _after(tries: Sequence[ErrorAttempt], at: datetime) -> datetime:
+    """No earlier than the try of the same commit, whose tables are written in any order."""
+    return max([at, *(one.at for one in tries if abs(one.at - at) < SAME_COMMIT)])

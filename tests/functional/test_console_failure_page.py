@@ -81,6 +81,15 @@ class TestStory:
         error = a_held(a_queue_row(), state="RESOLVED", ended="SUPERSEDED", closed_at=now)
         assert "Ended: superseded" in page_of(client, error)
 
+    def test_the_try_comes_before_what_the_same_commit_made_of_it(self) -> None:
+        now = timezone.now()
+        error = a_held(a_queue_row(), state="RESOLVED", ended="APPLIED", closed_at=now)
+        error.tries.all().delete()
+        later = now + timedelta(milliseconds=40)
+        ErrorAttempt.objects.create(error=error, number=2, at=later, ended="APPLIED")
+        titles = [event.title for event in timeline(error, error.tries.all(), [])]
+        assert titles[-2:] == ["Try 2: it was applied", "Ended: applied"]
+
     def test_details_of_a_try_need_the_right_to_see_payloads(self, client: Client) -> None:
         error = a_held(a_queue_row())
         error.tries.update(detail="Traceback: value 'secret'")

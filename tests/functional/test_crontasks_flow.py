@@ -73,7 +73,7 @@ def test_what_the_broker_says_about_the_topic_is_told(queue):
     (link,) = [link for link in check_flow(queue) if link.name == "topic"]
     assert link.ok
     assert "1 copy, min.insync.replicas=1, messages of at most 2,000 bytes" in link.text
-    assert "kept for 3,600 seconds" in link.text
+    assert "kept for 1 h" in link.text
     assert "has one copy only" in link.text
     assert "also deletes by size (retention.bytes=5000000)" in link.text
 
