@@ -29,8 +29,8 @@ SELECT gen_random_uuid(), q.ids[1 + n %% %(queues)s], 'bench', 0, n, 'bench/' ||
 FROM generate_series(1, %(count)s) AS n
 CROSS JOIN (SELECT array_agg(id ORDER BY id) AS ids FROM integration_queue) AS q
 CROSS JOIN LATERAL (SELECT CASE
-    WHEN n %% 100 < 3 THEN 'HOLD' WHEN n %% 100 < 5 THEN 'RETRY'
-    WHEN n %% 100 < 95 THEN 'RESOLVED' ELSE 'DELETED' END AS state) AS s
+    WHEN n / 10 %% 100 < 3 THEN 'HOLD' WHEN n / 10 %% 100 < 5 THEN 'RETRY'
+    WHEN n / 10 %% 100 < 95 THEN 'RESOLVED' ELSE 'DELETED' END AS state) AS s
 CROSS JOIN LATERAL (SELECT now() - n * interval '2.6 s' AS at) AS t
 """
 ATTEMPTS: Final = """

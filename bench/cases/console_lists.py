@@ -47,7 +47,9 @@ def console_lists(ground: Ground) -> Figure:
     slowest = {name: percentile(taken, 0.95) for name, taken in sample.items()}
     worst = max(slowest, key=slowest.__getitem__)
     value = percentile(every, 0.95)
-    ratio = median(admin) / value
+    # Like against like: lists of the same table, under all of their filters.
+    lists = [took for name, taken in sample.items() if name.startswith("list") for took in taken]
+    ratio = median(admin) / median(lists)
     return Figure(
         name="console_lists",
         value=value * 1_000,
@@ -62,6 +64,7 @@ def console_lists(ground: Ground) -> Figure:
         },
         facts={
             "median_ms": round(median(every) * 1_000, 1),
+            "lists_ms": round(median(lists) * 1_000, 1),
             "admin_ms": round(median(admin) * 1_000, 1),
             "slowest": worst,
             "p95_ms": {name: round(took * 1_000, 1) for name, took in slowest.items()},

@@ -6,6 +6,8 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+from django.db.models import F
+
 from integration.delivery.policy.failure import FailureClass
 from integration.delivery.policy.states import OPEN, ErrorState
 from integration.envelope import FlawCode, parse_founding_id
@@ -244,11 +246,14 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
         offset__gt=error.offset,
         state__in=OPEN,
     )
-    found = after.order_by("offset").values(*COLUMNS)[:NEIGHBOURS]
+    # The sum keeps the planner from walking along all positions of the queue, closed ones too:
+    # open failures have an index of their own and are few.
+    found = after.order_by(F("offset") + 0).values(*COLUMNS)[:NEIGHBOURS]
     return Behind(
         blocks=blocks,
         waiting=waiting,
-        failures=tuple(as_row(row) for row in found),
+        # Nothing waits for what is closed.
+        failures=tuple(as_row(row) for row in found) if error.state in OPEN else (),
         same_key=_same_key(error),
     )
 
@@ -259,7 +264,7 @@ def _same_key(error: MessageError) -> tuple[FailureRow, ...]:
     others = MessageError.objects.filter(
         key=bytes(error.key), queue=error.queue_id, state__in=OPEN
     ).exclude(pk=error.pk)
-    found = others.order_by("offset").values(*COLUMNS)[:NEIGHBOURS]
+    found = others.order_by(F("offset") + 0).values(*COLUMNS)[:NEIGHBOURS]
     return tuple(as_row(row) for row in found)
 
 

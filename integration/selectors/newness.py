@@ -36,7 +36,7 @@ def _resolved(error: MessageError) -> Newer | None:
     later = Q(arrival_batch__gt=error.arrival_batch) | Q(
         arrival_batch=error.arrival_batch, arrival_index__gt=error.arrival_index
     )
-    found = (
+    rows = (
         MessageError.objects.filter(
             later,
             key=bytes(error.key),
@@ -46,12 +46,12 @@ def _resolved(error: MessageError) -> Newer | None:
         )
         .order_by()
         .values_list("pk", "closed_at", "last_failed_at")
-        .first()
     )
-    if found is None:
-        return None
-    what = "A later message with the same key failed too and has been applied since."
-    return Newer(what=what, at=found[1] or found[2], failure=found[0])
+    # Any one of them; `first()` would sort by the primary key, and the planner then walks along it.
+    for pk, closed_at, last_failed_at in rows[:1]:
+        what = "A later message with the same key failed too and has been applied since."
+        return Newer(what=what, at=closed_at or last_failed_at, failure=pk)
+    return None
 
 
 def _stored(error: MessageError) -> Newer | None:
