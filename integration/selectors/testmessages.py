@@ -222,4 +222,5 @@ WORDS: Final = {
 def _after(at: datetime | None, sent_at: datetime) -> str:
     if at is None:
         return ""
-    return rough(max(0.0, (at - sent_at).total_seconds()))
+    seconds = (at - sent_at).total_seconds()
+    return rough(seconds) if seconds >= 0.1 else "less than 0.1 s"
