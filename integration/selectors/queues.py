@@ -200,14 +200,14 @@ def _gap(gap: Gap) -> GapRow:
 def _switches(queue: Queue) -> tuple[Switch, ...]:
     """Every switch that can stop this queue, so that nobody has to guess which one is off."""
     found = [
-        Switch("Queue", queue.name, queue.enabled),
+        Switch("Queue switched on", queue.name, queue.enabled),
         Switch("Not paused", queue.pause_reason or "nobody paused it", not queue.paused),
     ]
     if queue.system is not None:
-        found.append(Switch("External system", queue.system.name, queue.system.enabled))
+        found.append(Switch("External system switched on", queue.system.name, queue.system.enabled))
     if queue.default_service is not None:
         service = queue.default_service
-        found.append(Switch("Default service", service.interface, service.enabled))
+        found.append(Switch("Default service switched on", service.interface, service.enabled))
     return tuple(found)
 
 
