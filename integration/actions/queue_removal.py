@@ -80,12 +80,22 @@ def remove(queue_id: int, author: Author, *, typed: str) -> None:
             raise QueueMismatchError("Somebody else has deleted the queue already.")
         if typed.strip() != queue.name:
             raise NameMismatchError(wanted=queue.name)
+        _keep_closed(queue)
         refusals = tuple(_refusals(queue))
         if refusals:
             raise QueueNeededError(queue=queue.name, why=refusals)
         queue.errors.all().delete()
         queue.partitions.all().delete()
         configuration.delete(queue, author)
+
+
+def _keep_closed(queue: Queue) -> None:
+    """Let nobody restore a deleted failure between the look at them and their removal.
+
+    New ones need the queue's row, which is locked already.
+    """
+    locked = queue.errors.select_for_update().order_by("pk").values_list("pk", flat=True)
+    list(locked[: MOST_CLOSED + 1])
 
 
 def _refusals(queue: Queue) -> list[str]:
