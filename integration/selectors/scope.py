@@ -37,8 +37,12 @@ EVERYTHING: Final = Scope()
 
 
 def visible_operations(scope: Scope) -> Q:
-    """The condition on operations all of whose messages this person may know of."""
+    """The condition on operations all of whose messages this person may know of.
+
+    A queue that is gone belongs to no system any more: its operations are for those whom nothing
+    limits.
+    """
     if scope.is_whole:
         return Q()
-    hidden = Queue.objects.exclude(scope.within("system")).values_list("pk", flat=True)
-    return ~Q(queues__overlap=list(hidden))
+    known = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
+    return Q(queues__contained_by=list(known))

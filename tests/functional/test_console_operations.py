@@ -9,7 +9,8 @@ from django.urls import reverse
 
 from console.models import Limit
 from crontasks.operating import run_operation
-from integration.actions import operations
+from integration.actions import operations, queue_removal
+from integration.actions.configuration import Author
 from integration.models import ExternalSystem, MessageError, Operation
 from tests.support.operations import plan, run, some_held, started
 from tests.support.rows import a_held, a_person, a_place, a_queue_row
@@ -244,6 +245,24 @@ def test_limited_people_neither_choose_nor_see_what_is_not_theirs():
     listed = client.get(reverse("operations")).text
     assert str(own.pk) in listed
     assert str(whole.pk) not in listed
+
+
+def test_limited_people_do_not_learn_of_queues_that_are_gone():
+    mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
+    queue = a_queue_row("continuous", system=theirs, enabled=False)
+    a_held(queue)
+    operation = started(plan("delete"), reason="agreed")
+    run(operation)
+    queue_removal.remove(queue.pk, Author("otto", "not needed"), typed=queue.name)
+    person = a_person("Viewers")
+    limit = Limit.objects.create(person=person)
+    client = Client()
+    client.force_login(person)
+    for systems in ((), (mine,)):
+        limit.systems.set(systems)
+        assert client.get(reverse("operation", args=[operation.pk])).status_code == 404
+        assert queue.name not in client.get(reverse("operations")).text
+    assert queue.name in logged_in("Viewers").get(reverse("operations")).text
 
 
 def test_the_list_tells_states_and_pages_on():
