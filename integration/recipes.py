@@ -5,7 +5,7 @@ decimals, in the recipe as in the messages.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +20,8 @@ from integration.handlers.exact_json import encode
 
 MAX_CHARACTERS: Final = 20_000
 MAX_STEPS: Final = 50
+# A document may double, and a small one may become so much longer.
+GROWTH_CHARACTERS: Final = 100_000
 _PLAIN: Final = re.compile(r"\$(?:\.[^\s.\[\]'\"]+|\['[^']+'\]|\[\d{1,9}\])*")
 _STEPS: Final = re.compile(r"\.([^\s.\[\]'\"]+)|\['([^']+)'\]|\[(\d+)\]")
 _WITH_VALUE: Final = frozenset({"add", "replace", "test"})
@@ -52,6 +54,7 @@ class Recipe:
     patch: JSONPatch
     steps: tuple[str, ...]
     has_containers: bool
+    grows: bool
 
     def apply(self, body: object) -> object | Misfit:
         """The document changed in place, or a Misfit, after which `body` is to be thrown away."""
@@ -59,11 +62,15 @@ class Recipe:
             return Misfit("The document is a single value, not an object or an array.")
         # A value of the recipe that is an array could grow from message to message.
         patch = deepcopy(self.patch) if self.has_containers else self.patch
+        bound = _bound(body) if self.grows else 0
         for place, operation in enumerate(patch.ops):
             try:
                 body = operation.apply(body)
             except (JSONPatchError, JSONPointerError, ValueError, TypeError, IndexError) as refusal:
                 return Misfit(_told(self.steps[place], refusal))
+            # Looked at after each step: fifty copies of the whole in itself would fill any memory.
+            if self.grows and _length(body, bound) > bound:
+                return Misfit(f"“{self.steps[place]}” makes the document far too large or deep.")
         return body
 
 
@@ -82,11 +89,12 @@ def compile_recipe(text: str) -> Recipe:
     patch = JSONPatch()
     for step in steps:
         _add(patch, step)
-    values = [step.get("value") for step in steps]
+    has_containers = any(isinstance(step.get("value"), dict | list) for step in steps)
     return Recipe(
         patch,
         tuple(f"{step['op']} {step['path'] or 'the whole document'}" for step in steps),
-        any(isinstance(value, dict | list) for value in values),
+        has_containers,
+        has_containers or any(step["op"] in _WITH_SOURCE for step in steps),
     )
 
 
@@ -154,7 +162,7 @@ def _add(patch: JSONPatch, step: object) -> None:
     if not isinstance(step, Mapping):
         raise Unreadable("each operation is an object with op and path")
     op = step.get("op")
-    if op not in _KNOWN:
+    if not isinstance(op, str) or op not in _KNOWN:
         raise Unreadable(f"there is no operation {str(op)[:40]!r}; known are {', '.join(_known())}")
     path = _pointer(step, "path")
     if op in _WITH_VALUE:
@@ -179,6 +187,32 @@ def _pointer(step: Mapping[str, object], name: str) -> JSONPointer:
         return _Pointer(text, unicode_escape=False)
     except JSONPointerError as refusal:
         raise Unreadable(f"{name} is no JSON Pointer: it begins with a slash") from refusal
+
+
+def _bound(body: object) -> int:
+    """How long a document may become: a patch is no way to make it many times as large."""
+    return min(DEFAULT.max_bytes, 2 * _length(body, DEFAULT.max_bytes) + GROWTH_CHARACTERS)
+
+
+def _length(body: object, most: int) -> int:
+    """At least so long is the text of a document; above `most` where it is longer or too deep."""
+    found, waiting = 0, [(body, 1)]
+    while waiting and found <= most:
+        value, depth = waiting.pop()
+        if not isinstance(value, dict | list):
+            found += len(value) if isinstance(value, str) else 1
+            continue
+        if depth > DEFAULT.max_depth:
+            return most + 1
+        if isinstance(value, dict):
+            found += sum(map(len, value)) + 3 * len(value)
+        found += len(value)
+        waiting += [(member, depth + 1) for member in _members(value)]
+    return found
+
+
+def _members(value: dict[str, object] | list[object]) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _told(step: str, refusal: Exception) -> str:

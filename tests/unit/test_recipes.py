@@ -4,11 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from integration.envelope import DEFAULT
 from integration.envelope.json_text import parse_json
 from integration.handlers.exact_json import encode
 from integration.recipes import Misfit, Unreadable, compile_recipe, pointer_of, set_value
 
 pytestmark = pytest.mark.fast
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = {"a": value}
+    return value
 
 
 def applied(recipe: str, document: str) -> str | Misfit:
@@ -56,6 +64,30 @@ def test_a_test_that_does_not_hold_leaves_the_message_alone():
     assert applied(recipe, '{"a":2}') == Misfit("“test /a” does not hold.")
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"op": "copy", "from": "", "path": f"/k{n}"} for n in range(50)],
+        [{"op": "copy", "from": "", "path": "/a" * 2**n} for n in range(11)],
+        [{"op": "add", "path": "/a" * 100**n, "value": nested(180)} for n in range(2)],
+    ],
+    ids=["ever larger", "ever deeper", "deeper than is read"],
+)
+def test_a_document_never_grows_without_bound(steps):
+    refused = applied(encode(steps), '{"a":{}}')
+    assert isinstance(refused, Misfit)
+    assert "far too large or deep" in refused.why
+
+
+def test_a_document_of_the_largest_size_and_depth_can_still_be_changed():
+    recipe = '[{"op":"move","from":"/b","path":"/c"}]'
+    text = "x" * (DEFAULT.max_bytes - 100)
+    changed = applied(recipe, f'{{"b":"{text}"}}')
+    assert changed == f'{{"c":"{text}"}}'
+    deep = encode(nested(DEFAULT.max_depth - 1))
+    assert applied(recipe, f'{{"b":{deep}}}') == f'{{"c":{deep}}}'
+
+
 @pytest.mark.parametrize("document", ['"text"', "7", "true"])
 def test_a_single_value_is_no_document_to_change(document):
     assert isinstance(applied('[{"op":"replace","path":"","value":1}]', document), Misfit)
@@ -70,6 +102,8 @@ def test_a_single_value_is_no_document_to_change(document):
         "[]",
         "[1]",
         '[{"path":"/a"}]',
+        '[{"op":["add"],"path":"/a","value":1}]',
+        '[{"op":{},"path":"/a","value":1}]',
         '[{"op":"addne","path":"/a","value":1}]',
         '[{"op":"add","path":"a","value":1}]',
         '[{"op":"add","path":"/a"}]',
