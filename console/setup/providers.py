@@ -112,10 +112,16 @@ class ProviderForm(KeepsSecrets):
         self.is_valid()
         for name in self.errors.keys() - CONNECTION:
             del self.errors[name]
-        is_elsewhere = bool(DESTINATION.intersection(self.changed_data))
+        # Among the properties is the address that tokens are asked of, with the secret.
+        stored, entered = self.initial.get("properties"), self.cleaned_data.get("properties")
+        is_elsewhere = (stored or {}) != (entered or {}) or bool(
+            DESTINATION.intersection(self.changed_data)
+        )
         if is_elsewhere and not self.errors:
             for name in self.kept_secrets():
-                self.add_error(name, "Enter it again to test other addresses or protocols.")
+                self.add_error(
+                    name, "Enter it again to test other addresses, protocols or properties."
+                )
         labels = {name: str(field.label or name) for name, field in self.fields.items()}
         return [
             f"{labels.get(name, name)}: {told}" for name, e in self.errors.items() for told in e

@@ -195,6 +195,11 @@ class TestConnection:
         other = client.post(address, {**entered, "bootstrap_servers": "127.0.0.1:2"})
         assert "Enter it again to test other addresses" in other.text
         assert "nothing listens" not in other.text
+        # A token endpoint among the properties is an address that gets the secret too.
+        properties = '{"sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:2/"}'
+        other = client.post(address, {**entered, "properties": properties})
+        assert "Enter it again to test other addresses" in other.text
+        assert "nothing listens" not in other.text
 
     def test_who_is_limited_may_not_ask_about_all_queues(self) -> None:
         provider = a_row("provider")
