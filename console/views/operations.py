@@ -86,6 +86,9 @@ def show(
     """The page of an operation, also as the answer to an act that was not carried out."""
     context: dict[str, object] = {"operation": operation, "words": WORDS[operation.verb]}
     context |= {"is_edit": operation.verb == "edit", "is_tried": operations.is_tried(operation)}
+    # What is written into payloads is for those alone who may see or write them.
+    sees_recipe = has(request.user, Right.VIEW_PAYLOAD) or has(request.user, Right.EDIT_PAYLOAD)
+    context["sees_recipe"] = sees_recipe
     if operation.state == OperationState.PLANNED:
         may_see = has(request.user, Right.VIEW_PAYLOAD)
         trial = Trial.of(operation) if operation.recipe and operation.trial else None
@@ -95,7 +98,8 @@ def show(
             "blast": reach,
             "fit": fit,
             "start_form": start_form or StartForm(operation, has_late=bool(reach.late)),
-            "recipe_form": recipe_form or RecipeForm.showing(operation.recipe),
+            "recipe_form": recipe_form
+            or RecipeForm.showing(operation.recipe if sees_recipe else ""),
             "trial": trial,
             "diffs": diffs(operation, trial.samples) if trial and may_see else (),
         }

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from integration.actions import operation_trial, operations
 from integration.actions.operation_problems import BadRecipeError, RecipeUntriedError
@@ -12,7 +14,7 @@ from integration.models import ErrorChange, MessageError, Operation
 from integration.selectors import operations as found
 from integration.selectors.operation_diffs import diffs
 from tests.support.operations import plan, run, some_held, started
-from tests.support.rows import a_held, a_queue_row, an_envelope
+from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -120,3 +122,15 @@ def test_a_runner_that_cannot_go_on_pauses_and_says_why():
     assert run(operation) is OperationState.PAUSED
     assert operation.why_paused.startswith("Unreadable: it is not JSON")
     assert MessageError.objects.filter(version=1).count() == 2
+
+
+@pytest.mark.parametrize(("role", "sees"), [("Operators", False), ("Editors", True)])
+def test_what_is_written_into_payloads_is_shown_to_those_who_may_see_them(role, sees):
+    some_held(1)
+    operation = edit(plan("edit"), '[{"op":"replace","path":"/priority","value":"hush-hush"}]')
+    client = Client()
+    client.force_login(a_person(role))
+    page = reverse("operation", args=[operation.pk])
+    assert ("hush-hush" in client.get(page).text) is sees
+    started(operation, reason="agreed")
+    assert ("hush-hush" in client.get(page).text) is sees
