@@ -52,6 +52,10 @@ PARTS = (
                 "--preload",
                 "--workers",
                 "2",
+                # A browser keeps spare connections open that say nothing. A worker without
+                # threads would wait on each, serve nobody meanwhile, and be killed for it.
+                "--threads",
+                "4",
                 "--no-control-socket",
             ),
             *("--bind", "127.0.0.1:{web_port}"),
