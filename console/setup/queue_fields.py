@@ -209,8 +209,8 @@ HELPS: Final = {
     "schedule of its own.",
     "error_queue_strict": "For the one to be created: a held message stops the ones behind it.",
     "is_error_queue": "Its records are failures of other queues, kept for people. Sequential only.",
-    "strict_order": "Error queues only: one held message stops the ones behind it, as in the "
-    "founding system. Otherwise each can be released on its own.",
+    "strict_order": "Error queues only: one held message stops the ones behind it. "
+    "Otherwise each can be released on its own.",
     "on_head_expired": "Sequential queues: Kafka no longer has the held message, but its row does.",
     "on_gap": "Nothing is skipped silently either way: the gap is recorded and told.",
     "max_open_errors": "With more open failures than this the queue brakes: it stops reading and "

@@ -51,12 +51,13 @@ class TestMessageForm(forms.Form):
         max_length=DEFAULT.max_bytes,
         widget=forms.Textarea(attrs={"class": "lines", "rows": 12, "spellcheck": "false"}),
         help_text="JSON or XML. It is sent as it stands, unchecked: a broken text shows how a "
-        "failure looks.",
+        "failure looks. A sample can be filled in only for a service that has an object structure; "
+        "for others put a real message here.",
     )
     wrapped = forms.BooleanField(
         required=False,
         label="In the envelope",
-        help_text="On: wrapped as the founding system does, with INTERFACE, SENDER and message id. "
+        help_text="On: wrapped in the usual envelope, with INTERFACE, SENDER and message id. "
         "Off: the bare payload, with the same facts in headers.",
     )
     key = forms.CharField(

@@ -44,6 +44,8 @@ class Editable:
     is_tombstone: bool
     headers: Headers
     interface: str
+    code: str
+    failure: str
 
     @property
     def is_long(self) -> bool:
@@ -102,6 +104,8 @@ def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable
         is_tombstone=error.current_payload is None,
         headers=headers,
         interface=error.interface,
+        code=error.code,
+        failure=error.text,
     )
 
 
