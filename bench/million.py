@@ -6,8 +6,6 @@ from bench.rig import Rig
 
 QUEUES: Final = 10
 # Of one hundred failures: 3 on hold, 2 waiting for a retry, 90 resolved, 5 deleted.
-OPEN_PERCENT: Final = 5
-
 # Row n fails n times 2.6 s before now: one million of them reach back 30 days. Payload and
 # envelope are those of the workload, about 300 bytes.
 FAILURES: Final = """

@@ -18,7 +18,6 @@ from integration.kafka import admin
 from integration.models import Queue
 from integration.selectors import queue_setup
 
-DAY_SECONDS: Final = 86_400
 EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'
 FOLD: Final = '<details class="part" data-stays{}><summary>{}</summary>'
 # Parts whose effect is shown below their fields.
