@@ -292,7 +292,7 @@ class TestQueuePage:
             opened_at=timezone.now(),
         )
         page = words(as_("Viewers").get(reverse("queue", args=["orders"])).text)
-        assert "External system: no sap" in page
+        assert "External system switched on: no sap" in page
         assert "Cron instance active: yes Consume orders, every 10 seconds." in page
         assert "Beat: no No beat showed a heartbeat" in page
         assert "Worker: no No worker for queues showed a heartbeat" in page
