@@ -92,7 +92,7 @@ def test_a_moment_that_nobody_acted_upon_is_told_as_late(
 def test_the_page_tells_runs_rules_and_next_moments(client: Client, cleanup: CronInstance) -> None:
     a_run(cleanup, text="removed twelve rows")
     page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
-    assert "deleted 12" in page
+    assert "12 deleted" in page
     assert "Skip it" in page
     assert "Chunk rows" in page
     assert page.count("UTC</span></li>") == 5
