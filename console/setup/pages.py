@@ -31,7 +31,10 @@ def listing(request: HttpRequest, noun: Noun) -> HttpResponse:
     shown = every if chosen is None or not chosen.form.is_valid() else chosen.qs
     table = noun.table(shown)
     table.caption = noun.title
-    RequestConfig(request, paginate={"per_page": ROWS}).configure(table)
+    RequestConfig(request, paginate=False).configure(table)
+    # How many rows a page has is not for the address to say.
+    table.paginate(page=1, per_page=ROWS)
+    table.page = table.paginator.get_page(request.GET.get(table.prefixed_page_field, 1))
     context = {
         "noun": noun,
         "table": table,

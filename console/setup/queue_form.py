@@ -278,7 +278,8 @@ class QueueForm(SetupForm):
     def making(self) -> Making:
         """What is to be made along with the queue."""
         errors = None
-        if self.cleaned_data.get("create_error_queue"):
+        # Without a provider, which is told at its field, there is none to make it at.
+        if self.cleaned_data.get("create_error_queue") and self.instance.provider_id is not None:
             strict = bool(self.cleaned_data.get("error_queue_strict"))
             errors = error_queue_for(self.instance, strict=strict)
         partitions = self.cleaned_data.get("partitions") if self.creates_topic else None

@@ -139,6 +139,14 @@ class TestEveryNoun:
         assert not ConfigurationChange.objects.exists()
 
 
+    @pytest.mark.parametrize("query", ["page=-1", "page=x", f"page={'9' * 30}", "per_page=-1"])
+    def test_a_page_that_is_none_is_one_there_is(self, noun: str, query: str) -> None:
+        a_row(noun)
+        answer = logged_in().get(f"{reverse(f'{noun}s')}?{query}")
+        assert answer.status_code == 200
+        assert len(answer.context["table"].paginated_rows) > 0
+
+
 class TestSwitches:
     @pytest.mark.parametrize("noun", ["system", "service"])
     def test_the_switch_says_what_stops_and_is_safe_to_press_twice(

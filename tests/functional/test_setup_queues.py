@@ -242,3 +242,11 @@ class TestEffects:
 
     def test_a_link_to_an_effect_leads_to_the_form(self, client: Client) -> None:
         assert client.get(reverse("queue-new-effects"))["Location"] == reverse(NEW)
+
+
+def test_an_error_queue_wished_for_before_a_provider_is_chosen_breaks_nothing(
+    client: Client,
+) -> None:
+    form = a_form(client, name=a_name(), topic=a_name(), provider=None, create_error_queue="on")
+    assert "provider" in mistakes(client.post(reverse(NEW), form))
+    assert client.post(reverse(NEW), {**form, "show": "1"}).status_code == 200
