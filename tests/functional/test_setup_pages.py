@@ -138,7 +138,6 @@ class TestEveryNoun:
         assert viewer.post(reverse(f"{noun}-new"), forms()[noun]).status_code == 403
         assert not ConfigurationChange.objects.exists()
 
-
     @pytest.mark.parametrize("query", ["page=-1", "page=x", f"page={'9' * 30}", "per_page=-1"])
     def test_a_page_that_is_none_is_one_there_is(self, noun: str, query: str) -> None:
         a_row(noun)
