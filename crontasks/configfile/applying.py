@@ -4,7 +4,7 @@ A plan walks in a transaction that is rolled back, so that it finds every mistak
 would find, and applying does exactly what was planned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from crontasks.configfile.reading import Document, Entry, Given, read
 from crontasks.configfile.secrets import Lookup
 from crontasks.models import CronInstance
 from integration import registration
-from integration.actions import configuration
+from integration.actions import configuration, queue_removal
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.models import Queue
@@ -113,20 +113,27 @@ def _stored(kind: Kind) -> dict[str, dict[str, Any]]:
 def _in_order(kind: Kind, entries: tuple[Entry, ...], stored: dict[str, Any]) -> Iterator[Entry]:
     """Queues after their error queues; what goes round in a circle is told by its own check."""
     waiting, done = list(entries), set(stored) if kind.model is not Queue else set()
-    named = {one.values["name"].value for one in entries if "name" in one.values}
+    named = set(_names(entries))
     while waiting and kind.model is Queue:
         free = [one for one in waiting if _target(one) not in named - done]
         if not free:
             break
         yield from free
-        done |= {one.values["name"].value for one in free if "name" in one.values}
+        done |= set(_names(free))
         waiting = [one for one in waiting if one not in free]
     yield from waiting
 
 
-def _target(entry: Entry) -> Any:  # noqa: ANN401 - as the file has it
+def _names(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        given = entry.values.get("name")
+        if given is not None and isinstance(given.value, str):
+            yield given.value
+
+
+def _target(entry: Entry) -> str | None:
     given = entry.values.get("error_queue")
-    return None if given is None else given.value
+    return given.value if given is not None and isinstance(given.value, str) else None
 
 
 def _carry(walk: Walk, kind: Kind, entry: Entry, known: dict[str, dict[str, Any]]) -> None:
@@ -160,9 +167,11 @@ def _row(kind: Kind, entry: Entry) -> Any:  # noqa: ANN401 - a row of any model
 def _consumer(entry: Entry) -> CronInstance | None:
     """A queue's consumer came with the queue; an entry of another name renames it."""
     task, queue = (entry.values.get(name) for name in ("task", "queue"))
-    if task is None or queue is None or task.value not in CONSUMERS:
+    if task is None or queue is None:
         return None
-    if not isinstance(queue.value, str):
+    if not (isinstance(task.value, str) and isinstance(queue.value, str)):
+        return None
+    if task.value not in CONSUMERS:
         return None
     return CronInstance.objects.filter(task=task.value, queue__name=queue.value).first()
 
@@ -269,6 +278,8 @@ def _removed(walk: Walk, kind: Kind, name: str) -> str:
     # A queue's consumer goes with its queue, and lives as long as it.
     if row is None or (isinstance(row, CronInstance) and row.queue_id is not None):
         return ""
+    if isinstance(row, Queue) and (waiting := queue_removal.waiting_for(row)):
+        return waiting
     try:
         with transaction.atomic():
             configuration.delete(row, walk.author)

@@ -110,8 +110,8 @@ def _refusals(queue: Queue) -> list[str]:
     feeding = [row.name for row in queue.feeding_queues.all()[:5]]
     if feeding:
         found.append(f"It is the error queue of {', '.join(feeding)}: give them another one first.")
-    if _unsent(queue).exists():
-        found.append("Messages for it wait in the outbox: let them be sent, or give them up there.")
+    if waiting := waiting_for(queue):
+        found.append(waiting)
     unfinished = (OperationState.RUNNING, OperationState.PAUSED, OperationState.PLANNED)
     if Operation.objects.filter(state__in=unfinished, items__error__queue=queue).exists():
         found.append("A bulk operation over its failures has not ended: let it end or cancel it.")
@@ -121,6 +121,13 @@ def _refusals(queue: Queue) -> list[str]:
             "them first."
         )
     return found
+
+
+def waiting_for(queue: Queue) -> str:
+    """What still waits in the outbox for this queue, as a sentence; empty when nothing does."""
+    if not _unsent(queue).exists():
+        return ""
+    return "Messages for it wait in the outbox: let them be sent, or give them up there."
 
 
 def _is_worked_on(queue: Queue) -> bool:

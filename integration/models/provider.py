@@ -79,6 +79,8 @@ class Provider(models.Model):
         return self.name
 
     def clean(self) -> None:
+        if not isinstance(self.properties, dict):
+            raise ValidationError({"properties": "Write a JSON object: names with their values."})
         refused = sorted(set(self.properties) - ALLOWED_PROPERTIES)
         if refused:
             raise ValidationError(

@@ -23,6 +23,7 @@ from integration.models import (
     QueuePartition,
 )
 from integration.sealed import unseal
+from tests.support.rows import a_message_to_send, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECRET = "s3cret-word"
@@ -355,3 +356,28 @@ def test_numbers_keep_their_kind(config: Config) -> None:
     a_whole_configuration()
     text: Any = "format: 1\nqueues:\n  - name: orders\n    retry_delays_seconds: [1, 3]\n"
     assert "[1, 2.5] -> [1, 3]" in config("apply", text=text)[1]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "queues:\n  - name: [a]\n",
+        "queues:\n  - name: a\n    error_queue: [b]\n  - name: [b]\n",
+        "cron_instances:\n  - name: a\n    task: [b]\n    queue: {}\n",
+        "providers:\n  - name: a\n    bootstrap_servers: a:1\n    properties: [[1]]\n",
+        "providers:\n  - name: a\n    bootstrap_servers: a:1\n    properties: 7\n",
+    ],
+)
+def test_a_list_where_a_name_belongs_is_told_with_its_line(config: Config, entry: str) -> None:
+    code, said = config("plan", text=f"format: 1\n{entry}")
+    assert code == 1
+    assert "line 3" in said or "line 4" in said or "line 5" in said
+
+
+def test_pruning_keeps_a_queue_whose_messages_wait_in_the_outbox(config: Config) -> None:
+    queue = a_queue_row(direction="outbound", start_from="end")
+    a_message_to_send(queue, strict_queue=queue.pk)
+    code, said = config("apply", "--prune", text="format: 1\nqueues: []\n")
+    assert code == 1
+    assert "wait in the outbox" in said
+    assert Queue.objects.filter(pk=queue.pk).exists()
