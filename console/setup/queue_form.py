@@ -26,6 +26,7 @@ TAKEN_TOPIC: Final = (
     "Another queue of this direction has this topic already: each message has one reader here. "
     "Use that queue, or another topic."
 )
+FOREIGN_TOPIC: Final = "This topic is not yours to use. Ask an administrator whom nothing limits."
 TAKEN_NAMES: Final = frozenset({"new"})
 
 
@@ -200,6 +201,8 @@ class QueueForm(SetupForm):
             # Django tells this above the form; it is the topic that has to be another.
             del self.errors[NON_FIELD_ERRORS]
             self.add_error("topic", TAKEN_TOPIC)
+        elif {"provider", "topic"}.intersection(self.changed_data):
+            self._refuse_foreign()
         if self.errors or not self.asks_broker:
             return
         try:
@@ -211,6 +214,12 @@ class QueueForm(SetupForm):
             self._check_error_queue()
         except ValidationError as mistakes:
             self._tell(mistakes)
+
+    def _refuse_foreign(self) -> None:
+        """Whoever may not know of a queue neither reads its topic nor writes to it."""
+        queue = self.instance
+        if queue_setup.is_foreign(queue.provider_id, queue.topic, self.scope):
+            self.add_error("topic", FOREIGN_TOPIC)
 
     @property
     def creates_topic(self) -> bool:

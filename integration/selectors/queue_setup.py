@@ -56,6 +56,12 @@ def is_named(name: str) -> bool:
     return Queue.objects.filter(name=name).exists()
 
 
+def is_foreign(provider_id: int | None, topic: str, scope: Scope) -> bool:
+    """Whether a queue that this scope may not know of has the topic, in either direction."""
+    found = Queue.objects.filter(provider=provider_id, topic=topic)
+    return not scope.is_whole and found.exclude(scope.within("system")).exists()
+
+
 def services() -> QuerySet[EnterpriseService]:
     """Every enterprise service with its structure."""
     return EnterpriseService.objects.select_related("structure")

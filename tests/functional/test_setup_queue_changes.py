@@ -209,3 +209,19 @@ class TestDelete:
         change = ConfigurationChange.objects.get()
         assert (change.action, change.name, change.after) == ("delete", queue.name, None)
         assert change.reason == "the partner left"
+
+
+@pytest.mark.parametrize("is_limited", [True, False])
+def test_a_limited_person_writes_to_no_topic_of_somebody_else(*, is_limited: bool) -> None:
+    mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
+    foreign = a_queue_row(system=theirs)
+    own = a_queue_row(system=mine, direction="outbound", start_from="end")
+    person = a_person("Administrators")
+    if is_limited:
+        Limit.objects.create(person=person).systems.add(mine)
+    client = Client()
+    client.force_login(person)
+    address = reverse("queue-change", args=[own.name])
+    form = a_form(client, address, topic=foreign.topic, show="1")
+    told = "not yours to use" in client.post(address, form).text
+    assert told is is_limited
