@@ -26,7 +26,7 @@ from integration.models.provider import Provider
 REACH_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 4.0
 GREETING_SECONDS: Final = 3.0
-SENT_ON_SECONDS: Final = 1.0
+SENT_ON_SECONDS: Final = 2.0
 PARALLEL: Final = 16
 
 
@@ -130,7 +130,7 @@ def greet(provider: Provider) -> Greeting:
     try:
         cluster = _described(admin, errors)
     except KafkaException as problem:
-        astray = _led_astray(provider, admin) or [_login_failed(provider, to, problem)]
+        astray = _led_astray(provider, to) or [_login_failed(provider, to, problem)]
         return Greeting(_way_in([*reached, *astray]))
     principal = grants.principal_of(provider)
     nodes = [f"{node.host}:{node.port}" for node in cluster.nodes]
@@ -153,10 +153,14 @@ def _advertised(provider: Provider, nodes: Sequence[str]) -> list[Finding]:
     return _all_reached(further, "Reach the broker at its advertised address")
 
 
-def _led_astray(provider: Provider, admin: AdminClient) -> list[Finding]:
-    """Where the first broker sends us, when nobody is there; the client tells of no answer only."""
+def _led_astray(provider: Provider, to: Connection) -> list[Finding]:
+    """Where the first broker sends us, when nobody is there; the client tells of no answer only.
+
+    Asked by a client of its own: one that was sent on already waits longer and longer before it
+    comes back to the first broker.
+    """
     try:
-        brokers = admin.list_topics(timeout=SENT_ON_SECONDS).brokers.values()
+        brokers = new_admin(to).list_topics(timeout=SENT_ON_SECONDS).brokers.values()
     except KafkaException:
         return []
     found = _advertised(provider, [f"{broker.host}:{broker.port}" for broker in brokers])
