@@ -151,7 +151,7 @@ def pointer_of(path: str) -> str:
     if text.startswith("/"):
         return text
     if not text.startswith("$") or text == "$":
-        raise Unreadable("the path begins neither with $ nor with /")
+        raise Unreadable("the path begins neither with $ nor with /: write $.siteid or /siteid")
     if not _PLAIN.fullmatch(text):
         raise Unreadable("the path may hold names and indexes only, like $.asset.lines[0].qty")
     names = [step[1] or step[2] or step[3] for step in _STEPS.finditer(text)]

@@ -24,6 +24,10 @@ OFFERED: Final = {
     "security_protocol": Provider.Security,
     "sasl_mechanism": Provider.Mechanism,
 }
+ENTER_AGAIN: Final = (
+    "Enter it again: the addresses, the protocol or the properties are other ones, and a stored "
+    "secret goes only where it was stored for."
+)
 CONNECTION: Final = DESTINATION | {"properties", "__all__"}
 
 
@@ -103,29 +107,29 @@ class ProviderForm(KeepsSecrets):
             values = [str(value) for value in OFFERED[name].values]
             field.choices = [*none, *((value, value) for value in values)]
 
-    def connection_mistakes(self) -> list[str]:
-        """What keeps these values from being tested; a name that is missing does not.
-
-        A stored secret goes only where it is stored for: testing other addresses asks for it
-        anew, or a form could send it anywhere.
-        """
-        self.is_valid()
-        for name in self.errors.keys() - CONNECTION:
-            del self.errors[name]
-        # Among the properties is the address that tokens are asked of, with the secret.
-        stored, entered = self.initial.get("properties"), self.cleaned_data.get("properties")
-        is_elsewhere = (stored or {}) != (entered or {}) or bool(
-            DESTINATION.intersection(self.changed_data)
-        )
-        if is_elsewhere and not self.errors:
+    def clean(self) -> dict[str, Any] | None:
+        """A stored secret goes only where it is stored for, or a form could send it anywhere."""
+        found = super().clean()
+        if self._is_elsewhere():
             for name in self.kept_secrets():
-                self.add_error(
-                    name, "Enter it again to test other addresses, protocols or properties."
-                )
+                self.add_error(name, ENTER_AGAIN)
+        return found
+
+    def connection_mistakes(self) -> list[str]:
+        """What keeps these values from being tested; a name that is missing does not."""
+        self.is_valid()
+        for name in self.errors.keys() - CONNECTION - set(self.kept_secrets()):
+            del self.errors[name]
         labels = {name: str(field.label or name) for name, field in self.fields.items()}
         return [
             f"{labels.get(name, name)}: {told}" for name, e in self.errors.items() for told in e
         ]
+
+    def _is_elsewhere(self) -> bool:
+        """Whether these values lead to other brokers, or ask for tokens at another address."""
+        stored, entered = self.initial.get("properties"), self.cleaned_data.get("properties")
+        is_moved = bool(DESTINATION.intersection(self.changed_data))
+        return is_moved or (stored or {}) != (entered or {})
 
 
 class ProviderTable(tables.Table):

@@ -36,7 +36,7 @@ def outcome_words(outcome: str) -> str:
 
 
 @register.filter
-def duration(seconds: float | None) -> str:
+def time_to_go(seconds: float | None) -> str:
     """A time to go, in words: "40 s", "5 min", "3 h"."""
     if seconds is None:
         return "not known yet"

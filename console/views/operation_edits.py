@@ -12,7 +12,7 @@ from integration.actions import operation_trial, operations
 from integration.errors import IntegrationError
 
 
-@needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)
+@needs(Right.VIEW, Right.OPERATE, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
 def set_recipe(request: HttpRequest, operation_id: UUID) -> HttpResponse:
     """Keep the change and try it on as many messages as a request has time for."""
     operation = wanted(request, operation_id)
@@ -32,7 +32,7 @@ def set_recipe(request: HttpRequest, operation_id: UUID) -> HttpResponse:
     return see("operation", operation_id)
 
 
-@needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)
+@needs(Right.VIEW, Right.OPERATE, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
 def go_on_trying(request: HttpRequest, operation_id: UUID) -> HttpResponse:
     """Another slice of the dry run; pages with htmx ask for it by themselves."""
     wanted(request, operation_id)

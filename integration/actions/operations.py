@@ -18,6 +18,7 @@ from integration.actions.operation_problems import (
     RecipeUntriedError,
 )
 from integration.actions.problems import ReasonMissingError
+from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy.operations import OPERATION_MOVES
 from integration.delivery.policy.states import OperationState
@@ -86,7 +87,7 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
 
     Raises OperationMovedError, ReasonMissingError, RecipeUntriedError.
     """
-    with transaction.atomic():
+    with short_transaction():
         operation = _locked(operation_id, version, OperationState.RUNNING)
         if operation.state != OperationState.PLANNED:
             raise OperationMovedError(OperationState(operation.state))
@@ -111,7 +112,7 @@ def pause(operation_id: UUID, *, actor: str, reason: str = "") -> None:
 
     It needs no version: whatever else was changed, it stops.
     """
-    with transaction.atomic():
+    with short_transaction():
         operation = _locked(operation_id, None, OperationState.PAUSED)
         _move(operation, OperationState.PAUSED, {"why_paused": "person"}, Author(actor, reason))
 
@@ -120,7 +121,7 @@ def resume(
     operation_id: UUID, *, version: int, actor: str, one_first: bool = False, reason: str = ""
 ) -> None:
     """Go on; with `one_first` only up to the next message. Raises OperationMovedError."""
-    with transaction.atomic():
+    with short_transaction():
         operation = _locked(operation_id, version, OperationState.RUNNING)
         if operation.state != OperationState.PAUSED:
             raise OperationMovedError(OperationState(operation.state))
@@ -130,7 +131,7 @@ def resume(
 
 def cancel(operation_id: UUID, *, actor: str, reason: str = "") -> None:
     """End it: what is done stays done, the rest is left as it is. Raises OperationMovedError."""
-    with transaction.atomic():
+    with short_transaction():
         operation = _locked(operation_id, None, OperationState.CANCELLED)
         values = {"ended_at": database_now(), "why_paused": "", "first_only": False}
         _move(operation, OperationState.CANCELLED, values, Author(actor, reason))
@@ -138,7 +139,7 @@ def cancel(operation_id: UUID, *, actor: str, reason: str = "") -> None:
 
 def change_rate(operation_id: UUID, rate: int | None, *, version: int, actor: str) -> None:
     """Set how many messages a second are taken, also while it runs. Raises OperationMovedError."""
-    with transaction.atomic():
+    with short_transaction():
         operation = _locked(operation_id, version, None)
         if not OPERATION_MOVES[OperationState(operation.state)]:
             raise OperationMovedError(OperationState(operation.state))
@@ -156,7 +157,7 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
         compile_recipe(recipe)
     except Unreadable as refusal:
         raise BadRecipeError(str(refusal)) from refusal
-    with transaction.atomic():
+    with short_transaction():
         operation = _locked(operation_id, version, None)
         is_open = operation.state == OperationState.PLANNED
         if not is_open or operation.verb != errors.EDIT.action:
@@ -204,7 +205,7 @@ def _queues_in(scope: Scope) -> list[int]:
 def _locked(operation_id: UUID, version: int | None, target: OperationState | None) -> Operation:
     """The operation, locked, if it still is what the person saw and may become `target`.
 
-    The runner holds the row for one short chunk at most.
+    The runner holds the row for one short chunk at most. Raises RowBusyError as well.
     """
     operation = Operation.objects.select_for_update().filter(pk=operation_id).first()
     if operation is None:

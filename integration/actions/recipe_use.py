@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from integration.actions.wrapping import with_text
-from integration.delivery.policy.failure import Failure
+from integration.delivery.policy.failure import Failure, cause_of
 from integration.envelope import DEFAULT, XML, Document, Flaw, read
 from integration.handlers.exact_json import encode
 from integration.handlers.structures import Plan, plan_for
@@ -90,7 +90,8 @@ def _kept(
     body, before, after = texts
     refused = rules.objection(subject.interface, subject.queue_id, body)
     if refused is not None:
-        return Misfit(f"{refused.code}: {refused.text}")
+        # Its text may quote values, and reasons are shown to people who may not see payloads.
+        return Misfit(f"{refused.code}: {cause_of(refused)}")
     record = with_text(subject.record or b"", found, after)
     if len(record) > DEFAULT.max_bytes:
         return Misfit(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")

@@ -12,7 +12,7 @@ from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.delivery.values import Headers, Outgoing
 from integration.handlers.publishing import INTERFACE, MESSAGE_ID, SENDER
-from integration.models import ConfigurationChange, MessageTrack, Queue
+from integration.models import ConfigurationChange, Queue
 from integration.store import outbox
 
 # The audit's name for it; the subject of its row is the message's id.
@@ -20,6 +20,12 @@ KIND: Final = "testmessage"
 TEST: Final = "sluice-test"
 # What a person writes never stands for what Sluice says itself.
 OURS: Final = "sluice-"
+# Whatever becomes of it is tracked under a later number. The table does not know the last one:
+# cleanup may have emptied it.
+_TRACKED: Final = (
+    "SELECT coalesce(pg_sequence_last_value("
+    "pg_get_serial_sequence('integration_messagetrack', 'id')::regclass), 0)"
+)
 _LAST_ROW: Final = "SELECT currval(pg_get_serial_sequence('integration_outboxrow', 'id'))"
 
 
@@ -42,13 +48,13 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
     """
     message_id = str(uuid.uuid4())
     row = _outgoing(queue, draft, message_id)
-    # Whatever becomes of it is tracked under a later number than any that is there now.
-    newest = MessageTrack.objects.order_by("-pk").values_list("pk", flat=True).first()
     with transaction.atomic():
         outbox.insert([row])
         with connection.cursor() as cursor:
             cursor.execute(_LAST_ROW)
             (number,) = cursor.fetchone()
+            cursor.execute(_TRACKED)
+            (tracked,) = cursor.fetchone()
         ConfigurationChange.objects.create(
             at=database_now(),
             actor=author.actor,
@@ -65,7 +71,7 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
                 "interface": draft.interface,
                 "envelope": draft.wrapped,
                 "outgoing_row": number,
-                "tracked_after": newest or 0,
+                "tracked_after": tracked,
             },
             reason=author.reason.strip(),
         )

@@ -193,13 +193,27 @@ class TestConnection:
         same = client.post(address, entered)
         assert "nothing listens on this port" in same.text
         other = client.post(address, {**entered, "bootstrap_servers": "127.0.0.1:2"})
-        assert "Enter it again to test other addresses" in other.text
+        assert "Enter it again: the addresses, the protocol" in other.text
         assert "nothing listens" not in other.text
         # A token endpoint among the properties is an address that gets the secret too.
         properties = '{"sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:2/"}'
         other = client.post(address, {**entered, "properties": properties})
-        assert "Enter it again to test other addresses" in other.text
+        assert "Enter it again: the addresses, the protocol" in other.text
         assert "nothing listens" not in other.text
+
+    def test_a_stored_secret_is_not_saved_for_another_address_either(self, client: Client) -> None:
+        provider = a_row("provider")
+        provider.password = "s3cret-word"
+        provider.save()
+        entered = as_entered(client, "provider", provider)
+        address = reverse("provider-change", args=[provider.pk])
+        moved = {**entered, "bootstrap_servers": "127.0.0.1:2"}
+        answer = client.post(address, moved)
+        assert answer.status_code == 422
+        assert "Enter it again: the addresses, the protocol" in answer.text
+        assert client.post(address, {**moved, "password": "new-word"}).status_code == 303
+        provider.refresh_from_db()
+        assert (provider.bootstrap_servers, provider.password) == ("127.0.0.1:2", "new-word")
 
     def test_who_is_limited_may_not_ask_about_all_queues(self) -> None:
         provider = a_row("provider")

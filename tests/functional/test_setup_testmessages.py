@@ -234,6 +234,16 @@ class TestOutcome:
         a_track(queue, the_id(address), ended)
         assert told in client.get(address).text
 
+    def test_a_tracking_that_cleanup_emptied_does_not_hide_what_comes(self, client: Client) -> None:
+        with connection.cursor() as cursor:
+            sequence = "pg_get_serial_sequence('integration_messagetrack', 'id')"
+            cursor.execute(f"SELECT setval({sequence}, nextval({sequence}) + 1000000)")
+        queue = a_queue_row()
+        address = written(client, queue)
+        OutboxRow.objects.update(state="PUBLISHED", published_at=timezone.now())
+        a_track(queue, the_id(address), "DUPLICATE")
+        assert "dropped as a repeat" in client.get(address).text
+
     def test_refused_by_kafka_and_given_up_by_a_person(self, client: Client) -> None:
         queue = a_queue_row()
         address = written(client, queue)
