@@ -24,25 +24,7 @@ def console_lists(ground: Ground) -> Figure:
     rounds = 3 if ground.quick else 10
     with ground.rig("console_lists") as rig:
         million.fill(rig, ROWS // 10 if ground.quick else ROWS)
-        rig.manage(
-            "createsuperuser",
-            "--noinput",
-            "--username",
-            NAME,
-            "--email",
-            "",
-            environment={"DJANGO_SUPERUSER_PASSWORD": PASSWORD},
-        )
-        person = Person(rig.start_web())
-        person.log_in(NAME, PASSWORD)
-        pages = _pages(rig)
-        _timed(person, {**pages, "admin": ADMIN})  # a first look: templates and caches
-        sample: dict[str, list[float]] = {name: [] for name in pages}
-        admin: list[float] = []
-        for _ in range(rounds):
-            for name, took in _timed(person, pages).items():
-                sample[name].append(took)
-            admin.append(_timed(person, {"admin": ADMIN})["admin"])
+        sample, admin = _measured(rig, rounds)
     every = [took for taken in sample.values() for took in taken]
     slowest = {name: percentile(taken, 0.95) for name, taken in sample.items()}
     worst = max(slowest, key=slowest.__getitem__)
@@ -70,6 +52,30 @@ def console_lists(ground: Ground) -> Figure:
             "p95_ms": {name: round(took * 1_000, 1) for name, took in slowest.items()},
         },
     )
+
+
+def _measured(rig: Rig, rounds: int) -> tuple[dict[str, list[float]], list[float]]:
+    """Seconds of each page by its name, and of the admin's list, in turns."""
+    rig.manage(
+        "createsuperuser",
+        "--noinput",
+        "--username",
+        NAME,
+        "--email",
+        "",
+        environment={"DJANGO_SUPERUSER_PASSWORD": PASSWORD},
+    )
+    person = Person(rig.start_web())
+    person.log_in(NAME, PASSWORD)
+    pages = _pages(rig)
+    _timed(person, {**pages, "admin": ADMIN})  # a first look: templates and caches
+    sample: dict[str, list[float]] = {name: [] for name in pages}
+    admin: list[float] = []
+    for _ in range(rounds):
+        for name, took in _timed(person, pages).items():
+            sample[name].append(took)
+        admin.append(_timed(person, {"admin": ADMIN})["admin"])
+    return sample, admin
 
 
 def _pages(rig: Rig) -> Mapping[str, str]:
