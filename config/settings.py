@@ -49,8 +49,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "console.security.ContentSecurityPolicy",
-    "console.probes.Probes",
+    "console.frame.security.ContentSecurityPolicy",
+    "console.monitoring.probes.Probes",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -58,7 +58,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "console.security.NoNulBytes",
+    "console.frame.security.NoNulBytes",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -73,7 +73,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "console.frame.frame",
+                "console.frame.context.frame",
             ]
         },
     }
@@ -196,4 +196,4 @@ LOGGING = {
 
 CRISPY_ALLOWED_TEMPLATE_PACKS = "bootstrap5"
 CRISPY_TEMPLATE_PACK = "bootstrap5"
-DJANGO_TABLES2_TEMPLATE = "console/_table.html"
+DJANGO_TABLES2_TEMPLATE = "console/frame/_table.html"

@@ -7,4 +7,4 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("console.urls")),
 ]
-handler400 = "console.views.refusals.bad_request"
+handler400 = "console.frame.refusals.bad_request"

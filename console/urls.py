@@ -3,20 +3,16 @@
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.urls import include, path, reverse_lazy
 
-from console.views import (
-    decisions,
-    edits,
-    failures,
-    health,
-    metrics,
-    outbox,
-    outbox_choices,
-    overview,
-    people,
-    queue_verbs,
-    queues,
-    themes,
-)
+from console.failures import decisions, edits
+from console.failures import pages as failures
+from console.frame import themes
+from console.monitoring import health, metrics
+from console.outbox import choices as outbox_choices
+from console.outbox import pages as outbox
+from console.overview import pages as overview
+from console.people import pages as people
+from console.queues import pages as queues
+from console.queues import verbs as queue_verbs
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -38,7 +34,7 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview/causes/", overview.overview_causes, name="overview-causes"),
     path("queues/", queues.queue_list, name="queues"),
-    path("", include("console.setup.queue_urls")),
+    path("", include("console.setup.queues.urls")),
     path("queues/<slug:name>/", queues.queue_page, name="queue"),
     path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),
     path("queues/<slug:name>/pauses/", queue_verbs.pause, name="pause"),
@@ -59,10 +55,10 @@ urlpatterns = [
     path("outbox/doubts/<int:lease_id>/", outbox.resolve, name="resolve-doubt"),
     path("outbox/<int:row_id>/", outbox.outgoing_row, name="outgoing"),
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outgoing"),
-    path("", include("console.cron_urls")),
+    path("", include("console.cron.urls")),
     path("failures/", failures.failure_groups, name="failures"),
     path("failures/messages/", failures.failure_list, name="failure-list"),
-    path("", include("console.operation_urls")),
+    path("", include("console.operations.urls")),
     path("failures/<uuid:error_id>/", failures.failure_page, name="failure"),
     path("failures/<uuid:error_id>/record/", failures.record, name="record"),
     path("failures/<uuid:error_id>/document/", edits.document, name="document"),

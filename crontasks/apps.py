@@ -11,8 +11,9 @@ class CrontasksConfig(AppConfig):
     verbose_name = "Cron tasks"
 
     def ready(self) -> None:
-        from crontasks import builtin, registration
+        from crontasks import builtin
         from crontasks.dispatch import resident
+        from crontasks.instances import registration
 
         builtin.register()
         autodiscover_modules("crontasks")

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from celery import shared_task
 
-from crontasks import operating, outage, serving, ticks
+from crontasks import ticks
+from crontasks.running import operating, outage, serving
 
 
 @shared_task(name="crontasks.tasks.tick")

@@ -11,10 +11,11 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from django.db.models import Q
 from django.utils import timezone
 
-from crontasks import history, parameters, shutdown, starts
+from crontasks import parameters
 from crontasks.definitions import Definition, registry
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
+from crontasks.running import history, shutdown, starts
 from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.sealed import masked

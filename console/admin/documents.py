@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
-from console.access import Right, has
 from console.admin.records import LookedAt
+from console.frame.access import Right, has
 from integration.models import StoredObject
 
 

@@ -9,10 +9,9 @@ from django.shortcuts import render
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
-from console.access import Right, needs, scope_of
-from console.asked import number_of
-from console.filters import MOMENT
-from console.list_filter import ListFilterForm
+from console.frame.access import Right, needs, scope_of
+from console.frame.asked import number_of
+from console.frame.list_filter import MOMENT, ListFilterForm
 from integration.selectors import changes
 from integration.selectors.changes import ChangeFilter, Place
 from integration.selectors.scope import Scope

@@ -13,7 +13,7 @@ from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration import endpoint_properties
 from integration.models import Endpoint
-from integration.selectors import setup
+from integration.selectors.setup import nouns
 
 ROWS = 6
 
@@ -69,7 +69,7 @@ class EndpointForm(SetupForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
         super().__init__(*args, **kwargs)
         system: Any = self.fields["system"]
-        system.queryset = setup.systems(self.scope)
+        system.queryset = nouns.systems(self.scope)
 
 
 class EndpointTable(tables.Table):
@@ -107,6 +107,6 @@ ENDPOINTS = Noun(
     form=EndpointForm,
     table=EndpointTable,
     filters=EndpointFilter,
-    rows=setup.endpoints,
+    rows=nouns.endpoints,
     card_page="console/setup/endpoint.html",
 )

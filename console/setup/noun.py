@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from django_filters import FilterSet
 from django_tables2 import Table
 
-from console.access import Right, has, scope_of
+from console.frame.access import Right, has, scope_of
 from console.setup.forms import SetupForm
 from integration.selectors.scope import Scope
-from integration.selectors.setup import Use
+from integration.selectors.setup.nouns import Use
 
 SHARED = (
     "You may know of some external systems only, and this is shared by all of them. Ask an "

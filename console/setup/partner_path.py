@@ -9,15 +9,15 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import slugify
 
-from console.access import scope_of
-from console.asked import number_of
+from console.frame.access import scope_of
+from console.frame.asked import number_of
 from console.setup.noun import Noun
 from console.setup.providers import PROVIDERS
 from console.setup.services import SERVICES
 from console.setup.structures import STRUCTURES
 from console.setup.systems import SYSTEMS
 from integration.models import Queue
-from integration.selectors.queue_setup import queue_named
+from integration.selectors.setup.queues import queue_named
 
 PROVIDER, SYSTEM, SERVICE, QUEUE, MESSAGE = "provider", "system", "service", "queue", "message"
 STRUCTURE: Final = "structure"

@@ -5,20 +5,21 @@ from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.access import Right, needs, scope_of
-from console.answers import SeeOther, actor_of
+from console.frame.access import Right, needs, scope_of
+from console.frame.answers import SeeOther, actor_of
 from console.setup import partner_path as steps
-from console.setup import queues, testmessages
+from console.setup import testmessages
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from console.setup.pages import new_form, refuse
 from console.setup.partner_path import PartnerPath, path_of
-from console.setup.queue_effects import effects_of
-from console.setup.queue_form import QueueForm
+from console.setup.queues import pages as queues
+from console.setup.queues.effects import effects_of
+from console.setup.queues.form import QueueForm
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.models import EnterpriseService, Queue
-from integration.selectors import provider_examination, takers
+from integration.selectors.setup import examination, takers
 
 TEST, TRY, STORE_INTO = "test", "try", "store_into"
 MESSAGE_PAGE = "console/setup/partner_message.html"
@@ -164,7 +165,7 @@ def _prefill(form: SetupForm, name: str, path: PartnerPath) -> None:
 def _look(name: str, chosen: object, form: SetupForm, *, tested: bool) -> dict[str, object]:
     """What is to be looked at before going on: the connection, who takes the messages, a sample."""
     if name == steps.PROVIDER and tested and chosen is not None:
-        return {"tested": provider_examination.examined(chosen)}  # type: ignore[arg-type] # a provider
+        return {"tested": examination.examined(chosen)}  # type: ignore[arg-type] # a provider
     if name == steps.SERVICE and isinstance(chosen, EnterpriseService):
         nobody = chosen.structure is None and takers.handler_of(chosen.interface) is None
         return {

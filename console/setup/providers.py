@@ -8,15 +8,15 @@ import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
-from console.access import Right, needs
-from console.answers import see
+from console.frame.access import Right, needs
+from console.frame.answers import see
 from console.setup.columns import Counted, Named
 from console.setup.filters import Words
 from console.setup.noun import Noun
 from console.setup.pages import found_row, refuse, seen_in, show_card, show_form
 from console.setup.secrets import KeepsSecrets, SecretInput, SecretText
 from integration.models import Provider
-from integration.selectors import provider_examination, setup
+from integration.selectors.setup import examination, nouns
 
 TOPIC_CHARACTERS: Final = 249
 DESTINATION: Final = frozenset({"bootstrap_servers", "security_protocol", "sasl_mechanism"})
@@ -169,8 +169,8 @@ PROVIDERS = Noun(
     form=ProviderForm,
     table=ProviderTable,
     filters=ProviderFilter,
-    rows=setup.providers,
-    uses=setup.uses_of_provider,
+    rows=nouns.providers,
+    uses=nouns.uses_of_provider,
     more=_more,
     card_page="console/setup/provider.html",
     form_page="console/setup/provider_form.html",
@@ -191,7 +191,7 @@ def examine(request: HttpRequest, number: int | None = None) -> HttpResponse:
     refuse(PROVIDERS.hindrance(request.user))
     topic = request.POST.get("topic", "")[:TOPIC_CHARACTERS]
     if row is not None and "bootstrap_servers" not in request.POST:
-        tested = provider_examination.examined(row, topic)
+        tested = examination.examined(row, topic)
         return show_card(request, PROVIDERS, row, tested=tested, topic=topic)
     return _examine_entered(request, ProviderForm(request.POST, instance=row), topic)
 
@@ -199,7 +199,7 @@ def examine(request: HttpRequest, number: int | None = None) -> HttpResponse:
 def _examine_entered(request: HttpRequest, form: ProviderForm, topic: str) -> HttpResponse:
     """Answered with 200 also with mistakes: they are the answer to this question."""
     mistakes = form.connection_mistakes()
-    tested = None if mistakes else provider_examination.examined(form.instance, topic)
+    tested = None if mistakes else examination.examined(form.instance, topic)
     return show_form(
         request,
         PROVIDERS,

@@ -12,7 +12,7 @@ from console.setup.filters import SwitchFilter, Words
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.models import EnterpriseService
-from integration.selectors import setup, takers
+from integration.selectors.setup import nouns, takers
 
 
 class ServiceForm(SetupForm):
@@ -39,11 +39,11 @@ class ServiceForm(SetupForm):
         super().__init__(*args, **kwargs)
         structure: Any = self.fields["structure"]
         structure.empty_label = "None: the registered handler takes them"
-        chosen = setup.structure_named_by(self.entered("structure"))
+        chosen = nouns.structure_named_by(self.entered("structure"))
         if self.instance.pk:
             self.fields[
                 "enabled"
-            ].help_text = f"Switching it off stops: {setup.stopped_with_service(self.instance)}"
+            ].help_text = f"Switching it off stops: {nouns.stopped_with_service(self.instance)}"
         structure.help_text = takers.effect(str(self.entered("interface") or ""), chosen)
 
 
@@ -90,9 +90,9 @@ SERVICES = Noun(
     form=ServiceForm,
     table=ServiceTable,
     filters=ServiceFilter,
-    rows=setup.services,
-    uses=setup.uses_of_service,
-    stops=setup.stopped_with_service,
+    rows=nouns.services,
+    uses=nouns.uses_of_service,
+    stops=nouns.stopped_with_service,
     more=_more,
     label="interface",
     card_page="console/setup/service.html",

@@ -8,15 +8,15 @@ import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
-from console.access import Right, needs
-from console.answers import see
+from console.frame.access import Right, needs
+from console.frame.answers import see
 from console.setup.columns import Counted, Named
 from console.setup.filters import Words
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from console.setup.pages import found_row, refuse, seen_in, show_form
 from integration.models import ObjectStructure
-from integration.selectors import setup, tryout
+from integration.selectors.setup import nouns, tryout
 
 TRIED: Final = frozenset({"key_paths", "version_path", "json_schema"})
 
@@ -133,7 +133,7 @@ class StructureFilter(django_filters.FilterSet):
 
 
 def _more(_request: HttpRequest, structure: ObjectStructure) -> Mapping[str, object]:
-    return {"documents": setup.documents_of(structure), "documents_cap": setup.DOCUMENTS_CAP}
+    return {"documents": nouns.documents_of(structure), "documents_cap": nouns.DOCUMENTS_CAP}
 
 
 STRUCTURES = Noun(
@@ -147,8 +147,8 @@ STRUCTURES = Noun(
     form=StructureForm,
     table=StructureTable,
     filters=StructureFilter,
-    rows=setup.structures,
-    uses=setup.uses_of_structure,
+    rows=nouns.structures,
+    uses=nouns.uses_of_structure,
     more=_more,
     card_page="console/setup/structure.html",
     form_page="console/setup/structure_form.html",

@@ -12,7 +12,7 @@ from console.setup.filters import SwitchFilter, Words
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.models import ExternalSystem
-from integration.selectors import setup
+from integration.selectors.setup import nouns
 
 
 class SystemForm(SetupForm):
@@ -37,7 +37,7 @@ class SystemForm(SetupForm):
         if self.instance.pk:
             self.fields[
                 "enabled"
-            ].help_text = f"Switching it off stops: {setup.stopped_with_system(self.instance)}"
+            ].help_text = f"Switching it off stops: {nouns.stopped_with_system(self.instance)}"
 
 
 class SystemTable(tables.Table):
@@ -73,7 +73,7 @@ class SystemFilter(django_filters.FilterSet):
 
 
 def _more(_request: HttpRequest, system: ExternalSystem) -> Mapping[str, object]:
-    return {"queues": setup.queues_of_system(system), "endpoints": system.endpoints.all()}
+    return {"queues": nouns.queues_of_system(system), "endpoints": system.endpoints.all()}
 
 
 SYSTEMS = Noun(
@@ -87,9 +87,9 @@ SYSTEMS = Noun(
     form=SystemForm,
     table=SystemTable,
     filters=SystemFilter,
-    rows=setup.systems,
-    uses=setup.uses_of_system,
-    stops=setup.stopped_with_system,
+    rows=nouns.systems,
+    uses=nouns.uses_of_system,
+    stops=nouns.stopped_with_system,
     more=_more,
     card_page="console/setup/system.html",
     is_founding=True,

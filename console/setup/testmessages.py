@@ -12,21 +12,22 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from console.access import Right, needs, scope_of
-from console.answers import SeeOther, actor_of, see
-from console.asked import number_of
-from console.setup.queues import known_queue
-from crontasks.following import broken_ahead
-from crontasks.links import Link, broken
+from console.frame.access import Right, needs, scope_of
+from console.frame.answers import SeeOther, actor_of, see
+from console.frame.asked import number_of
+from console.setup.queues.pages import known_queue
+from crontasks.health.following import broken_ahead
+from crontasks.health.links import Link, broken
 from integration.actions import testmessages as actions
 from integration.actions.configuration import Author
 from integration.actions.testmessages import OURS, Draft
 from integration.envelope import DEFAULT, UnwritableMessage
 from integration.models import Queue
-from integration.selectors import queue_setup, takers
-from integration.selectors import testmessages as selectors
-from integration.selectors.sample_document import sample_payload
-from integration.selectors.testmessages import Journey
+from integration.selectors.setup import queues as queue_setup
+from integration.selectors.setup import takers
+from integration.selectors.setup import testmessages as selectors
+from integration.selectors.setup.sample_document import sample_payload
+from integration.selectors.setup.testmessages import Journey
 
 HEADER: Final = re.compile(r"([\x21-\x39\x3b-\x7e]{1,100}):[ \t]*(.*)", re.ASCII)
 MOST_HEADERS: Final = 50

@@ -4,12 +4,13 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.operation_words import BECAME, OUTCOMES, STATES
+from console.operations.words import BECAME, STATES, outcome_words
 from console.templatetags.sluice import BADGE
-from integration.delivery.policy.operations import Became, ItemOutcome
+from integration.delivery.policy.operations import Became
 from integration.delivery.policy.states import OperationState
 
 register = template.Library()
+register.filter(outcome_words)
 
 
 @register.simple_tag
@@ -26,13 +27,6 @@ def became(what: str) -> SafeString | str:
     if not what:
         return ""
     return format_html(BADGE, *BECAME[Became(what)])
-
-
-@register.filter
-def outcome_words(outcome: str) -> str:
-    """What the operation did to a message, in words."""
-    known = outcome in set(ItemOutcome)
-    return OUTCOMES[ItemOutcome(outcome)] if known else OUTCOMES[""]
 
 
 @register.filter

@@ -15,7 +15,7 @@ from console.templatetags.sluice import BADGE
 from integration.kafka.examination import Examination, Verdict
 from integration.models import ConfigurationChange
 from integration.selectors.changes import Place
-from integration.selectors.setup import Use
+from integration.selectors.setup.nouns import Use
 
 register = template.Library()
 

@@ -8,11 +8,11 @@ from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from console.filters import state_name
+from console.failures.filters import state_name
 from crontasks.outcome import RunState
 from integration.delivery.policy.states import ErrorState, OutboxState
-from integration.selectors.heads import spoken
-from integration.selectors.status import Status
+from integration.selectors.queues.heads import spoken
+from integration.selectors.queues.status import Status
 
 register = template.Library()
 

@@ -1,8 +1,8 @@
 """The consumers: their tick asks for a start of their queue, which the workers then serve."""
 
-from crontasks import starts
 from crontasks.definitions import NoParameters, crontask
 from crontasks.outcome import NOTHING, Context, Outcome
+from crontasks.running import starts
 
 
 @crontask("queue_consumer", title="Queue consumer", asks_only=True)

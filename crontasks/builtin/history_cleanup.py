@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from crontasks import history
 from crontasks.cleanup import removing
 from crontasks.cleanup.pasts import HISTORY
 from crontasks.cleanup.rules import Rule
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
+from crontasks.running import history
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, models, transaction
 
-from crontasks.actions import CONSUMERS
 from crontasks.configfile import facts
 from crontasks.configfile.kinds import KINDS, SECTIONS, Kind
 from crontasks.configfile.problems import ConfigFileError, Mistake
 from crontasks.configfile.reading import Document, Entry, Given, read
 from crontasks.configfile.secrets import Lookup
+from crontasks.instances.actions import CONSUMERS
 from crontasks.models import CronInstance
 from integration import registration
 from integration.actions import configuration, queue_removal

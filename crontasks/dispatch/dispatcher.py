@@ -8,11 +8,11 @@ from typing import Final
 
 import psycopg
 
-from crontasks import operating, starts
 from crontasks.dispatch import due
-from crontasks.dispatch.hearts import BEAT_EVERY_SECONDS, Heart
 from crontasks.dispatch.patience import Patience
+from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart
 from crontasks.leadership import Leadership
+from crontasks.running import operating, starts
 from integration.store import deployments
 from integration.store.locks import LockClass
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from crontasks.cursor import Cursor
-from crontasks.starts import IS_FREE, LOCKED, MAY_ASK
+from crontasks.running.starts import IS_FREE, LOCKED, MAY_ASK
 from integration.store import strict_order
 from integration.store.starts import IS_WANTED
 

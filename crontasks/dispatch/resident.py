@@ -5,10 +5,10 @@ from typing import Any
 
 from celery import signals
 
-from crontasks import shutdown
 from crontasks.dispatch.dispatcher import Dispatcher
-from crontasks.dispatch.hearts import Heart
 from crontasks.dispatch.watcher import Watcher
+from crontasks.health.hearts import Heart
+from crontasks.running import shutdown
 
 _residents: list[Dispatcher | Watcher] = []
 

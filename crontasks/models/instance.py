@@ -9,9 +9,10 @@ from django.db import models
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from crontasks import parameters, periodic
+from crontasks import parameters
 from crontasks.definitions import registry
 from crontasks.errors import BadParametersError, BadScheduleError, UnknownCronTaskError
+from crontasks.models import periodic
 from crontasks.schedule import Schedule, build, in_words
 from integration.models import Queue
 

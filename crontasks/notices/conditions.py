@@ -6,10 +6,10 @@ from typing import Final
 from django.conf import settings
 
 from crontasks.cursor import Cursor, django_cursor
-from crontasks.dispatch.hearts import ALIVE_SECONDS, are_alive
+from crontasks.health.hearts import ALIVE_SECONDS, are_alive
 from crontasks.notices.book import Condition
 from crontasks.notices.kinds import NoticeKind
-from crontasks.starts import IS_FREE, LOCKED
+from crontasks.running.starts import IS_FREE, LOCKED
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
 from integration.store.starts import IS_WANTED

@@ -13,8 +13,8 @@ from crontasks.problems.facts import (
     named,
 )
 from integration.durations import rough, written
-from integration.selectors.queue_rows import QueueRow
-from integration.selectors.status import NO_BEAT, NO_RELAY, NO_WORKER, Status
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import NO_BEAT, NO_RELAY, NO_WORKER, Status
 
 
 def crew(facts: Facts) -> Iterator[Problem]:

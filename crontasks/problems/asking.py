@@ -15,10 +15,10 @@ from crontasks.notices.book import ABOUT_PROVIDERS
 from crontasks.notices.kinds import PROVIDER
 from crontasks.problems.facts import Facts, Idle, Short, Taker
 from integration.models import EnterpriseService, Queue
-from integration.selectors.heads import Head
-from integration.selectors.queue_rows import QueueRow
-from integration.selectors.retry_line import retry_line
-from integration.selectors.status import Crew
+from integration.selectors.queues.heads import Head
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import Crew
+from integration.selectors.setup.retry_line import retry_line
 
 _IDLE: Final = """
     SELECT q.name, i.id, coalesce(i.name, '')

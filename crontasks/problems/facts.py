@@ -6,9 +6,9 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from integration.selectors.heads import Head
-from integration.selectors.queue_rows import QueueRow
-from integration.selectors.status import Crew
+from integration.selectors.queues.heads import Head
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import Crew
 
 
 class Way(StrEnum):

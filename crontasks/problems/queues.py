@@ -13,9 +13,9 @@ from crontasks.problems.facts import (
     is_wanted,
 )
 from integration.durations import rough
-from integration.selectors.heads import behind, blocked_for, is_blocked_by_head, spoken
-from integration.selectors.queue_rows import QueueRow
-from integration.selectors.status import Situation, Status
+from integration.selectors.queues.heads import behind, blocked_for, is_blocked_by_head, spoken
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import Situation, Status
 
 # What waits and expires sooner than this is told, whatever holds the queue up.
 SOON: Final = timedelta(hours=6)

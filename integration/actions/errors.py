@@ -19,7 +19,7 @@ from integration.clock import database_now
 from integration.delivery.policy.states import ErrorState, OutboxKind, OutboxState
 from integration.envelope import DEFAULT
 from integration.models import ErrorChange, MessageError, OutboxRow, QueuePartition
-from integration.selectors.lateness import why_late
+from integration.selectors.failures.lateness import why_late
 from integration.store.starts import leave_request
 
 Values = Mapping[str, object]

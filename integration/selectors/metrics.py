@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from integration.delivery.policy.states import OPEN, Ended, PartitionState
-from integration.selectors.relaying import PENDING_CAP, Relaying, relays
+from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
 from integration.store.sessions import django_connection
 
 # A queue brakes itself at 10,000 open failures unless it was given another limit.

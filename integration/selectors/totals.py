@@ -7,9 +7,9 @@ from typing import Final
 
 from integration.delivery.policy.states import OutboxState
 from integration.models import OutboxRow
-from integration.selectors import outgoing_scope
-from integration.selectors.queue_rows import QueueRow
-from integration.selectors.relaying import relays
+from integration.selectors.outbox import outgoing_scope
+from integration.selectors.outbox.relaying import relays
+from integration.selectors.queues.rows import QueueRow
 from integration.selectors.scope import Scope
 from integration.store.sessions import django_connection
 

@@ -14,7 +14,7 @@ import django
 def main() -> None:
     operation_id, step, times, name = sys.argv[1:]
     django.setup()
-    from crontasks.operating import run_operation  # noqa: PLC0415 - Django is set up first
+    from crontasks.running.operating import run_operation  # noqa: PLC0415 - Django is set up first
 
     left = int(times)
 

@@ -16,7 +16,7 @@ import pytest
 from django.db import connection
 from django.db.models import F
 
-from crontasks.operating import run_operation
+from crontasks.running.operating import run_operation
 from integration.actions import errors, operation_trial, operations
 from integration.actions.bulk import OperationStep
 from integration.actions.problems import StateMismatchError

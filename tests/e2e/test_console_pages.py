@@ -5,7 +5,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from crontasks.operating import run_operation
+from crontasks.running.operating import run_operation
 from devstack.servers import Servers
 from integration.delivery.policy.states import PartitionState
 from integration.models import MessageError, Operation

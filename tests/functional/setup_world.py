@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from console.setup.queue_form import QueueForm
+from console.setup.queues.form import QueueForm
 from integration.models import Queue
 
 NEW = "queue-new"

@@ -19,7 +19,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
-from crontasks import registration
+from crontasks.instances import registration
 from devstack.servers import Servers
 from integration.models import EnterpriseService, Provider, Queue, QueuePartition
 from tests.support.builders import a_queue

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from console.access import ROLES, Right
+from console.frame.access import ROLES, Right
 from tests.support.every_page import OWN, PUBLIC, a_world, every_address, every_pattern
 from tests.support.rows import a_person
 

@@ -10,12 +10,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console.failures.trends import trend_of
 from console.models import Limit
-from console.trends import trend_of
 from integration.models import ExternalSystem, MessageError
-from integration.selectors import causes as selector
-from integration.selectors.causes import By, causes
-from integration.selectors.failures import FailureFilter
+from integration.selectors.failures import causes as selector
+from integration.selectors.failures.causes import By, causes
+from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.scope import EVERYTHING, Scope
 from tests.support.rows import a_held, a_person, a_queue_row
 

@@ -15,8 +15,8 @@ from integration.models import (
     Queue,
     StoredObject,
 )
-from integration.selectors.diffs import difference
-from integration.selectors.faults import place_of
+from integration.selectors.failures.diffs import difference
+from integration.selectors.failures.faults import place_of
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, an_envelope
 from tests.support.world.models import Effect
 

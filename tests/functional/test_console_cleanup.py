@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from console.models import Limit
-from crontasks import cleanups, parameters, ticks
+from crontasks import parameters, ticks
+from crontasks.cleanup import selectors as cleanups
 from crontasks.definitions import registry
 from crontasks.models import CronInstance, CronRun, Notice
 from integration.models import (

@@ -10,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from console.access import Right
+from console.frame.access import Right
 from console.models import Limit
+from crontasks.instances.run_pages import RUNS_SHOWN
 from crontasks.models import CronInstance, CronRun
-from crontasks.run_pages import RUNS_SHOWN
 from devstack.server import Server
 from integration.models import ConfigurationChange, ExternalSystem, QueueChange
 from tests.support.rows import a_person, a_queue_row

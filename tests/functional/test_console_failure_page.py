@@ -17,8 +17,8 @@ from integration.models import (
     ObjectStructure,
     StoredObject,
 )
-from integration.selectors.newness import newer_data
-from integration.selectors.timeline import timeline
+from integration.selectors.failures.newness import newer_data
+from integration.selectors.failures.timeline import timeline
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, an_envelope
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

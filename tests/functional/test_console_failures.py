@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from integration.models import ExternalSystem, MessageError, Queue
-from integration.selectors import failures
-from integration.selectors.failures import Cursor, FailureFilter
+from integration.selectors.failures import failures
+from integration.selectors.failures.failures import Cursor, FailureFilter
 from integration.selectors.scope import EVERYTHING
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row
 

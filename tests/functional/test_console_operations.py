@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from console.models import Limit
-from crontasks.operating import run_operation
+from crontasks.running.operating import run_operation
 from integration.actions import operations, queue_removal
 from integration.actions.configuration import Author
 from integration.models import ExternalSystem, MessageError, Operation

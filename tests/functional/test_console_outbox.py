@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from console.models import Limit
 from integration.models import ExternalSystem, OutboxChange, OutboxRow, Provider
-from integration.selectors.queues import overview
-from integration.selectors.status import Crew, Status
+from integration.selectors.queues.queues import overview
+from integration.selectors.queues.status import Crew, Status
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
 from tests.support.rows import a_person, a_queue_row
 

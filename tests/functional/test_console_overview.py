@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from console import first_page
 from console.models import Limit
+from console.overview import first_page
 from crontasks.models import Notice
 from crontasks.notices.kinds import NoticeKind
 from integration.actions import queues as actions

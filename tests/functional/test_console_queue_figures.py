@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from console.templatetags.sluice import UNKNOWN
 from integration.models import QueuePartition
-from integration.selectors import queues
+from integration.selectors.queues import queues
 from tests.support.rows import a_person, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

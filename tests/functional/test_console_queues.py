@@ -8,13 +8,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from crontasks.crew import crew
+from crontasks.health.crew import crew
 from devstack.server import Server
 from integration.delivery.policy.states import PartitionState
 from integration.kafka import admin
 from integration.models import Gap, PartitionLease, Provider, Queue, QueuePartition
-from integration.selectors import queues
-from integration.selectors.status import BY_CODE, Status, situation
+from integration.selectors.queues import queues
+from integration.selectors.queues.status import BY_CODE, Status, situation
 from tests.support.rows import (
     a_blocked_queue,
     a_crew,

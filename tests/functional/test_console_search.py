@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from console.models import Limit
 from integration.models import ExternalSystem, MessageError, Queue
-from integration.selectors import payload_search
-from integration.selectors.failures import Cursor, FailureFilter, matching
-from integration.selectors.payload_search import search
+from integration.selectors.failures import payload_search
+from integration.selectors.failures.failures import Cursor, FailureFilter, matching
+from integration.selectors.failures.payload_search import search
 from integration.selectors.scope import EVERYTHING
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
 

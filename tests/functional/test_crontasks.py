@@ -9,10 +9,11 @@ from django.db import OperationalError
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
-from crontasks import history, outage, serving, ticks
+from crontasks import ticks
 from crontasks.beat import InstanceEntry
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import Context, Outcome, RunState
+from crontasks.running import history, outage, serving
 from integration.models import Deployment, Provider, Queue
 from integration.store import locks
 from integration.store.sessions import raw_connection

@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import call_command
 
-from crontasks import diagnosis
+from crontasks.health import diagnosis
 from crontasks.models import Heartbeat
 from integration.models import Deployment, Queue
 from tests.functional.flow_world import a_heart, a_whole_chain

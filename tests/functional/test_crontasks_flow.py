@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from crontasks.flow import check_flow
+from crontasks.health.flow import check_flow
 from crontasks.models import CronInstance, Heartbeat
 from devstack.paths import ROOT
 from integration.clock import database_now

@@ -7,11 +7,12 @@ from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
-from crontasks import leadership, starts, turns
+from crontasks import leadership
 from crontasks.cursor import django_cursor
 from crontasks.dispatch import due
-from crontasks.dispatch.hearts import Heart, are_alive
+from crontasks.health.hearts import Heart, are_alive
 from crontasks.models import CronInstance, Heartbeat
+from crontasks.running import starts, turns
 from integration.clock import database_now
 from integration.delivery.report import YIELD
 from integration.models import MessageError, PartitionLease, Provider, Queue, QueuePartition

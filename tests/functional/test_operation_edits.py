@@ -11,8 +11,8 @@ from integration.actions.operation_problems import BadRecipeError, RecipeUntried
 from integration.actions.problems import ReasonMissingError
 from integration.delivery.policy.states import OperationState
 from integration.models import ErrorChange, MessageError, Operation
-from integration.selectors import operations as found
-from integration.selectors.operation_diffs import diffs
+from integration.selectors.operations import operations as found
+from integration.selectors.operations.diffs import diffs
 from tests.support.operations import plan, run, some_held, started
 from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
 

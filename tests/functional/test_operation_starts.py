@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from crontasks import operating, turns
 from crontasks.cursor import django_cursor
+from crontasks.running import operating, turns
 from integration.actions import operations
 from integration.models import Operation
 from integration.store import operations as store

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from crontasks.operating import run_operation
+from crontasks.running.operating import run_operation
 from integration.actions import operations
 from integration.actions.bulk import Job, work
 from integration.actions.errors import lateness_of
@@ -28,7 +28,7 @@ from integration.models import (
     OperationItem,
     Queue,
 )
-from integration.selectors import operations as found
+from integration.selectors.operations import operations as found
 from integration.selectors.scope import Scope
 from integration.store import operations as store
 from tests.support.operations import outcomes, plan, run, some_held, started

@@ -7,11 +7,11 @@ from django.db import connection
 from django.utils import timezone
 
 from crontasks.dispatch.dispatcher import Dispatcher
-from crontasks.dispatch.hearts import Heart
 from crontasks.dispatch.watcher import Watcher
+from crontasks.health.hearts import Heart
 from integration.clock import database_now
 from integration.models import Deployment, Queue, QueueSample
-from integration.selectors import rates
+from integration.selectors.queues import rates
 from integration.store import samples
 from tests.support.rows import a_held, a_place, a_queue_row
 

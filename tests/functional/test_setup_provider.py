@@ -12,8 +12,8 @@ from devstack.server import Server
 from integration.kafka import examination
 from integration.kafka.examination import Examination, Finding, Verdict
 from integration.models import Provider
-from integration.selectors.provider_examination import examined as examine
-from integration.selectors.provider_examination import ids_of
+from integration.selectors.setup.examination import examined as examine
+from integration.selectors.setup.examination import ids_of
 from tests.support.rows import a_queue_row
 from tests.support.secured_kafka import PASSWORD, USER, SecuredKafka
 

@@ -23,8 +23,8 @@ from integration.models import (
     OutboxRow,
     Queue,
 )
-from integration.selectors import testmessages as selectors
 from integration.selectors.scope import EVERYTHING
+from integration.selectors.setup import testmessages as selectors
 from tests.functional.relay_world import nothing_left
 from tests.support.builders import a_queue
 from tests.support.flows import drain

@@ -4,7 +4,7 @@ import pytest
 
 from integration.delivery.policy.failure import FailureClass
 from integration.handlers.failures import LOST, RULES
-from integration.selectors.advice import BY_CLASS, BY_CODE, advice
+from integration.selectors.failures.advice import BY_CLASS, BY_CODE, advice
 from tests.architecture.test_codes import explained, written
 
 pytestmark = pytest.mark.fast

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crontasks import parameters, turns
+from crontasks import parameters
 from crontasks.builtin.reprocessing import Pace
 from crontasks.definitions import Definition, Registry, registry
 from crontasks.dispatch.due import Due
@@ -22,6 +22,7 @@ from crontasks.dispatch.patience import (
 from crontasks.errors import BadParametersError, CronTaskConflictError, UnknownCronTaskError
 from crontasks.outcome import EXCERPT_LINES, NOTHING, Context, Outcome, RunState
 from crontasks.parameters import option
+from crontasks.running import turns
 
 pytestmark = pytest.mark.fast
 

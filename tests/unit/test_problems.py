@@ -9,9 +9,9 @@ import pytest
 from crontasks.problems.facts import Facts, Idle, Problem, Short, Taker, Way
 from crontasks.problems.finding import problems
 from integration.models import ExternalSystem, Provider, Queue, QueuePartition
-from integration.selectors.heads import Head
-from integration.selectors.queue_rows import QueueRow, queue_row
-from integration.selectors.status import Crew
+from integration.selectors.queues.heads import Head
+from integration.selectors.queues.rows import QueueRow, queue_row
+from integration.selectors.queues.status import Crew
 
 pytestmark = pytest.mark.fast
 NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from console.charts import chart
-from integration.selectors import rates
-from integration.selectors.rates import MINUTE, QUARTER, Pace, Point
+from console.frame.charts import chart
+from integration.selectors.queues import rates
+from integration.selectors.queues.rates import MINUTE, QUARTER, Pace, Point
 
 pytestmark = pytest.mark.fast
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)

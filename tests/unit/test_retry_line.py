@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.delivery.policy.retry import Backoff, RetryPolicy
-from integration.selectors.retry_line import SHOWN, retry_line
+from integration.selectors.setup.retry_line import SHOWN, retry_line
 
 pytestmark = pytest.mark.fast
 

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, ProgrammingError
 
-from crontasks.flow import check_flow
-from crontasks.links import lines, reason
+from crontasks.health.flow import check_flow
+from crontasks.health.links import lines, reason
 from integration.models import Queue
 
 

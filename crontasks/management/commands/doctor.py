@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from crontasks.diagnosis import diagnose
-from crontasks.links import lines
+from crontasks.health.diagnosis import diagnose
+from crontasks.health.links import lines
 
 
 class Command(BaseCommand):

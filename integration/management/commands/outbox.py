@@ -13,8 +13,8 @@ from integration.actions import outbox
 from integration.actions.problems import ReasonMissingError
 from integration.delivery.policy.states import OutboxState
 from integration.errors import IntegrationError
-from integration.selectors import outgoing
-from integration.selectors.outgoing import Doubt, OutgoingFilter
+from integration.selectors.outbox import outgoing
+from integration.selectors.outbox.outgoing import Doubt, OutgoingFilter
 
 STATES: Final = {
     "refused": OutboxState.DEAD,

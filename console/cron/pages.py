@@ -1,0 +1,149 @@
+"""Cron instances: when they run, how it went, running one now, letting one rest."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from console.cron.forms import OneRunForm
+from console.frame.access import Right, needs, scope_of
+from console.frame.answers import actor_of, see, see_again, tell_problem
+from crontasks.definitions import registry
+from crontasks.instances import actions, run_pages, selectors
+from crontasks.instances.selectors import STATES, InstanceDetail, InstanceFilter
+from integration.actions.configuration import Author
+from integration.errors import IntegrationError
+from integration.selectors import changes
+
+GONE = "There is no such instance (any more)."
+
+
+@require_GET
+@needs(Right.VIEW)
+def cron_list(request: HttpRequest) -> HttpResponse:
+    scope = scope_of(request.user)
+    wanted = InstanceFilter(
+        text=request.GET.get("q", "").replace("\0", "")[:100], state=request.GET.get("state", "")
+    )
+    page = selectors.instances(scope, wanted, request.GET.get("after", "").replace("\0", ""))
+    context = {
+        "instances": page.rows,
+        "after": page.after,
+        "wanted": wanted,
+        "is_filtered": bool(wanted.text or wanted.state),
+        "states": STATES,
+        "is_limited": not scope.is_whole,
+    }
+    return render(request, "console/cron/list.html", context)
+
+
+@require_GET
+@needs(Right.VIEW)
+def cron_instance(request: HttpRequest, instance_id: int) -> HttpResponse:
+    return _show(request, found(request, instance_id))
+
+
+@require_GET
+@needs(Right.VIEW)
+def cron_run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """One run: what it did, for how long, where, and what it said."""
+    run = run_pages.run(run_id, scope_of(request.user))
+    if run is None:
+        raise Http404("There is no such run (any more); each instance keeps a number of them.")
+    return render(request, "console/cron/run.html", {"run": run, "instance": run.instance})
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
+    detail = found(request, instance_id)
+    if request.method != "POST":
+        return see("cron-instance", instance_id)
+    given, reason = None, request.POST.get("reason", "")[:500]
+    if "with-parameters" in request.POST:
+        form = _one_run_form(detail, request)
+        if not form.is_valid():
+            return _show_one_run(request, detail, form, status=422)
+        given = form.given()
+    try:
+        actions.run_now(instance_id, actor=actor_of(request), given=given, reason=reason)
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        return _show(request, detail, status=409)
+    told = "A worker begins within seconds, and what it did appears among the runs"
+    quiet = "; a consumer's run without work leaves none." if detail.row.is_consumer else "."
+    messages.success(request, f"Asked for. {told}{quiet}")
+    return see_again(request, "cron-instance", instance_id)
+
+
+@require_GET
+@needs(Right.VIEW, Right.OPERATE)
+def one_run(request: HttpRequest, instance_id: int) -> HttpResponse:
+    """The form of a run with other parameters."""
+    detail = found(request, instance_id)
+    return _show_one_run(request, detail, _one_run_form(detail, None))
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def pause(request: HttpRequest, instance_id: int) -> HttpResponse:
+    detail = found(request, instance_id)
+    if request.method != "POST":
+        return see("cron-instance", instance_id)
+    reason = request.POST.get("reason", "").strip()[:500]
+    if not reason:
+        messages.warning(
+            request, "Nothing was changed: write why it is to rest, for those who find it so."
+        )
+        return _show(request, detail, status=422)
+    if actions.pause(instance_id, Author(actor_of(request), reason)):
+        messages.success(request, f"{detail.row.name} rests. What is under way goes on to its end.")
+    else:
+        messages.info(request, f"{detail.row.name} rested already.")
+    return see_again(request, "cron-instance", instance_id)
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def activate(request: HttpRequest, instance_id: int) -> HttpResponse:
+    detail = found(request, instance_id)
+    if request.method != "POST":
+        return see("cron-instance", instance_id)
+    reason = request.POST.get("reason", "")[:500]
+    if actions.activate(instance_id, Author(actor_of(request), reason)):
+        messages.success(request, f"{detail.row.name} is active again, counted from now.")
+    else:
+        messages.info(request, f"{detail.row.name} was active already.")
+    return see_again(request, "cron-instance", instance_id)
+
+
+def found(request: HttpRequest, instance_id: int) -> InstanceDetail:
+    """The instance, if this person may know of it; else a 404."""
+    detail = selectors.instance(instance_id, scope_of(request.user))
+    if detail is None:
+        raise Http404(GONE)
+    return detail
+
+
+def _show(request: HttpRequest, detail: InstanceDetail, *, status: int = 200) -> HttpResponse:
+    page = run_pages.runs(detail.row.id, request.GET.get("before", ""))
+    context = {
+        "detail": detail,
+        "instance": detail.row,
+        "page": page,
+        "is_newest": "before" not in request.GET,
+        "history": changes.history_of("croninstance", detail.row.id),
+    }
+    return render(request, "console/cron/instance.html", context, status=status)
+
+
+def _one_run_form(detail: InstanceDetail, request: HttpRequest | None) -> OneRunForm:
+    definition = registry.get(detail.row.task)
+    if definition is None or detail.row.is_consumer:
+        raise Http404("This task is not installed here, or has no parameters.")
+    given = () if request is None else (request.POST,)
+    return OneRunForm(*given, definition=definition, instance=detail.instance)
+
+
+def _show_one_run(
+    request: HttpRequest, detail: InstanceDetail, form: OneRunForm, *, status: int = 200
+) -> HttpResponse:
+    context = {"detail": detail, "instance": detail.row, "form": form}
+    return render(request, "console/cron/one_run.html", context, status=status)

@@ -1,0 +1,194 @@
+"""Setting up cron instances: choose a task, fill its form, change, clone, delete."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from console.cron.forms import MOMENTS, CronForm
+from console.cron.pages import found
+from console.frame.access import Right, needs, scope_of
+from console.frame.answers import actor_of, see
+from console.frame.asked import number_of
+from console.setup.forms import free_name
+from crontasks.definitions import Definition, registry
+from crontasks.instances import actions, selectors
+from crontasks.instances.effects import Effect, effect
+from crontasks.instances.selectors import InstanceDetail
+from crontasks.models import CronInstance
+from integration import durations
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.actions.problems import ChangedMeanwhileError
+from integration.errors import IntegrationError
+from integration.selectors import changes
+
+COPIED = ("crontab", "interval_seconds", "time_zone", "overlap", "misfire", "timeout_seconds")
+LIMITED = (
+    "You may know of some external systems only, and such a task works for all of them. Ask an "
+    "administrator whom nothing limits."
+)
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def create(request: HttpRequest) -> HttpResponse:
+    """First the task is chosen, then its form is filled; `?like=NUMBER` begins with a copy."""
+    offered = selectors.tasks(scope_of(request.user))
+    if not offered:
+        raise PermissionDenied(LIMITED)
+    source = _source(request)
+    wanted = source.row.task if source is not None else request.GET.get("task", "")
+    definition = next((one for one in offered if one.name == wanted), None)
+    if definition is None:
+        return render(request, "console/cron/tasks.html", {"tasks": offered})
+    if request.method != "POST":
+        return _show_form(request, _blank(definition, source), definition)
+    form = CronForm(request.POST, instance=_copied(source), definition=definition)
+    if _asks_for_effect(request) or not form.is_valid():
+        status = 200 if _asks_for_effect(request) else 422
+        return _show_form(request, form, definition, status=status)
+    actions.store(form.instance, Author(actor_of(request), form.why))
+    messages.success(request, f"{form.instance} is there.")
+    return see("cron-instance", form.instance.pk)
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def change(request: HttpRequest, instance_id: int) -> HttpResponse:
+    """Its form; nothing is written when somebody else was faster."""
+    detail = found(request, instance_id)
+    definition = registry.get(detail.row.task)
+    if definition is None:
+        raise Http404("The app that registers this task is not installed here.")
+    seen = configuration.stamp(detail.instance)
+    if request.method != "POST":
+        form = CronForm(instance=detail.instance, definition=definition)
+        return _show_form(request, form, definition, detail=detail, seen=seen)
+    seen = request.POST.get("seen", "")[:64]
+    form = CronForm(request.POST, instance=detail.instance, definition=definition)
+    if _asks_for_effect(request) or not form.is_valid():
+        status = 200 if _asks_for_effect(request) else 422
+        return _show_form(request, form, definition, status=status, detail=detail, seen=seen)
+    try:
+        changed = actions.store(form.instance, Author(actor_of(request), form.why), seen=seen)
+    except ChangedMeanwhileError as problem:
+        return _show_conflict(request, form, definition, problem)
+    messages.success(request, "Saved." if changed else "Nothing differed; nothing was changed.")
+    return see("cron-instance", instance_id)
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def delete(request: HttpRequest, instance_id: int) -> HttpResponse:
+    """Asked first, with what goes along; then gone, with a reason kept."""
+    detail = found(request, instance_id)
+    if request.method != "POST":
+        return _show_deletion(request, detail)
+    reason = request.POST.get("reason", "").strip()[:500]
+    if not reason:
+        mistake = "Write one sentence for those who will read the history."
+        return _show_deletion(request, detail, mistake=mistake, status=422)
+    try:
+        actions.remove(instance_id, Author(actor_of(request), reason))
+    except IntegrationError as problem:
+        return _show_deletion(request, detail, mistake=str(problem), status=409)
+    messages.success(request, f"{detail.row.name} was deleted with its runs.")
+    return see("cron")
+
+
+@require_GET
+@needs(Right.VIEW)
+def show_effect(request: HttpRequest) -> HttpResponse:
+    """The part of the form that tells what the schedule comes to, asked while it is typed."""
+    said = {name: request.GET.get(name, "")[:200] for name in MOMENTS}
+    interval: int | None = None
+    try:
+        if said["interval_seconds"].strip():
+            interval = round(durations.read(said["interval_seconds"]))
+        shown = effect(said["crontab"], interval, said["time_zone"])
+    except ValueError as mistake:
+        shown = Effect(mistake=str(mistake))
+    return render(request, "console/cron/_moments.html", {"effect": shown})
+
+
+def _asks_for_effect(request: HttpRequest) -> bool:
+    return "show-effect" in request.POST
+
+
+def _source(request: HttpRequest) -> InstanceDetail | None:
+    like = number_of(request.GET.get("like", ""))
+    detail = None if like is None else selectors.instance(like, scope_of(request.user))
+    return None if detail is None or detail.row.is_consumer else detail
+
+
+def _copied(source: InstanceDetail | None) -> CronInstance:
+    """Where a copy begins: with the parameters of its source, secrets included."""
+    return CronInstance(parameters={} if source is None else source.instance.parameters)
+
+
+def _blank(definition: Definition, source: InstanceDetail | None) -> CronForm:
+    initial: dict[str, Any] = {"name": definition.title}
+    if source is not None:
+        initial = {name: getattr(source.instance, name) for name in COPIED}
+        initial["keep_runs"] = source.instance.keep_runs
+        initial["run_as"] = source.instance.run_as
+        initial["name"] = source.row.name
+    taken = selectors.names()
+    if initial["name"] in taken:
+        initial["name"] = free_name(initial["name"], taken)
+    return CronForm(instance=_copied(source), initial=initial, definition=definition)
+
+
+def _show_form(
+    request: HttpRequest,
+    form: CronForm,
+    definition: Definition,
+    *,
+    status: int = 200,
+    **more: object,
+) -> HttpResponse:
+    form.lay_out()
+    effect_now = form.effect() if form.is_bound or form.instance.pk or form.initial else Effect()
+    context = {
+        "form": form,
+        "definition": definition,
+        "effect": effect_now,
+        # Showing the effect is no attempt to save: what is still missing is no mistake yet.
+        "is_trial": _asks_for_effect(request),
+        **more,
+    }
+    return render(request, "console/cron/form.html", context, status=status)
+
+
+def _show_conflict(
+    request: HttpRequest, form: CronForm, definition: Definition, problem: ChangedMeanwhileError
+) -> HttpResponse:
+    """Theirs beside mine; saving this form again is then a choice."""
+    if problem.stored is None:
+        raise Http404(str(problem))
+    theirs, mine = configuration.facts(problem.stored), configuration.facts(form.instance)
+    differing = [d for d in changes.differences(theirs, mine) if d.before != d.after]
+    return _show_form(
+        request,
+        form,
+        definition,
+        status=409,
+        detail=selectors.instance(form.instance.pk, scope_of(request.user)),
+        seen=configuration.stamp(problem.stored),
+        conflict=problem,
+        differing=differing,
+    )
+
+
+def _show_deletion(
+    request: HttpRequest, detail: InstanceDetail, *, mistake: str = "", status: int = 200
+) -> HttpResponse:
+    context = {
+        "detail": detail,
+        "instance": detail.row,
+        "runs": detail.instance.runs.count(),
+        "mistake": mistake,
+        "reason": request.POST.get("reason", ""),
+    }
+    return render(request, "console/cron/delete.html", context, status=status)

@@ -1,0 +1,85 @@
+"""What a check found, as its page shows it."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from integration.actions.check import Check, Ending
+from integration.delivery.policy.failure import FailureClass
+from integration.selectors.failures.diffs import Diff, difference
+from integration.selectors.failures.failure import sentence_of
+from integration.selectors.failures.payloads import PayloadView, bytes_as_text, show
+
+SENT_SHOWN: Final = 20
+SAID: Final = 600
+TITLES: Final = MappingProxyType(
+    {
+        Ending.APPLIED: ("success", "It would be applied."),
+        Ending.SUPERSEDED: (
+            "info",
+            "It would be superseded: its key already has newer data, so nothing is written.",
+        ),
+        Ending.FAILED: ("danger", "It would fail again."),
+        Ending.TIMED_OUT: ("warning", "The check was stopped."),
+        Ending.NOT_RUN: ("warning", "Nothing was run."),
+    }
+)
+# What the engine does with a released message that fails so.
+THEN: Final = MappingProxyType(
+    {
+        FailureClass.PERMANENT: "It would be on hold again at once.",
+        FailureClass.TRANSIENT: "The engine would try it again, as the queue's retries say.",
+        FailureClass.CONFLICT: "It met other work on the same rows; the engine would try again.",
+        FailureClass.DEPENDENCY: "The engine would try it again, and at once when that arrives.",
+        FailureClass.OUTAGE: "The queue would wait until that is back; no retry is spent.",
+        FailureClass.DISABLED: "Nothing takes it until that is switched on.",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One message it would send."""
+
+    topic: str
+    key: str
+    payload: PayloadView
+
+
+@dataclass(frozen=True, slots=True)
+class CheckShown:
+    """A check with its title and tone, what a failure says, what is stored and what is sent."""
+
+    found: Check
+    tone: str
+    title: str
+    said: str
+    then: str
+    document: Diff | None
+    sent: tuple[Outgoing, ...]
+
+    @property
+    def has_run(self) -> bool:
+        return self.found.ending in {Ending.APPLIED, Ending.SUPERSEDED}
+
+    @property
+    def more_sent(self) -> int:
+        return len(self.found.sent) - len(self.sent)
+
+
+def shown(found: Check) -> CheckShown:
+    """Lay a check out for its page, to people who may see payloads."""
+    tone, title = TITLES[found.ending]
+    change = found.document
+    return CheckShown(
+        found=found,
+        tone=tone,
+        title=title,
+        said=sentence_of(found.failure.text[:SAID]) if found.failure else "",
+        then=THEN.get(found.failure.kind, "") if found.failure else "",
+        document=None if change is None else difference(change.before, change.after),
+        sent=tuple(
+            Outgoing(row.topic, bytes_as_text(row.key), show(row.value, list(row.headers)))
+            for row in found.sent[:SENT_SHOWN]
+        ),
+    )

@@ -1,0 +1,241 @@
+"""Editing a held message: the text as it is known to people, checked before it is kept."""
+
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from console.failures.checks import CheckShown, shown
+from console.frame.access import Right, has, needs, scope_of
+from console.frame.answers import actor_of, see, tell_problem, version_of
+from integration.actions import check as checks
+from integration.actions import errors
+from integration.actions.problems import PayloadTooLargeError
+from integration.delivery.policy.states import ErrorState
+from integration.envelope import DEFAULT
+from integration.errors import IntegrationError
+from integration.selectors.failures.diffs import Diff, difference
+from integration.selectors.failures.edits import Editable, Part, editable, text_of
+from integration.selectors.failures.failure import UNKNOWN
+from integration.selectors.failures.faults import Fault, faults_of
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a person is told who saved, saved and released, or saved and could not release."""
+
+    level: int
+    saved: str
+    released: str
+    stopped: str
+
+
+CHANGED = Told(
+    messages.SUCCESS,
+    "Saved. The original is kept; release the message when it is ready.",
+    "Saved and released.",
+    "The edit is saved, but the message is not released.",
+)
+UNCHANGED = Told(
+    messages.INFO,
+    "Nothing was saved: the text is the same as before.",
+    "Released as it was: the text is the same as before, so nothing was saved.",
+    "The text is the same as before, and the message is not released.",
+)
+
+NO_FILE: Final = (
+    "No file was chosen, so nothing was saved. Download the message, correct it, and choose the "
+    "corrected file here."
+)
+NOT_UTF_8: Final = (
+    "The file is not UTF-8 text, so nothing was saved. Save it as UTF-8 in your editor and choose "
+    "it again."
+)
+
+
+@dataclass(slots=True)
+class Page:
+    """What the form shows besides its text: faults, a check, or the version of somebody else."""
+
+    text: str | None
+    faults: list[Fault] = field(default_factory=list)
+    check: CheckShown | None = None
+    status: int = 200
+    record: bytes | None = None
+    is_lost: bool = False
+
+
+@needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
+def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    found = _found(request, error_id)
+    if request.method == "POST":
+        return _keep(request, found)
+    page = Page(found.text)
+    if not found.is_tombstone:
+        page.faults = _faults(request, found, page)
+    return _form(request, found, page)
+
+
+@needs(Right.VIEW, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)
+def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    """Run the handler on the form's text and show what it would do; nothing is kept."""
+    if request.method != "POST":
+        return see("edit", error_id)
+    found = _found(request, error_id)
+    text, record = request.POST.get("text", ""), _asked(request, found)
+    if isinstance(record, str):
+        messages.warning(request, record)
+        return _form(request, found, Page(text, status=422))
+    page = Page(text, record=record)
+    page.faults = _faults(request, found, page)
+    try:
+        page.check = shown(checks.check(found.error_id, found.tried(record)))
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        page.status = 409
+    return _form(request, found, page)
+
+
+@require_GET
+@needs(Right.VIEW, Right.VIEW_PAYLOAD)
+def document(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    """The document out of its envelope, as a file: never rendered by the browser."""
+    found = editable(error_id, scope_of(request.user), Part.DOCUMENT)
+    if found is None or found.part is not Part.DOCUMENT or found.content is None:
+        raise Http404("There is no document in an envelope to download; download the record.")
+    answer = HttpResponse(found.content.encode(), content_type="application/octet-stream")
+    answer["Content-Disposition"] = f'attachment; filename="{error_id}.txt"'
+    return answer
+
+
+def _found(request: HttpRequest, error_id: UUID) -> Editable:
+    given = request.POST if request.method == "POST" else request.GET
+    part = Part(given["part"]) if given.get("part") in set(Part) else None
+    found = editable(error_id, scope_of(request.user), part)
+    if found is None:
+        raise Http404(UNKNOWN)
+    return found
+
+
+def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
+    text = request.POST.get("text", "")
+    record = _asked(request, found)
+    if isinstance(record, str):
+        messages.warning(request, record)
+        return _form(request, found, Page(text, status=422))
+    page = Page(text, record=record)
+    page.faults = _faults(request, found, page)
+    if page.faults and request.POST.get("anyway") != "1":
+        page.status = 422
+        return _form(request, found, page)
+    try:
+        version = errors.edit(
+            found.error_id,
+            version=_seen(request, found),
+            actor=actor_of(request),
+            payload=record,
+            reason=request.POST.get("reason", ""),
+        )
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        page.status, page.is_lost, page.faults = 409, found.state is ErrorState.HOLD, []
+        return _form(request, found, page)
+    told = UNCHANGED if version == found.version else CHANGED
+    if request.POST.get("then") == "release" and has(request.user, Right.OPERATE):
+        return _release(request, found, version, told)
+    messages.add_message(request, told.level, told.saved)
+    return see("failure", found.error_id)
+
+
+def _seen(request: HttpRequest, found: Editable) -> int:
+    """The version the person looked at: that of somebody else, if they say they have read it."""
+    seen = version_of(request)
+    return found.version if request.POST.get("over") == str(found.version) else seen
+
+
+def _asked(request: HttpRequest, found: Editable) -> bytes | str:
+    """The record that the form asks for, or a sentence on why there is none."""
+    file, inner = request.FILES.get("file"), request.FILES.get("document")
+    upload = file or inner
+    if not isinstance(upload, UploadedFile):
+        is_absent = found.text is None and "text" not in request.POST
+        return NO_FILE if is_absent else found.composed(request.POST.get("text", ""))
+    # What the engine would not read is not read here either.
+    if upload.size is None or upload.size > DEFAULT.max_bytes:
+        return str(PayloadTooLargeError(size=upload.size or 0, limit=DEFAULT.max_bytes))
+    content: bytes = upload.read()
+    if upload is file:
+        return content
+    record = found.with_document(content)
+    return NOT_UTF_8 if record is None else record
+
+
+def _release(request: HttpRequest, found: Editable, version: int, told: Told) -> HttpResponse:
+    try:
+        errors.release(
+            found.error_id,
+            version=version,
+            actor=actor_of(request),
+            reason=request.POST.get("reason", ""),
+        )
+    except IntegrationError as problem:
+        messages.warning(request, f"{told.stopped} {problem}")
+    else:
+        messages.success(request, f"{told.released} The engine tries it within seconds.")
+    return see("failure", found.error_id)
+
+
+def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
+    """The person's text is never lost: a refused form shows it again."""
+    context = {
+        "found": found,
+        "text": None if found.text is None and not page.text else page.text,
+        "faults": page.faults,
+        "check": page.check,
+        "changes": _changes(request, found, page),
+        "theirs": _theirs(request, found, page),
+        "limit": DEFAULT.max_bytes,
+        "seen": version_of(request) if request.method == "POST" else found.version,
+    }
+    return render(request, "console/failures/edit.html", context, status=page.status)
+
+
+def _faults(request: HttpRequest, found: Editable, page: Page) -> list[Fault]:
+    """What is wrong, at its place in the document where that is what the person sees."""
+    record = found.record if page.record is None else page.record
+    sees_document = found.part is Part.DOCUMENT or not found.has_envelope
+    text = _text(request, found, page) if sees_document else None
+    return faults_of(record, found.headers, found.interface, text=text)
+
+
+def _changes(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
+    """The text of the form, or the one that is kept, against the original."""
+    now = found.record if page.record is None else page.record
+    if found.original is None or now == found.original:
+        return None
+    return _between(found, found.original, _text(request, found, page))
+
+
+def _theirs(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
+    """Where two people edited: what the text of this one would change in that of the other."""
+    if not page.is_lost or page.record is None:
+        return None
+    return _between(found, found.record, _text(request, found, page))
+
+
+def _text(request: HttpRequest, found: Editable, page: Page) -> str | None:
+    """The text as the person sees it, though it may not be readable as a record any more."""
+    if page.text and not request.FILES:
+        return page.text
+    record = found.record if page.record is None else page.record
+    return text_of(record, found.headers, found.part)
+
+
+def _between(found: Editable, record: bytes, after: str | None) -> Diff | None:
+    before = text_of(record, found.headers, found.part)
+    return None if before is None or after is None else difference(before, after)

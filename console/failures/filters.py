@@ -1,0 +1,128 @@
+"""From a query string to the filter of the failures list, and back."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from django import forms
+from django.http import QueryDict
+from django.utils import timezone
+
+from console.frame.asked import BadFilterError
+from console.frame.list_filter import MOMENT, ListFilterForm
+from integration.selectors.failures.failures import Choices, FailureFilter
+
+STATES: Final = (
+    ("OPEN", "All open"),
+    ("HOLD", "On hold"),
+    ("RETRY", "Waiting for a retry"),
+    ("READY", "Released"),
+    ("PROCESSING", "Tried alone after a crash"),
+    ("RESOLVED", "Resolved"),
+    ("DELETED", "Deleted"),
+    ("", "All, closed ones too"),
+)
+OPEN_ONES: Final = frozenset({"OPEN", "HOLD", "RETRY", "READY", "PROCESSING"})
+FIRST: Final = ("state", "queue", "system", "code")
+# What only people who may see payloads can look for: a hit tells what is in them.
+SECRET: Final = ("key", "text")
+# A text is looked for in so much time before now, unless the person says since when.
+TEXT_WINDOW: Final = timedelta(hours=24)
+NOT_BY_TEXT: Final = (
+    "a text in payloads is only looked for among the newest failures, so there may be more. Tick "
+    "the failures that you mean."
+)
+CODE_TOO: Final = "To look for a cause among closed failures, choose its code as well."
+
+
+class FailureFilterForm(ListFilterForm):
+    """The filter of the failures list.
+
+    `offered` are the names to choose from; an action by a filter needs none. Without
+    `may_see_payload` there are no fields for key and text: an answer would tell about contents.
+    """
+
+    state = forms.ChoiceField(choices=STATES, required=False, initial="OPEN")
+    queue = forms.ChoiceField(required=False)
+    system = forms.ChoiceField(required=False, label="External system")
+    code = forms.ChoiceField(required=False)
+    interface = forms.CharField(required=False, max_length=100, label="Service")
+    since = forms.DateTimeField(required=False, widget=MOMENT, label="Failed since (UTC)")
+    until = forms.DateTimeField(required=False, widget=MOMENT, label="Failed until (UTC)")
+    message_id = forms.CharField(required=False, max_length=1_000, label="Message id")
+    fingerprint = forms.CharField(required=False, max_length=16, label="Cause (fingerprint)")
+    key = forms.CharField(required=False, max_length=1_000, strip=False, label="Record key")
+    text = forms.CharField(
+        required=False, max_length=200, strip=False, label="Text in the payload (24 h, or since)"
+    )
+
+    def __init__(
+        self, query: QueryDict, offered: Choices | None = None, *, may_see_payload: bool = False
+    ) -> None:
+        wanted = query.copy()
+        wanted.setdefault("state", "OPEN")
+        if may_see_payload and wanted.get("text") and not wanted.get("since"):
+            wanted["since"] = f"{_earliest(wanted):%Y-%m-%dT%H:%M}"
+        super().__init__(wanted)
+        if not may_see_payload:
+            for name in SECRET:
+                del self.fields[name]
+        offered = offered or Choices((), (), ())
+        self._offer("queue", list(offered.queues), "All queues")
+        self._offer("system", list(offered.systems), "All systems")
+        self._offer("code", list(offered.codes), "All codes")
+        self._lay_out()
+
+    def clean_fingerprint(self) -> str:
+        """Only the index of open failures knows causes; closed ones are found by their code."""
+        asked: str = self.cleaned_data["fingerprint"]
+        if asked and not self.data.get("code") and self.data.get("state") not in OPEN_ONES:
+            raise forms.ValidationError(CODE_TOO)
+        return asked
+
+    def refuse_unreadable(self) -> None:
+        super().refuse_unreadable()
+        if self.data.get("text"):
+            raise BadFilterError(NOT_BY_TEXT)
+
+    @property
+    def first(self) -> list[forms.BoundField]:
+        """What most people narrow by."""
+        return [self[name] for name in FIRST]
+
+    @property
+    def more(self) -> list[forms.BoundField]:
+        """The other fields; a page shows them when they are asked for."""
+        return [self[name] for name in self.fields if name not in FIRST]
+
+    @property
+    def says_more(self) -> bool:
+        """Whether one of the other fields narrows the list."""
+        return any(self._says(field.name) for field in self.more)
+
+    def wanted(self) -> FailureFilter:
+        """The filter without the fields that could not be read."""
+        self.is_valid()
+        given = {
+            name: value for name, value in self.cleaned_data.items() if value or name == "state"
+        }
+        return FailureFilter(**given)
+
+    def _says(self, name: str) -> bool:
+        # An empty state means all of them, closed ones too.
+        return self.data.get(name, "") != "OPEN" if name == "state" else super()._says(name)
+
+
+def state_name(state: str) -> str:
+    """What a state is called on pages."""
+    return dict(STATES).get(state, state)
+
+
+def _earliest(wanted: QueryDict) -> datetime:
+    try:
+        until = datetime.fromisoformat(wanted.get("until", ""))
+    except ValueError:
+        until = timezone.now()
+    try:
+        return until - TEXT_WINDOW
+    except OverflowError:
+        return until

@@ -1,0 +1,159 @@
+"""Failures by cause, the list of them, and the page of one."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from console.failures.filters import OPEN_ONES, FailureFilterForm
+from console.failures.mends import mend_of
+from console.failures.support import support_text
+from console.failures.trends import Trend, trend_of
+from console.frame.access import Right, has, needs, scope_of
+from console.frame.answers import see_list
+from integration.selectors.failures import failure as one
+from integration.selectors.failures import failures, newness, payload_search
+from integration.selectors.failures.causes import GROUPS_SHOWN, By, Group, causes
+from integration.selectors.failures.timeline import timeline
+
+BY_WORDS: Final = {
+    By.CAUSE: "Cause",
+    By.QUEUE: "Queue",
+    By.SYSTEM: "External system",
+    By.SERVICE: "Service",
+    By.CODE: "Code",
+}
+# What groups can be narrowed by: the columns of their index.
+NARROWING: Final = frozenset({"by", "state", "queue", "system", "interface", "code", "fingerprint"})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """A group with its drawing, and the filter of its failures as a query string."""
+
+    group: Group
+    trend: Trend | None
+    query: str
+
+
+@require_GET
+@needs(Right.VIEW)
+def failure_groups(request: HttpRequest) -> HttpResponse:
+    """By cause, or regrouped. A filter alone asks for the list, as it did before groups were."""
+    asked = request.GET
+    if set(asked) - {"by"} and ("by" not in asked or not NARROWING.issuperset(asked)):
+        return see_list("failure-list", _without(asked, "by").urlencode())
+    by = By(asked["by"]) if asked.get("by") in set(By) else By.CAUSE
+    form = FailureFilterForm(_without(asked, "by"), failures.choices(scope_of(request.user)))
+    wanted = form.wanted()
+    if wanted.state not in OPEN_ONES:
+        return see_list("failure-list", form.query())
+    found = causes(wanted, scope_of(request.user), by=by)
+    narrows = {name: value for name, value in form.words().items() if name != "state"}
+    state = {"state": wanted.state} if wanted.state != "OPEN" else {}
+    asked_for = {**state, **narrows}
+    ways = [(way, said, urlencode({"by": way, **asked_for})) for way, said in BY_WORDS.items()]
+    context = {
+        "found": found,
+        "lines": [_line(group, asked_for) for group in found.groups],
+        "by": by,
+        "ways": ways,
+        "form": form,
+        "narrows": narrows,
+        "query": form.query(),
+        "most": GROUPS_SHOWN,
+    }
+    return render(request, "console/failures/groups.html", context)
+
+
+@require_GET
+@needs(Right.VIEW)
+def failure_list(request: HttpRequest) -> HttpResponse:
+    scope, may_see = scope_of(request.user), has(request.user, Right.VIEW_PAYLOAD)
+    form = FailureFilterForm(request.GET, failures.choices(scope), may_see_payload=may_see)
+    wanted = form.wanted()
+    cursor = failures.Cursor.read(request.GET.get("at", ""))
+    is_search = bool(wanted.text)
+    context: dict[str, Any] = {
+        "form": form,
+        "query": form.query(),
+        "is_default": wanted.is_default,
+        "is_search": is_search,
+        "page": payload_search.search(wanted, scope, cursor)
+        if is_search
+        else failures.page(wanted, scope, cursor),
+    }
+    return render(request, "console/failures/list.html", context)
+
+
+@require_GET
+@needs(Right.VIEW)
+def failure_page(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    return show_failure(request, error_id)
+
+
+def show_failure(
+    request: HttpRequest, error_id: UUID, *, status: int = 200, late_asked: bool = False
+) -> HttpResponse:
+    """The page of a failure, also as the answer to a verb that was not carried out."""
+    scope = scope_of(request.user)
+    found = one.detail(error_id, scope)
+    if found is None:
+        raise Http404(one.UNKNOWN)
+    may_see = has(request.user, Right.VIEW_PAYLOAD)
+    context = {
+        "detail": found,
+        "error": found.error,
+        "contents": one.contents(found.error) if may_see else None,
+        "changes": one.edited_difference(found.error) if may_see and found.is_edited else None,
+        "is_raw": request.GET.get("view") == "raw",
+        "newer": newness.newer_data(found.error) if found.is_open else None,
+        "events": timeline(found.error, found.tries, found.changes),
+        "late_asked": late_asked,
+        "mend": mend_of(found.error, request.user),
+        "support": support_text(found),
+        **_places(request, found),
+    }
+    return render(request, "console/failures/failure.html", context, status=status)
+
+
+@require_GET
+@needs(Right.VIEW, Right.VIEW_PAYLOAD)
+def record(request: HttpRequest, error_id: UUID) -> HttpResponse:
+    """The bytes themselves, as a file: never rendered by the browser."""
+    found = one.current_record(error_id, scope_of(request.user))
+    if found is None:
+        raise Http404("There are no bytes to download.")
+    answer = HttpResponse(found, content_type="application/octet-stream")
+    answer["Content-Disposition"] = f'attachment; filename="{error_id}.bin"'
+    return answer
+
+
+def _places(request: HttpRequest, found: one.FailureDetail) -> dict[str, object]:
+    """The list that the person came from: its filter, and what stands before and after."""
+    asked = _without(request.GET, "view", "from")
+    form = FailureFilterForm(asked, may_see_payload=has(request.user, Right.VIEW_PAYLOAD))
+    wanted = form.wanted()
+    newer = older = None
+    is_list = "from" in request.GET and form.is_valid() and not wanted.text
+    if is_list:
+        newer, older = failures.neighbours(wanted, scope_of(request.user), found.error)
+    query = form.query()
+    back = f"from=list&{query}" if query else "from=list"
+    return {"is_list": is_list, "newer_id": newer, "older_id": older, "query": query, "back": back}
+
+
+def _line(group: Group, state: dict[str, str]) -> GroupLine:
+    query = urlencode({**state, **group.narrows})
+    return GroupLine(group, trend_of(group.trend), query)
+
+
+def _without(asked: QueryDict, *names: str) -> QueryDict:
+    rest = asked.copy()
+    for name in names:
+        rest.pop(name, None)
+    return rest

@@ -1,0 +1,47 @@
+"""What may be copied to somebody outside: ids, positions and times, and nothing of the content."""
+
+import platform
+from datetime import datetime
+from typing import Final
+
+import django
+from django.conf import settings
+
+from integration.delivery.policy.failure import Failure, FailureClass, cause_of
+from integration.selectors.failures.failure import FailureDetail
+
+NONE: Final = "-"
+
+
+def support_text(found: FailureDetail) -> str:
+    """A block of text about a failure: no payload, no key, no header, no value quoted by a text."""
+    error, queue = found.error, found.error.queue
+    facts = {
+        "Failure": str(error.id),
+        "State": f"{error.state}, version {error.version}, {error.attempts} tries",
+        "Code": f"{error.code} ({error.failure_class})",
+        "Text": cause_of(Failure(FailureClass.PERMANENT, error.code, error.text)) or NONE,
+        "Cause": error.fingerprint or NONE,
+        "Service": error.interface or NONE,
+        "Queue": f"{queue.name} ({queue.kind})",
+        "Position": f"{queue.topic} [{error.partition}] offset {error.offset}",
+        "Topic id": error.topic_uuid,
+        "Arrival": _pair(error.arrival_batch, error.arrival_index),
+        "First failed": _moment(error.first_failed_at),
+        "Last failed": _moment(error.last_failed_at),
+        "Edited": "yes" if found.is_edited else "no",
+        "Environment": f"{settings.SLUICE_ENVIRONMENT} of {settings.SLUICE_DEPLOYMENT}",
+        "Versions": f"Python {platform.python_version()}, Django {django.get_version()}",
+    }
+    tries = [f"Try {one.number}: {_moment(one.at)} {one.ended} {one.code}" for one in found.tries]
+    width = max(map(len, facts)) + 1
+    lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items()]
+    return "\n".join([*lines, *tries[-10:]])
+
+
+def _pair(batch: int | None, index: int | None) -> str:
+    return NONE if batch is None else f"batch {batch}, place {index}"
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,103 @@
+"""The pages of the console as its menu shows them: in groups, with counts of what waits."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.urls import reverse
+
+from console.frame.access import Right, has, scope_of
+from integration.selectors import badges
+from integration.selectors.badges import Badge
+from integration.selectors.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One entry of the menu: the named page and who may see it.
+
+    It is the current one on every address below its own, unless another entry fits better.
+    """
+
+    label: str
+    name: str
+    right: Right = Right.VIEW
+    badge: Callable[[Scope], Badge] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Entries under one heading; the first group has none."""
+
+    title: str
+    pages: tuple[Page, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An entry as the template draws it."""
+
+    label: str
+    address: str
+    is_current: bool
+    badge: Badge | None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A group as the template draws it."""
+
+    title: str
+    links: tuple[Link, ...]
+
+
+MENU: Final = (
+    Group(
+        "",
+        (
+            Page("Overview", "overview", badge=badges.queues_in_need),
+            Page("Queues", "queues"),
+            Page("Failures", "failures", badge=badges.held),
+            Page("Operations", "operations", badge=badges.operations),
+            Page("Outbox", "outbox"),
+            Page("Cron tasks", "cron"),
+            Page("Cleanup", "cleanup"),
+        ),
+    ),
+    Group(
+        "Set up",
+        (
+            Page("New partner", "partner-new", Right.CONFIGURE),
+            Page("Systems", "systems"),
+            Page("Services", "services"),
+            Page("Structures", "structures"),
+            Page("Endpoints", "endpoints"),
+            Page("Providers", "providers"),
+            Page("Changes", "changes"),
+        ),
+    ),
+    Group("Administration", (Page("People", "people", Right.PEOPLE),)),
+)
+
+
+def sections(user: User | AnonymousUser, path: str) -> list[Section]:
+    """The menu of this person, drawn for the page at `path`."""
+    mine = [
+        (group.title, [(page, reverse(page.name)) for page in group.pages if has(user, page.right)])
+        for group in MENU
+    ]
+    every = [address for _, pages in mine for _, address in pages]
+    current = max((one for one in every if path.startswith(one)), key=len, default="")
+    scope = scope_of(user)
+    return [
+        Section(
+            title,
+            tuple(
+                Link(page.label, at, at == current, page.badge(scope) if page.badge else None)
+                for page, at in pages
+            ),
+        )
+        for title, pages in mine
+        if pages
+    ]

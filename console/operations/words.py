@@ -1,0 +1,69 @@
+"""How pages speak of bulk operations: verbs, states, and what became of a message."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from integration.delivery.policy.operations import Became, ItemOutcome
+from integration.delivery.policy.states import OperationState
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How pages speak of a verb."""
+
+    do: str
+    done: str
+    effect: str
+
+
+WORDS: Final[Mapping[str, Wording]] = MappingProxyType(
+    {
+        "release": Wording(
+            "Release", "released", "The engine tries them again, with a fresh budget of retries."
+        ),
+        "hold": Wording("Hold", "put on hold", "Nothing happens to them until someone decides."),
+        "delete": Wording(
+            "Delete", "deleted", "They will not be applied. They can be restored until cleanup."
+        ),
+        "restore": Wording("Restore", "restored", "They are on hold again."),
+        "edit": Wording(
+            "Edit",
+            "changed",
+            "The same change is made in each document. The originals are kept, byte for byte.",
+        ),
+    }
+)
+STATES: Final = {
+    OperationState.PLANNED: ("secondary", "·", "Planned"),
+    OperationState.RUNNING: ("azure", "◆", "Running"),
+    OperationState.PAUSED: ("yellow", "‖", "Paused"),
+    OperationState.DONE: ("green", "✓", "Done"),
+    OperationState.CANCELLED: ("secondary", "✕", "Cancelled"),
+}
+OUTCOMES: Final = {
+    "": "Its turn has not come",
+    ItemOutcome.DONE: "Done",
+    ItemOutcome.WRONG_STATE: "Left alone: not possible from its state",
+    ItemOutcome.MOVED_ON: "Left alone: changed since it was chosen",
+    ItemOutcome.GONE: "Left alone: not in the error table any more",
+    ItemOutcome.IN_WORK: "Left alone: it was being worked on",
+    ItemOutcome.LATE: "Left alone: it would be applied after newer messages",
+    ItemOutcome.INVALID: "Left alone: the change does not fit",
+    ItemOutcome.UNCHANGED: "Left alone: it has that value already",
+}
+BECAME: Final = {
+    Became.RESOLVED: ("green", "✓", "Resolved"),
+    Became.FAILED: ("red", "!", "Failed again"),
+    Became.WAITING: ("azure", "…", "Not tried yet"),
+    Became.KEPT: ("secondary", "·", "As it was left"),
+    Became.MOVED: ("secondary", "→", "Changed since"),
+    Became.GONE: ("secondary", "✕", "Cleaned up"),
+}
+
+
+def outcome_words(outcome: str) -> str:
+    """What the operation did to a message, in words."""
+    known = outcome in set(ItemOutcome)
+    return OUTCOMES[ItemOutcome(outcome)] if known else OUTCOMES[""]

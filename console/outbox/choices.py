@@ -1,0 +1,135 @@
+"""One decision about many outgoing rows: first what it would touch, then what became of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from console.frame.access import BULK_ROWS, Right, needs, scope_of
+from console.frame.answers import actor_of, parse_id, see, see_list, tell_problem
+from console.frame.asked import chosen_of, number_of, query_of
+from console.outbox.filters import OutgoingFilterForm
+from integration.actions import outbox
+from integration.actions.outbox import OutboxOutcome
+from integration.errors import IntegrationError
+from integration.selectors.outbox import outgoing
+from integration.selectors.outbox.choice import choice
+from integration.selectors.outbox.outgoing_scope import known_of
+
+Chosen = dict[int, UUID | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is done to the rows and how pages speak of it: `do` … rows `what`."""
+
+    carry_out: Callable[..., OutboxOutcome]
+    do: str
+    what: str
+    done: str
+    effect: str
+    needs_reason: bool
+
+
+DECISIONS: Final[Mapping[str, Decision]] = MappingProxyType(
+    {
+        "send-again": Decision(
+            carry_out=outbox.send_again_many,
+            do="Send",
+            what=" again",
+            done="given back to the relay, which sends within seconds",
+            effect="The relay tries them again in their order. Kafka refuses what it cannot take "
+            "again, so mend the cause first.",
+            needs_reason=False,
+        ),
+        "give-up": Decision(
+            carry_out=outbox.give_up_many,
+            do="Give up",
+            what="",
+            done="given up; what waited behind goes on",
+            effect="The partners will never get these messages. This cannot be undone.",
+            needs_reason=True,
+        ),
+    }
+)
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def review(request: HttpRequest) -> HttpResponse:
+    """What the decision would touch; nothing is changed yet."""
+    verb = request.POST.get("verb", "")
+    if request.method != "POST" or verb not in DECISIONS:
+        return see("outbox")
+    form = _filter_of(request)
+    is_all = request.POST.get("scope") == "matching"
+    chosen = _all_matching(request, form) if is_all else _chosen(request)
+    if not chosen:
+        messages.info(request, "Nothing was selected. Tick the rows you mean first.")
+        return see_list("outbox", form.query())
+    return _reviewed(request, verb, chosen)
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
+    """The decision about exactly the rows of the review, each as it was seen there."""
+    if verb not in DECISIONS:
+        raise Http404(f"There is nothing called {verb}.")
+    if request.method != "POST":
+        return see("outbox")
+    decision, chosen, query = DECISIONS[verb], _chosen(request), _filter_of(request).query()
+    reason = request.POST.get("reason", "")
+    try:
+        outcome = decision.carry_out(chosen, actor=actor_of(request), reason=reason)
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        return _reviewed(request, verb, chosen, status=422)
+    told = f"{outcome.moved:,} {decision.done}"
+    if outcome.moved_on:
+        told += f"; {outcome.moved_on:,} had moved on and were left alone"
+    level = messages.WARNING if outcome.moved_on else messages.SUCCESS
+    messages.add_message(request, level, f"{told}.")
+    return see_list("outbox", query)
+
+
+def _reviewed(
+    request: HttpRequest, verb: str, chosen: Chosen, *, status: int = 200
+) -> HttpResponse:
+    context = {
+        "verb": verb,
+        "decision": DECISIONS[verb],
+        "choice": choice(chosen),
+        "chosen": " ".join(f"{row}:{batch or ''}" for row, batch in chosen.items()),
+        "query": _filter_of(request).query(),
+        "is_capped": len(chosen) >= BULK_ROWS,
+        "cap": BULK_ROWS,
+    }
+    return render(request, "console/outbox/review.html", context, status=status)
+
+
+def _filter_of(request: HttpRequest) -> OutgoingFilterForm:
+    return OutgoingFilterForm(query_of(request), [], [])
+
+
+def _all_matching(request: HttpRequest, form: OutgoingFilterForm) -> Chosen:
+    form.refuse_unreadable()
+    return outgoing.selection(form.wanted(scope_of(request.user)), BULK_ROWS)
+
+
+def _chosen(request: HttpRequest) -> Chosen:
+    """What the form names, without what the person may not know of."""
+    named = chosen_of(request, _mark)
+    known = known_of(named, scope_of(request.user))
+    return {row_id: batch for row_id, batch in named.items() if row_id in known}
+
+
+def _mark(text: str) -> tuple[int, UUID | None] | None:
+    """`id:batch` as the list shows it; a row that was never in a batch has none."""
+    row, colon, seen = text.partition(":")
+    row_id, batch = number_of(row), parse_id(seen)
+    is_spoilt = row_id is None or not colon or (batch is None and seen != "")
+    return None if row_id is None or is_spoilt else (row_id, batch)

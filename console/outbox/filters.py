@@ -1,0 +1,53 @@
+"""From a query string to the filter of the outbox list, and back."""
+
+from typing import Final
+
+from django import forms
+from django.http import QueryDict
+
+from console.frame.list_filter import ListFilterForm
+from integration.delivery.policy.states import OutboxKind, OutboxState
+from integration.selectors.outbox.outgoing import OutgoingFilter
+from integration.selectors.scope import Scope
+
+STATES: Final = (
+    (OutboxState.DEAD.value, "Refused by Kafka"),
+    (OutboxState.PENDING.value, "Waiting to be sent"),
+    (OutboxState.STAMPED.value, "Being sent, or in doubt"),
+)
+KINDS: Final = (
+    ("", "All kinds"),
+    (OutboxKind.MESSAGE.value, "Messages"),
+    (OutboxKind.TICKET.value, "Markers of retries"),
+    (OutboxKind.MIRROR.value, "Copies for error queues"),
+)
+
+
+class OutgoingFilterForm(ListFilterForm):
+    """The filter of the outbox list."""
+
+    state = forms.ChoiceField(choices=STATES, required=False)
+    queue = forms.ChoiceField(required=False)
+    code = forms.ChoiceField(required=False)
+    kind = forms.ChoiceField(choices=KINDS, required=False)
+    topic = forms.CharField(required=False, max_length=249)
+    message_id = forms.CharField(required=False, max_length=1_000, label="Message id")
+
+    def __init__(self, query: QueryDict, queues: list[str], codes: list[str]) -> None:
+        wanted = query.copy()
+        if not wanted.get("state"):
+            wanted["state"] = OutboxState.DEAD.value
+        super().__init__(wanted)
+        self._offer("queue", queues, "All queues")
+        self._offer("code", codes, "All codes")
+        self._lay_out()
+
+    def wanted(self, scope: Scope) -> OutgoingFilter:
+        """The filter without the fields that could not be read."""
+        self.is_valid()
+        said = {name: text for name, text in self.cleaned_data.items() if text}
+        return OutgoingFilter(scope=scope, **said)
+
+    def _says(self, name: str) -> bool:
+        is_usual = name == "state" and self.data.get(name) == OutboxState.DEAD
+        return not is_usual and super()._says(name)

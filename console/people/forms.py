@@ -1,0 +1,108 @@
+"""The forms about people: an account, and one's own password."""
+
+from typing import Any, Final
+
+from crispy_forms.helper import FormHelper
+from django import forms
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+
+from console.frame.access import Right
+from console.people.accounts import Wanted
+from integration.models import ExternalSystem
+
+BY_PERMISSION: Final = {right.permission.split(".")[1]: right.words for right in Right}
+
+
+class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg] # Django's
+    """Roles, each with what it allows beside its name."""
+
+    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature
+        codes = [permission.codename for permission in obj.permissions.all()]
+        words = [words for code, words in BY_PERMISSION.items() if code in codes]
+        return f"{obj.name}: may {'; '.join(words)}" if words else f"{obj.name}: may do nothing yet"
+
+
+class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the model
+    """An account: who it is, what it may do, and with which partners."""
+
+    roles = RoleField(
+        queryset=Group.objects.prefetch_related("permissions").order_by("pk"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Rights add up. Without a role a person can log in and see nothing.",
+    )
+    is_limited = forms.BooleanField(
+        required=False,
+        label="Only for some external systems",
+        help_text="Queues, failures and systems of other partners then do not exist for them.",
+    )
+    systems = forms.ModelMultipleChoiceField(
+        queryset=ExternalSystem.objects.all(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="External systems",
+        help_text="Counts only with the tick above.",
+    )
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+    why = forms.CharField(required=False, max_length=200, help_text="Kept with the change.")
+
+    class Meta:
+        model = User
+        fields = ("username", "email", "is_active")
+        labels = {"username": "Name", "is_active": "May log in"}
+        help_texts = {"username": "Letters, digits and @ . + - _ only.", "is_active": ""}
+
+    field_order = (
+        "username",
+        "email",
+        "password",
+        "is_active",
+        "roles",
+        "is_limited",
+        "systems",
+        "why",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        is_new = self.instance.pk is None
+        self.fields["password"].help_text = (
+            "At least 8 characters. Empty: one is made and shown to you once."
+            if is_new
+            else "Empty keeps the one there is. A new one ends all sessions of this person."
+        )
+        if not is_new:
+            self._begin_with(self.instance)
+        self.helper = FormHelper()
+        self.helper.form_tag = False
+
+    def clean_password(self) -> str:
+        password: str = self.cleaned_data["password"]
+        if password:
+            validate_password(password, self.instance)
+        return password
+
+    def wanted(self) -> Wanted:
+        """What the form asks for; call it when the form is valid."""
+        said = self.cleaned_data
+        return Wanted(
+            name=said["username"],
+            email=said["email"],
+            roles=tuple(said["roles"]),
+            systems=tuple(said["systems"]) if said["is_limited"] else None,
+            is_active=said["is_active"],
+            password=said["password"] or None,
+        )
+
+    def _begin_with(self, account: User) -> None:
+        limit = getattr(account, "sluice_limit", None)
+        self.initial.update(
+            roles=[group.pk for group in account.groups.all()],
+            is_limited=limit is not None,
+            systems=[] if limit is None else [one.pk for one in limit.systems.all()],
+        )

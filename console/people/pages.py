@@ -1,0 +1,86 @@
+"""People: who may log in, what they may do, with which partners; and one's own account."""
+
+import secrets
+from dataclasses import replace
+from typing import Final
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from console.frame.access import Right, has, needs, scope_of
+from console.frame.answers import see
+from console.people import accounts
+from console.people.accounts import PersonProtectedError
+from console.people.forms import PersonForm
+
+PASSWORD_BYTES: Final = 12
+LIMITED: Final = (
+    "Your account is limited to some external systems, and people are shared by all. Ask an "
+    "administrator who is not limited."
+)
+
+
+@needs(Right.PEOPLE)
+def people_list(request: HttpRequest) -> HttpResponse:
+    _refuse_limited(request)
+    return render(request, "console/people/list.html", {"people": accounts.people()})
+
+
+@needs(Right.PEOPLE)
+def add_person(request: HttpRequest) -> HttpResponse:
+    _refuse_limited(request)
+    form = PersonForm(request.POST or None, initial={"is_active": True})
+    return _answered(request, None, form)
+
+
+@needs(Right.PEOPLE)
+def person_page(request: HttpRequest, person_id: int) -> HttpResponse:
+    _refuse_limited(request)
+    found = accounts.person(person_id)
+    if found is None:
+        raise Http404("There is no such person.")
+    return _answered(request, found, PersonForm(request.POST or None, instance=found))
+
+
+@needs()
+def own_account(request: HttpRequest) -> HttpResponse:
+    """What the person who asks may do, and may not, and why."""
+    scope = scope_of(request.user)
+    context = {
+        "rights": [(right.words, has(request.user, right)) for right in Right],
+        "roles": [group.name for group in request.user.groups.all()],
+        "systems": None if scope.is_whole else accounts.systems_of(scope),
+    }
+    return render(request, "console/people/own.html", context)
+
+
+def _answered(request: HttpRequest, found: User | None, form: PersonForm) -> HttpResponse:
+    history = accounts.history(found.pk) if found is not None else []
+    # The form writes what was typed onto its account; the page speaks of the stored one.
+    name = found.get_username() if found is not None and not form.is_bound else ""
+    context = {"form": form, "person": found, "history": history, "name": name}
+    if request.method != "POST":
+        return render(request, "console/people/person.html", context)
+    if not form.is_valid():
+        return render(request, "console/people/person.html", context, status=422)
+    wanted = form.wanted()
+    made = "" if found is not None or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
+    wanted = replace(wanted, password=made) if made else wanted
+    try:
+        account = accounts.store(found, wanted, request.user, form.cleaned_data["why"])
+    except PersonProtectedError as problem:
+        form.add_error(None, str(problem))
+        return render(request, "console/people/person.html", context, status=422)
+    if made:
+        # Never through a cookie or a redirect: this answer is the only place that has it.
+        return render(request, "console/people/made.html", {"person": account, "password": made})
+    messages.success(request, f"{account.get_username()} is saved.")
+    return see("people")
+
+
+def _refuse_limited(request: HttpRequest) -> None:
+    if not scope_of(request.user).is_whole:
+        raise PermissionDenied(LIMITED)

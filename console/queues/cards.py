@@ -1,0 +1,63 @@
+"""A blocked queue as a card: what stopped it, what waits behind it, what can be done about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.utils import timezone
+
+from crontasks.notices import told
+from integration.selectors.queues import heads
+from integration.selectors.queues.heads import Head
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A blocked queue as a sentence, with what can be done about it."""
+
+    queue: QueueRow
+    head: Head | None
+    what: str
+    waiting: str
+    told: told.Told | None
+
+
+def is_blocked(row: QueueRow) -> bool:
+    """Whether it stands still until a person decides, and nobody stopped it on purpose."""
+    is_wanted = row.direction == "outbound" or (row.enabled and not row.paused)
+    return is_wanted and row.found[0] is Status.BLOCKED
+
+
+def cards(
+    stopped: Sequence[QueueRow], found_heads: Mapping[UUID, Head], now: datetime
+) -> list[Card]:
+    """A card for each blocked queue, those with the most waiting behind them first."""
+    notices = told.told(row.name for row in stopped)
+    made = [_card(row, found_heads, notices.get(row.name), now) for row in stopped]
+    return sorted(made, key=lambda card: -(card.queue.lag or 0))
+
+
+def _card(
+    row: QueueRow, found_heads: Mapping[UUID, Head], notice: told.Told | None, now: datetime
+) -> Card:
+    head = None
+    if row.failure is not None and heads.is_blocked_by_head(row):
+        head = found_heads.get(row.failure)
+    return Card(
+        queue=row,
+        head=head,
+        what=heads.blocked_for(row, head, now),
+        waiting=heads.behind(row, now) if row.direction == "inbound" else "",
+        told=notice,
+    )
+
+
+def card_of(row: QueueRow, *, reveal: bool) -> Card | None:
+    """The card of one queue, None when it is not blocked."""
+    if not is_blocked(row):
+        return None
+    [card] = cards([row], heads.heads([row], reveal=reveal), timezone.now())
+    return card

@@ -1,0 +1,53 @@
+"""A queue in a table: its row with rates, how long it will take, and a line of what waits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from console.frame.charts import SPARK, Chart, chart
+from integration.selectors.queues import rates
+from integration.selectors.queues.rates import Point, Rates
+from integration.selectors.queues.rows import QueueRow
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One line of a table of queues. `eta` is None when it is never empty, or nobody knows."""
+
+    queue: QueueRow
+    rates: Rates
+    eta: timedelta | None
+    line: Chart | None
+
+
+def figures(rows: Sequence[QueueRow], now: datetime) -> list[Figures]:
+    """The rows with what the samples of the last quarter of an hour tell, in one query."""
+    inbound = [row.id for row in rows if row.direction == "inbound"]
+    found = rates.samples(inbound, rates.QUARTER + rates.GAP)
+    return [_figures(row, found, now) for row in rows]
+
+
+def _figures(row: QueueRow, found: Mapping[int, Sequence[Point]], now: datetime) -> Figures:
+    points = found.get(row.id, ())
+    told = rates.rates(points)
+    eta = told.best.eta(row.lag) if told.best is not None else None
+    return Figures(row, told, eta, lag_line(points, now, rates.QUARTER))
+
+
+def lag_line(
+    points: Sequence[Point],
+    now: datetime,
+    within: timedelta,
+    size: tuple[int, int] = SPARK,
+) -> Chart | None:
+    """What waited, as a line; where there are no samples it is broken."""
+    if not points:
+        return None
+    lags = [point.lag for point in points]
+    minutes = int(within.total_seconds() // 60)
+    text = (
+        f"Waiting over the last {minutes} minutes: from {lags[0]:,} to {lags[-1]:,}, "
+        f"at most {max(lags):,}."
+    )
+    pieces = ([(one.at, float(one.lag)) for one in piece] for piece in rates.pieces(points))
+    return chart(pieces, until=now, within=within, text=text, size=size)

@@ -1,0 +1,105 @@
+"""The list of all queues: from its address to a filter, and the queues that pass it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from django import forms
+from django.http import QueryDict
+
+from console.frame.list_filter import ListFilterForm
+from integration.models import Queue
+from integration.selectors.queues.rates import Pace
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import Status
+
+NEED: Final = "NEED"
+STATES: Final = (
+    ("", "All states"),
+    (NEED, "In need of a person"),
+    *((status.name, status.label) for status in Status),
+)
+KINDS: Final = (
+    ("", "All kinds"),
+    *Queue.Kind.choices,
+    ("error", "Error queues"),
+    ("outbound", "Outbound"),
+)
+ORDERS: Final = (
+    ("", "Most urgent first"),
+    ("name", "By name"),
+    ("waiting", "Most waiting first"),
+    ("oldest", "Oldest waiting first"),
+    ("traffic", "Busiest first"),
+)
+
+
+class QueueFilterForm(ListFilterForm):
+    """Which queues, and in which order."""
+
+    system = forms.ChoiceField(required=False)
+    state = forms.ChoiceField(choices=STATES, required=False)
+    kind = forms.ChoiceField(choices=KINDS, required=False)
+    text = forms.CharField(
+        required=False, max_length=100, label="Text", help_text="In the name, topic or description."
+    )
+    order = forms.ChoiceField(choices=ORDERS, required=False)
+
+    def __init__(self, query: QueryDict, systems: Sequence[str]) -> None:
+        super().__init__(query)
+        self._offer("system", list(systems), "All systems")
+        self._lay_out()
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything is left out by it."""
+        return any(self._says(name) for name in ("system", "state", "kind", "text"))
+
+    def passed(self, rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRow]:
+        """The rows that pass, in the order asked for; what cannot be read is left out."""
+        self.is_valid()
+        said = {name: text for name, text in self.cleaned_data.items() if text}
+        found = [row for row in rows if _passes(row, said)]
+        return _ordered(found, said.get("order", ""), paces)
+
+
+def _passes(row: QueueRow, said: Mapping[str, str]) -> bool:
+    text = said.get("text", "").lower()
+    return (
+        said.get("system", row.system) == row.system
+        and _is_of_state(row, said.get("state", ""))
+        and _is_of_kind(row, said.get("kind", ""))
+        and any(text in words.lower() for words in (row.name, row.topic, row.description))
+    )
+
+
+def _is_of_state(row: QueueRow, state: str) -> bool:
+    if state == NEED:
+        return row.status.needs_a_person
+    return not state or row.status.name == state
+
+
+def _is_of_kind(row: QueueRow, kind: str) -> bool:
+    if kind == "error":
+        return row.is_error_queue
+    if kind == "outbound":
+        return row.direction == Queue.Direction.OUTBOUND
+    return not kind or row.kind == kind
+
+
+def _ordered(rows: list[QueueRow], order: str, paces: Mapping[int, Pace]) -> list[QueueRow]:
+    """They come most urgent first."""
+    if order == "name":
+        return sorted(rows, key=lambda row: row.name)
+    if order == "waiting":
+        return sorted(rows, key=lambda row: -(row.lag or 0))
+    if order == "traffic":
+        return sorted(rows, key=lambda row: -_traffic(paces.get(row.id)))
+    if order == "oldest":
+        waiting = [row for row in rows if row.oldest_waiting_at is not None]
+        others = [row for row in rows if row.oldest_waiting_at is None]
+        return [*sorted(waiting, key=lambda row: str(row.oldest_waiting_at)), *others]
+    return rows
+
+
+def _traffic(pace: Pace | None) -> float:
+    return 0.0 if pace is None else pace.incoming + pace.outgoing

@@ -1,0 +1,295 @@
+"""The form of a queue: what people write, judged by the model, the rules and the broker."""
+
+from typing import Any, ClassVar, Final
+
+from crispy_forms.layout import HTML, Field, Fieldset, Layout
+from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+
+from console.setup.durations import EXAMPLE, DurationField, DurationListField, WholeSecondsField
+from console.setup.forms import Part, SetupForm
+from console.setup.queues import fields as words
+from integration import registration
+from integration.actions.queue_setup import Making, error_queue_for
+from integration.actions.topics import MOST_PARTITIONS, TopicTakenError, is_legal
+from integration.delivery.policy.retry import Backoff
+from integration.errors import IntegrationError
+from integration.kafka import admin
+from integration.models import Queue
+from integration.selectors.setup import queues as queue_setup
+
+EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'
+FOLD: Final = '<details class="part" data-stays{}><summary>{}</summary>'
+# Parts whose effect is shown below their fields.
+TELLING: Final = ("part-topic", "part-start", "part-retry", "part-failures")
+TAKEN_TOPIC: Final = (
+    "Another queue of this direction has this topic already: each message has one reader here. "
+    "Use that queue, or another topic."
+)
+FOREIGN_TOPIC: Final = "This topic is not yours to use. Ask an administrator whom nothing limits."
+TAKEN_NAMES: Final = frozenset({"new"})
+
+
+class QueueForm(SetupForm):
+    """New: with the choice of the topic and of the start. Stored: what may still change.
+
+    `asks_broker` off judges without the cluster, for the effects that are shown while typing.
+    """
+
+    topic_from = forms.ChoiceField(choices=words.TOPIC_FROM, widget=forms.RadioSelect())
+    partitions = forms.IntegerField(
+        min_value=1, max_value=MOST_PARTITIONS, initial=1, required=False
+    )
+    create_error_queue = forms.BooleanField(required=False)
+    error_queue_strict = forms.BooleanField(required=False)
+    retention_seconds = WholeSecondsField(least_seconds=1)
+    retry_delay_seconds = DurationField()
+    retry_delays_seconds = DurationListField(required=False)
+    retry_cap_seconds = DurationField()
+    retry_total_seconds = DurationField(required=False, least_seconds=1)
+    stay_seconds = DurationField()
+    handler_timeout_seconds = DurationField(least_seconds=1)
+
+    class Meta:
+        model = Queue
+        fields = words.MODEL_FIELDS
+        widgets: ClassVar[dict[str, Any]] = {
+            "kind": forms.RadioSelect(),
+            "start_from": forms.RadioSelect(),
+            "on_gap": forms.RadioSelect(),
+            "on_head_expired": forms.RadioSelect(),
+            "carrier": forms.RadioSelect(),
+            "start_time": forms.DateTimeInput(
+                attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
+            ),
+        }
+
+    def __init__(self, *args: Any, asks_broker: bool = True, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        self.asks_broker = asks_broker
+        self.is_new = self.instance.pk is None
+        self.is_outbound = self._direction() == Queue.Direction.OUTBOUND
+        self._drop_fields()
+        self._dress_fields()
+        self._limit_choices()
+        if not self.is_new:
+            self._close_bound()
+
+    # what is shown
+
+    def lay_out(self) -> None:
+        laid = [
+            shown
+            for css_id, part in words.PARTS
+            if any(name in self.fields for name in part[2])
+            for shown in self._shown_part(css_id, part)
+        ]
+        self.helper.layout = Layout(*laid, Field("reason"))
+
+    def _shown_part(self, css_id: str, part: Part) -> list[Fieldset | HTML]:
+        laid = self._part(part)
+        laid.css_id = css_id
+        if css_id in TELLING:
+            laid.fields.append(HTML(EFFECT.format(css_id.removeprefix("part-"))))
+        if css_id not in words.FOLDED:
+            return [laid]
+        is_open = " open" if self.errors.keys() & set(part[2]) else ""
+        laid.legend = ""
+        return [HTML(FOLD.format(is_open, part[0])), laid, HTML("</details>")]
+
+    def _direction(self) -> str:
+        """A new queue's direction is settled by the page it is made on."""
+        if self.is_new:
+            asked = self.data.get("direction") if self.is_bound else self.initial.get("direction")
+            self.instance.direction = asked or self.instance.direction
+        return str(self.instance.direction)
+
+    def _drop_fields(self) -> None:
+        kept = {
+            name
+            for css_id, (_, _, names) in words.PARTS
+            if not self.is_outbound or css_id in words.OUTBOUND_PARTS
+            for name in names
+        }
+        kept.add("reason")
+        if not self.is_new:
+            kept -= set(words.ONLY_NEW)
+        for name in [name for name in self.fields if name not in kept]:
+            del self.fields[name]
+
+    def _dress_fields(self) -> None:
+        for name, field in self.fields.items():
+            field.label = words.LABELS.get(name, field.label)
+            field.help_text = words.HELPS.get(name, field.help_text)
+        choices: dict[str, Any] = {"direction": words.DIRECTIONS, "backoff": words.BACKOFFS}
+        if self.is_outbound:
+            choices["kind"] = words.ORDERS
+            self.fields["kind"].label = "Order"
+            self.fields["kind"].help_text = "Sequential needs a topic with one partition."
+        for name, field in self.fields.items():
+            if isinstance(field.widget, forms.RadioSelect) and name not in choices:
+                offered: Any = field.choices  # type: ignore[attr-defined] # radio buttons have them
+                choices[name] = [choice for choice in offered if choice[0]]
+            if name in choices:
+                field.choices = choices[name]  # type: ignore[attr-defined] # as above
+        if "start_from" in self.fields:
+            self.fields["start_from"].required = False
+        if self.is_new:
+            self.fields["direction"].widget = forms.HiddenInput()
+            self.fields["topic_from"].initial = words.NEW
+            self.fields["kind"].initial = self.initial.get("kind")
+
+    def _limit_choices(self) -> None:
+        """Only what this person may know of can be chosen; the limited ones have to choose."""
+        system = self.fields["system"]
+        for name, rows in queue_setup.choices(self.scope, self.instance).items():
+            if name in self.fields:
+                self.fields[name].queryset = rows  # type: ignore[attr-defined] # choices are rows
+        for name, label in words.EMPTY.items():
+            if name in self.fields:
+                self.fields[name].empty_label = label  # type: ignore[attr-defined] # as above
+        if not self.scope.is_whole:
+            system.required = True
+            system.empty_label = None  # type: ignore[attr-defined] # as above
+
+    def _close_bound(self) -> None:
+        """What the stored position refers to cannot change; say so where it is shown."""
+        self.fields["retention_seconds"].help_text = words.RETENTION_KEPT
+        # An outbound queue never had a start to choose; there is no way back to that question.
+        self.fields["direction"].disabled = True
+        self.fields["direction"].help_text = words.DIRECTION_STAYS
+        if not registration.is_bound(self.instance):
+            return
+        for name in registration.IMMUTABLE:
+            field = self.fields[name]
+            field.disabled = True
+            field.help_text = registration.STAYS
+
+    # what is judged
+
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"])
+        if name in TAKEN_NAMES:
+            raise ValidationError(f"“{name}” is an address of this console: choose another name.")
+        return name
+
+    def clean(self) -> dict[str, Any] | None:
+        found = super().clean()
+        if self.is_new:
+            self._settle_start()
+        if self.cleaned_data.get("backoff") == Backoff.LIST.value and not self.cleaned_data.get(
+            "retry_delays_seconds", True
+        ):
+            self.add_error("retry_delays_seconds", f"List at least one pause. {EXAMPLE}")
+        if self.cleaned_data.get("create_error_queue") and self.cleaned_data.get("error_queue"):
+            self.add_error("create_error_queue", "Choose an error queue or create one, not both.")
+        return found
+
+    def _settle_start(self) -> None:
+        """A topic that is made now is read from its beginning; an outbound one is not read."""
+        if self.is_outbound:
+            self.instance.start_from = Queue.StartFrom.END
+        elif self.creates_topic and not self.cleaned_data.get("start_from"):
+            self.cleaned_data["start_from"] = Queue.StartFrom.BEGINNING.value
+        if self.creates_topic and not self.cleaned_data.get("partitions"):
+            self.cleaned_data["partitions"] = 1
+
+    def _post_clean(self) -> None:
+        """Django's place for checks of the whole instance; the broker is asked at the end."""
+        super()._post_clean()  # type: ignore[misc] # not in the stubs
+        if self.has_error(NON_FIELD_ERRORS, "unique_together"):
+            # Django tells this above the form; it is the topic that has to be another.
+            del self.errors[NON_FIELD_ERRORS]
+            self.add_error("topic", TAKEN_TOPIC)
+        elif {"provider", "topic"}.intersection(self.changed_data):
+            self._refuse_foreign()
+        if self.errors or not self.asks_broker:
+            return
+        try:
+            if self.creates_topic:
+                self._check_names()
+            elif self.is_new:
+                self._follow_retention()
+            registration.check(self.instance, has_topic=not self.creates_topic)
+            self._check_error_queue()
+        except ValidationError as mistakes:
+            self._tell(mistakes)
+
+    def _refuse_foreign(self) -> None:
+        """Whoever may not know of a queue neither reads its topic nor writes to it."""
+        queue = self.instance
+        if queue_setup.is_foreign(queue.provider_id, queue.topic, self.scope):
+            self.add_error("topic", FOREIGN_TOPIC)
+
+    @property
+    def creates_topic(self) -> bool:
+        return self.is_new and self.cleaned_data.get("topic_from") == words.NEW
+
+    def _check_names(self) -> None:
+        queue = self.instance
+        if not is_legal(queue.topic):
+            raise ValidationError(
+                {"topic": "Kafka takes letters, digits, dot, - and _ only, 249 at most."}
+            )
+        if queue.is_sequential and self.cleaned_data["partitions"] != 1:
+            raise ValidationError(
+                {"partitions": "Sequential needs exactly one: there is no order between two."}
+            )
+        self._refuse_taken(queue, "topic")
+
+    def _refuse_taken(self, queue: Queue, field: str) -> None:
+        try:
+            is_there = admin.topic_facts(queue.provider, queue.topic) is not None
+        except IntegrationError as e:
+            raise ValidationError({"provider": str(e)}) from e
+        if is_there:
+            raise ValidationError({field: str(TopicTakenError(topic=queue.topic))})
+
+    def _follow_retention(self) -> None:
+        """An adopted topic's own time limit is the queue's."""
+        queue = self.instance
+        try:
+            topic = admin.describe(queue.provider, queue.topic)
+        except IntegrationError:
+            # registration.check asks again, and tells it at its field.
+            return
+        if topic.deletes_old and topic.retention_ms is not None:
+            queue.retention_seconds = max(1, topic.retention_ms // 1_000)
+
+    def _check_error_queue(self) -> None:
+        errors = self.making.error_queue
+        if errors is None:
+            return
+        if queue_setup.is_named(errors.name):
+            raise ValidationError(
+                {"create_error_queue": f"There is a queue {errors.name} already: choose it."}
+            )
+        if not is_legal(errors.topic):
+            raise ValidationError({"create_error_queue": f"{errors.topic} is too long a name."})
+        self._refuse_taken(errors, "create_error_queue")
+
+    def _tell(self, mistakes: ValidationError) -> None:
+        """A mistake in a field that this page does not show is told above the form."""
+        for name, sentences in mistakes.message_dict.items():
+            place = name if name in self.fields else None
+            for sentence in sentences:
+                is_general = place is not None or name == NON_FIELD_ERRORS
+                self.add_error(place, sentence if is_general else f"{name}: {sentence}")
+
+    def tell(self, problem: IntegrationError | ValidationError) -> None:
+        """What came up while storing, told as a mistake of the form."""
+        if isinstance(problem, ValidationError):
+            self._tell(problem)
+        else:
+            self.add_error("topic", str(problem))
+
+    @property
+    def making(self) -> Making:
+        """What is to be made along with the queue."""
+        errors = None
+        # Without a provider, which is told at its field, there is none to make it at.
+        if self.cleaned_data.get("create_error_queue") and self.instance.provider_id is not None:
+            strict = bool(self.cleaned_data.get("error_queue_strict"))
+            errors = error_queue_for(self.instance, strict=strict)
+        partitions = self.cleaned_data.get("partitions") if self.creates_topic else None
+        return Making(partitions=partitions, error_queue=errors)

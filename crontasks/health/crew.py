@@ -1,0 +1,53 @@
+"""Who is alive: workers, relays and beat, by the heartbeats of the last seconds."""
+
+from datetime import timedelta
+from typing import Final
+
+from crontasks.health.hearts import ALIVE_SECONDS
+from crontasks.models import Heartbeat
+from integration.clock import database_now
+from integration.selectors.queues.status import Crew
+
+ALIVE: Final = timedelta(seconds=ALIVE_SECONDS)
+# Names of Celery queues: the runs of queues, and the relay.
+RUNS: Final = "celery"
+RELAY: Final = "relay"
+
+
+def alive(kind: str) -> list[Heartbeat]:
+    """The processes of this kind that were seen within ALIVE."""
+    return list(Heartbeat.objects.filter(kind=kind, seen_at__gt=database_now() - ALIVE))
+
+
+def serving(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
+    """Those of them that take Celery tasks of this queue."""
+    return [heart for heart in hearts if celery_queue in heart.queues.split(",")]
+
+
+def slots_in_words(hearts: list[Heartbeat]) -> str:
+    """Tell what the slots are for: "3 slots for queues and 1 for the relay"."""
+    both = [heart for heart in serving(hearts, RUNS) if heart in serving(hearts, RELAY)]
+    runs = _slots([heart for heart in serving(hearts, RUNS) if heart not in both])
+    relay = _slots([heart for heart in serving(hearts, RELAY) if heart not in both])
+    parts = [
+        (runs, f"{runs} for queues"),
+        (relay, f"{relay} for the relay"),
+        (_slots(both), f"{_slots(both)} shared by queues and the relay"),
+    ]
+    told = [words for count, words in parts if count]
+    return f"Slots: {', '.join(told)}." if told else "No slots."
+
+
+def crew() -> Crew:
+    """How many of each live, in one query."""
+    hearts = list(Heartbeat.objects.filter(seen_at__gt=database_now() - ALIVE))
+    workers = [heart for heart in hearts if heart.kind == Heartbeat.Kind.WORKER]
+    return Crew(
+        workers=len(serving(workers, RUNS)),
+        relays=len(serving(workers, RELAY)),
+        beats=sum(heart.kind == Heartbeat.Kind.BEAT for heart in hearts),
+    )
+
+
+def _slots(hearts: list[Heartbeat]) -> int:
+    return sum(heart.slots for heart in hearts)

@@ -1,0 +1,72 @@
+"""All figures for monitoring: those of the engine, and those of runs and heartbeats."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from django.db import transaction
+
+from crontasks.cursor import django_cursor
+from crontasks.health.hearts import ALIVE_SECONDS
+from crontasks.outcome import RunState
+from integration.selectors import metrics
+from integration.selectors.metrics import Family
+from integration.store.sessions import alias
+
+# Monitoring must never be what slows the database down.
+LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '5s'"
+RUNS_SECONDS: Final = 3_600
+# By the index of runs by instance and time: a history of any length costs nothing.
+_RUNS: Final = f"""
+    SELECT i.task, r.state, count(r.state)
+    FROM crontasks_croninstance i
+    LEFT JOIN LATERAL (SELECT r.state FROM crontasks_cronrun r WHERE r.instance_id = i.id
+        AND r.started_at > statement_timestamp() - interval '{RUNS_SECONDS} s') r ON true
+    GROUP BY i.task, r.state ORDER BY i.task"""  # noqa: S608 - a constant of this module
+_HEARTS: Final = """
+    SELECT kind, node, extract(epoch FROM clock_timestamp() - seen_at)::float, slots, queues,
+           clock_skew_seconds
+    FROM crontasks_heartbeat ORDER BY kind, node"""
+
+
+def everything() -> list[Family]:
+    """Every family, in seven queries and one setting. Raises DatabaseError."""
+    with transaction.atomic(using=alias()):
+        with django_cursor() as cursor:
+            cursor.execute(LONGEST_STATEMENT)
+        return [*metrics.families(), _of_runs(), *_of_hearts()]
+
+
+def _of_runs() -> Family:
+    family = Family(
+        "runs",
+        f"Runs that began within the last {RUNS_SECONDS:,} seconds, by how they stand",
+        ("task", "state"),
+    )
+    with django_cursor() as cursor:
+        cursor.execute(_RUNS)
+        found = {(task, state): count for task, state, count in cursor.fetchall()}
+    for task in sorted({task for task, _ in found}):
+        for state in RunState:
+            family.add(found.get((task, state.value), 0), task, state.value)
+    return family
+
+
+def _of_hearts() -> Iterator[Family]:
+    ages = Family(
+        "heartbeat_age_seconds",
+        f"Since the last sign of life; over {ALIVE_SECONDS} = taken for dead",
+        ("kind", "node"),
+    )
+    slots = Family("worker_slots", "Celery tasks that living workers can run", ("queues",))
+    skew = Family("clock_skew_seconds", "The host's clock against the database's", ("node",))
+    alive: dict[str, int] = {}
+    with django_cursor() as cursor:
+        cursor.execute(_HEARTS)
+        for kind, node, age, count, queues, ahead in cursor.fetchall():
+            ages.add(age, kind, node)
+            skew.add(ahead, node)
+            if kind == "worker" and age < ALIVE_SECONDS:
+                alive[queues] = alive.get(queues, 0) + count
+    for queues, count in alive.items():
+        slots.add(count, queues)
+    yield from [ages, slots, skew]

@@ -1,0 +1,262 @@
+"""Every read the console needs about cron tasks: instances, their next moments, their runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from crontasks import parameters
+from crontasks.definitions import Definition, registry
+from crontasks.errors import BadScheduleError
+from crontasks.instances.actions import CONSUMERS
+from crontasks.models import CronInstance, CronRun
+from crontasks.outcome import RunState
+from crontasks.schedule import Schedule
+from crontasks.schedule.moments import upcoming
+from crontasks.schedule.words import in_words
+from integration import durations
+from integration.models import ConfigurationChange, PartitionLease
+from integration.sealed import masked
+from integration.selectors.scope import EVERYTHING, Scope
+
+ROWS: Final = 100
+MOMENTS_SHOWN: Final = 5
+# A tick takes some seconds on a busy worker; later than this, nobody acted upon the moment.
+LATE_SECONDS: Final = 60
+# The filters of the list: what they are called and which rows they keep.
+STATES: Final = {
+    "active": "Active",
+    "paused": "Paused",
+    "busy": "At work",
+    "failed": "Last run failed",
+}
+BAD_ENDINGS: Final = (RunState.FAILED, RunState.TIMED_OUT, RunState.LOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceRow:
+    """One configured schedule. `next_moments` is empty when it is not active or ends.
+
+    `late_since` is the moment that has passed without anybody acting upon it. `is_consumer`: it
+    belongs to a queue and lives and ends with it.
+    """
+
+    id: int
+    name: str
+    task: str
+    title: str
+    description: str
+    queue: str
+    schedule: str
+    raw: str
+    time_zone: str
+    active: bool
+    run_as: str
+    next_moments: tuple[datetime, ...]
+    late_since: datetime | None
+    is_busy: bool
+    is_known: bool
+    last_run: CronRun | None
+
+    @property
+    def next_moment(self) -> datetime | None:
+        return self.next_moments[0] if self.next_moments else None
+
+    @property
+    def is_consumer(self) -> bool:
+        return self.task in CONSUMERS
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePage:
+    """Instances by name; `after` is the name the next page begins behind, or empty."""
+
+    rows: tuple[InstanceRow, ...]
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFilter:
+    """Which instances: by a part of the name or task, by one of STATES."""
+
+    text: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One parameter as it is set; a secret only as "set"."""
+
+    label: str
+    value: object
+    text: str
+    is_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDetail:
+    """One instance with what it is set to; `paused` tells who let it rest, when and why."""
+
+    row: InstanceRow
+    instance: CronInstance
+    settings: tuple[Setting, ...]
+    rules: tuple[tuple[str, str], ...]
+    paused: ConfigurationChange | None
+
+
+def instances(
+    scope: Scope = EVERYTHING, wanted: InstanceFilter | None = None, after: str = ""
+) -> InstancePage:
+    """A page of instances with their last runs, in two queries."""
+    wanted = wanted or InstanceFilter()
+    found = list(_matching(_known(scope), wanted).filter(name__gt=after)[: ROWS + 1])
+    rows = _rows(found[:ROWS])
+    return InstancePage(rows, found[ROWS - 1].name if len(found) > ROWS else "")
+
+
+def of_task(task: str) -> tuple[InstanceRow, ...]:
+    """Every instance of one cron task, in two queries."""
+    return _rows(list(_known(EVERYTHING).filter(task=task)))
+
+
+def instance(instance_id: int, scope: Scope = EVERYTHING) -> InstanceDetail | None:
+    """One instance in three queries; None when there is none, or none this scope may know of."""
+    found = _known(scope).filter(pk=instance_id).first()
+    if found is None:
+        return None
+    rules = (
+        ("While one is at work", found.get_overlap_display()),
+        ("Missed moments", found.get_misfire_display()),
+        ("Time limit", durations.written(found.timeout_seconds)),
+        ("Runs kept", f"{found.keep_runs:,}"),
+    )
+    (row,) = _rows([found])
+    return InstanceDetail(row, found, _settings(found), rules, _pausing(found))
+
+
+def tasks(scope: Scope = EVERYTHING) -> list[Definition]:
+    """The cron tasks an instance may be made of; a queue's consumers come with the queue.
+
+    None for people who may know of some systems only: such a task works for all of them.
+    """
+    return [d for d in registry if d.name not in CONSUMERS] if scope.is_whole else []
+
+
+def names() -> list[str]:
+    return list(CronInstance.objects.values_list("name", flat=True))
+
+
+def _known(scope: Scope) -> QuerySet[CronInstance]:
+    newest = CronRun.objects.filter(instance=OuterRef("pk")).order_by("-started_at", "-id")
+    owned = PartitionLease.objects.filter(
+        partition__queue=OuterRef("queue"), released_at__isnull=True, lease_until__gt=Now()
+    )
+    return (
+        CronInstance.objects.filter(scope.within("queue__system"))
+        .select_related("queue", "run_as")
+        .annotate(
+            last_run_id=Subquery(newest.values("pk")[:1]),
+            last_state=Subquery(newest.values("state")[:1]),
+            is_reading=Exists(owned),
+        )
+    )
+
+
+def _matching(found: QuerySet[CronInstance], wanted: InstanceFilter) -> QuerySet[CronInstance]:
+    if wanted.text:
+        found = found.filter(Q(name__icontains=wanted.text) | Q(task__icontains=wanted.text))
+    match wanted.state:
+        case "active" | "paused":
+            return found.filter(active=wanted.state == "active")
+        case "busy":
+            return found.filter(Q(last_state=RunState.RUNNING) | Q(is_reading=True))
+        case "failed":
+            return found.filter(Q(last_state__in=BAD_ENDINGS))
+        case _:
+            return found
+
+
+def _rows(found: Sequence[CronInstance]) -> tuple[InstanceRow, ...]:
+    last_runs = CronRun.objects.in_bulk([_annotated(one, "last_run_id") for one in found])
+    now = timezone.now()
+    return tuple(_row(one, last_runs.get(_annotated(one, "last_run_id")), now) for one in found)
+
+
+def _row(found: CronInstance, last_run: CronRun | None, now: datetime) -> InstanceRow:
+    definition = registry.get(found.task)
+    late_since: datetime | None = None
+    moments: tuple[datetime, ...] = ()
+    try:
+        schedule = found.schedule()
+        words = in_words(schedule)
+        if found.active:
+            moments = tuple(upcoming(schedule, now, MOMENTS_SHOWN))
+            late_since = _late_since(found, schedule, now)
+    except BadScheduleError as problem:
+        words = problem.sentence
+    return InstanceRow(
+        id=found.pk,
+        name=found.name,
+        task=found.task,
+        title=definition.title if definition else f"{found.task} (not installed)",
+        description=definition.description if definition else "",
+        queue=found.queue.name if found.queue else "",
+        schedule=words,
+        raw=found.crontab or f"{found.interval_seconds} s",
+        time_zone=found.time_zone,
+        active=found.active,
+        run_as=found.run_as.get_username() if found.run_as else "",
+        next_moments=moments,
+        late_since=late_since,
+        is_busy=_annotated(found, "last_state") == RunState.RUNNING
+        or _annotated(found, "is_reading"),
+        is_known=definition is not None,
+        last_run=last_run,
+    )
+
+
+def _late_since(found: CronInstance, schedule: Schedule, now: datetime) -> datetime | None:
+    """The first moment nobody acted upon; a queue that is switched off has nobody who should."""
+    queue, acted = found.queue, found.last_scheduled_at
+    if acted is None or (queue is not None and (queue.paused or not queue.enabled)):
+        return None
+    missed = next(schedule.following(acted), now)
+    return missed if (now - missed).total_seconds() > LATE_SECONDS else None
+
+
+def _settings(found: CronInstance) -> tuple[Setting, ...]:
+    definition = registry.get(found.task)
+    if definition is None:
+        return tuple(
+            Setting(name, value, "", is_default=False)
+            for name, value in masked(found.parameters).items()
+        )
+    values: Mapping[str, Any] = masked(found.parameters)
+    return tuple(
+        Setting(
+            one.label, _told(values.get(one.name, one.default)), one.text, one.name not in values
+        )
+        for one in parameters.describe(definition.task.parameters)
+    )
+
+
+def _told(value: object) -> object:
+    """A value as pages tell it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else getattr(value, "value", value)
+
+
+def _pausing(found: CronInstance) -> ConfigurationChange | None:
+    if found.active:
+        return None
+    changes = ConfigurationChange.objects.filter(kind="croninstance", subject=str(found.pk))
+    return changes.filter(after__active=False).order_by("-at", "-id").first()
+
+
+def _annotated(found: CronInstance, name: str) -> Any:  # noqa: ANN401 - a column of the query
+    return getattr(found, name)

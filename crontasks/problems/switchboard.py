@@ -1,0 +1,44 @@
+"""Every switch that can stop a queue with its state, so that nobody guesses which one is off."""
+
+from collections.abc import Iterator
+
+from crontasks.health import flow, flow_out
+from crontasks.health.links import Link
+from crontasks.models import CronInstance, CronRun
+from crontasks.problems.asking import providers_away
+from integration.models import Queue
+from integration.selectors.queues.queues import Switch
+
+
+def switches(queue: Queue, people: tuple[Switch, ...]) -> tuple[Switch, ...]:
+    """What people switch, then schedule, beat, worker and cluster; asks the database alone.
+
+    The cluster is told as it was last found; the flow check asks it now.
+    """
+    return (*people, *_around(queue))
+
+
+def last_runs(queue_id: int, most: int) -> tuple[CronInstance | None, tuple[CronRun, ...]]:
+    """The cron instance of the queue and its newest runs, in two queries."""
+    instance = CronInstance.objects.filter(queue=queue_id).first()
+    if instance is None:
+        return None, ()
+    return instance, tuple(instance.runs.all()[:most])
+
+
+def _around(queue: Queue) -> Iterator[Switch]:
+    is_outbound = queue.direction == Queue.Direction.OUTBOUND
+    yield _switch("Cron instance active", flow.instance(queue))
+    yield _switch("Beat", flow.beat(queue))
+    if is_outbound:
+        yield _switch("Worker of the relay", flow_out.relay(queue))
+    else:
+        yield _switch("Worker", flow.worker(queue))
+    said = providers_away().get(queue.provider.name, "")
+    text = said.partition(": ")[2] or f"{queue.provider.name}, when it was last asked."
+    yield Switch("Provider reachable", text, not said)
+
+
+def _switch(title: str, link: Link) -> Switch:
+    text = link.text if link.ok else f"{link.text} {link.next_step}"
+    return Switch(title, text, link.ok)

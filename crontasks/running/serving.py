@@ -1,0 +1,75 @@
+"""Inside a Celery task: one run of one queue, or the relay, from entrance to history."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from crontasks.models import CronInstance
+from crontasks.outcome import RunState
+from crontasks.running import history, outage, shutdown, starts
+from crontasks.running.turns import Stop
+from integration.delivery.report import RunEnding
+
+# After these the queue still has, or may have, something to do that no state announces.
+_GOES_ON: Final = frozenset({RunEnding.YIELDED, RunEnding.STOPPED, RunEnding.LOST})
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The report of a run that the engine itself could not complete."""
+
+    text: str
+    ending: str = RunState.FAILED
+    counts: Mapping[str, int] = field(default_factory=Counter)
+
+
+def _entrance(path: str) -> Callable[..., Any]:
+    """Imported here and not above: Kafka clients come into being after the fork."""
+    entrance: Callable[..., Any] = import_string(path)
+    return entrance
+
+
+def serve_queue(queue_id: int, requested_at: datetime | None = None) -> None:
+    """Run the queue until it ends, write down what it did, and ask again if it goes on.
+
+    A start whose request was served or repeated meanwhile does nothing; one without a request
+    runs in any case. Raises what the database raised when it goes away.
+    """
+    if requested_at is not None and not starts.stands(queue_id, requested_at):
+        return
+    started_at = timezone.now()
+    report: history.Report
+    try:
+        report = _entrance(settings.SLUICE_ENGINE)(queue_id, stop=Stop(queue_id))
+    except Exception as e:
+        if outage.is_of_database(e):
+            raise  # Nothing can be written down now, and nothing is broken in the run itself.
+        # The process's outermost loop: the run is over either way; its owner row, if it left
+        # one, is found by the dispatcher, and the next tick tries again.
+        logger.exception("a run could not be completed", extra={"queue": queue_id})
+        report = Broken(f"{type(e).__name__}: {e}")
+    history.note_consumer(queue_id, report, started_at)
+    drained = report.ending == RunEnding.DRAINED
+    if report.ending in _GOES_ON or (drained and _ticked(queue_id, started_at)):
+        starts.ask(queue_id, was_mine=True)
+
+
+def _ticked(queue_id: int, since: datetime) -> bool:
+    """Whether the schedule came around while the run was attached: then it stays."""
+    return CronInstance.objects.filter(
+        queue=queue_id, active=True, last_scheduled_at__gte=since
+    ).exists()
+
+
+def serve_relay() -> None:
+    """Relay every provider's outbox until the worker shuts down or another relay holds it."""
+    CronInstance.objects.filter(task="relay").update(asked_at=None)
+    _entrance(settings.SLUICE_RELAY)(shutdown.is_announced)

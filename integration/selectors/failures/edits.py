@@ -1,0 +1,149 @@
+"""What a person gets to edit of a held message: the document, or the whole record."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from integration.actions.wrapping import rewrap
+from integration.delivery.policy.states import ErrorState
+from integration.envelope import Document, read
+from integration.models import MessageError
+from integration.selectors.failures.payloads import (
+    Headers,
+    decode_headers,
+    document_text,
+    is_json,
+    laid_out,
+)
+from integration.selectors.scope import Scope
+
+# A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
+FIELD_CHARACTERS: Final = 2**20
+
+
+class Part(StrEnum):
+    """What the text on the page stands for."""
+
+    DOCUMENT = "document"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Editable:
+    """`content` is the part as it is written, None when its bytes are not text.
+
+    `text` is what an editor shows of it: None for what is not text or too long for a text field,
+    which can only be replaced by a file.
+    """
+
+    error_id: UUID
+    version: int
+    state: ErrorState
+    queue: str
+    part: Part
+    has_envelope: bool
+    content: str | None
+    text: str | None
+    record: bytes
+    original: bytes | None
+    is_tombstone: bool
+    headers: Headers
+    interface: str
+    code: str
+    failure: str
+
+    @property
+    def is_long(self) -> bool:
+        return self.text is None and self.content is not None
+
+    def composed(self, text: str) -> bytes:
+        """The record with the edited text in it; untouched, it stays as it is to the byte."""
+        # A browser sends every line end as CR LF, whatever the text had.
+        if self.text is not None and _lines(text) == _lines(self.text):
+            return self.record
+        if self.text is not None and "\r\n" not in self.text:
+            text = text.replace("\r\n", "\n")
+        if self.part is Part.DOCUMENT:
+            return rewrap(self.record, self.headers, text)
+        return text.encode()
+
+    def with_document(self, file: bytes) -> bytes | None:
+        """The record with this file as its document; None when the file is not UTF-8."""
+        try:
+            # Some editors put a byte order mark in front, which no JSON or envelope may hold.
+            text = file.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return None
+        return self.record if text == self.content else rewrap(self.record, self.headers, text)
+
+    def tried(self, record: bytes) -> bytes | None:
+        """What the engine would try: a tombstone nobody wrote a text for stays one."""
+        return None if self.is_tombstone and not record else record
+
+
+def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable | None:
+    """The failure's current record for the edit page; without `part`, the handiest one."""
+    known = MessageError.objects.select_related("queue").filter(scope.within("queue__system"))
+    error = known.filter(pk=error_id).first()
+    if error is None:
+        return None
+    record, headers = error.current_payload or b"", decode_headers(error.headers)
+    found = read(record, headers)
+    has_envelope = isinstance(found, Document) and found.wrapped
+    if part is None or not has_envelope:
+        part = Part.DOCUMENT if has_envelope else Part.RECORD
+    content = _text(record)
+    if isinstance(found, Document) and part is Part.DOCUMENT:
+        content = document_text(found)
+    return Editable(
+        error_id=error.pk,
+        version=error.version,
+        state=ErrorState(error.state),
+        queue=error.queue.name,
+        part=part,
+        has_envelope=has_envelope,
+        content=content,
+        text=None if content is None else _for_a_field(content),
+        record=record,
+        original=None if error.payload is None else bytes(error.payload),
+        is_tombstone=error.current_payload is None,
+        headers=headers,
+        interface=error.interface,
+        code=error.code,
+        failure=error.text,
+    )
+
+
+def text_of(record: bytes, headers: Headers, part: Part) -> str | None:
+    """The text that this part of a record stands for, laid out; None when it is not text."""
+    found = read(record, headers)
+    content = _text(record)
+    if isinstance(found, Document) and found.wrapped and part is Part.DOCUMENT:
+        content = document_text(found)
+    return None if content is None else _for_a_field(content)
+
+
+def _for_a_field(content: str) -> str | None:
+    if len(content) > FIELD_CHARACTERS:
+        return None
+    text = _readable(content)
+    return text if len(text) <= FIELD_CHARACTERS else None
+
+
+def _readable(text: str) -> str:
+    """A JSON text of one line with a line for each member; any other as it is."""
+    if "\n" in text.strip() or not is_json(text):
+        return text
+    return laid_out(text)
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _text(record: bytes) -> str | None:
+    try:
+        return record.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,274 @@
+"""One failure: what happened, what to do now, its payload, every attempt and every decision."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from django.db.models import F
+
+from integration.delivery.policy.failure import FailureClass
+from integration.delivery.policy.states import OPEN, ErrorState
+from integration.envelope import FlawCode, parse_founding_id
+from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
+from integration.selectors.failures.advice import advice
+from integration.selectors.failures.diffs import Diff, difference
+from integration.selectors.failures.edits import Part, text_of
+from integration.selectors.failures.failures import COLUMNS, FailureRow, as_row
+from integration.selectors.failures.lateness import why_late
+from integration.selectors.failures.payloads import PayloadView, bytes_as_text, decode_headers, show
+from integration.selectors.scope import Scope
+from integration.store import strict_order
+
+NEIGHBOURS: Final = 5
+UNKNOWN: Final = "This failure is not in the error table (any more); cleanup removes closed ones."
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What happened, in one sentence, and what to do now."""
+
+    what: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """What waits behind this message: records of the partition and other open failures.
+
+    `same_key` are open failures of the same queue with the same record key, before and behind.
+    """
+
+    blocks: bool
+    waiting: int | None
+    failures: tuple[FailureRow, ...]
+    same_key: tuple[FailureRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureDetail:
+    """Everything the page of one failure shows. `late` is why a release needs a confirmation.
+
+    `ahead` is the failure that is to be closed before this one is tried: a strict error queue's.
+    `error_queue` is the name of the error queue, empty where there is none to be known of.
+    """
+
+    error: MessageError
+    queue: str
+    error_queue: str
+    account: Account
+    late: str | None
+    ahead: FailureRow | None
+    behind: Behind
+    tries: tuple[ErrorAttempt, ...]
+    changes: tuple[ErrorChange, ...]
+
+    @property
+    def state(self) -> ErrorState:
+        return ErrorState(self.error.state)
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN
+
+    @property
+    def is_edited(self) -> bool:
+        return self.error.edited_payload is not None
+
+    @property
+    def record_named_by_id(self) -> str:
+        """What an id of the form `<provider>~<topic>~<partition>~<offset>` says; else empty."""
+        place = parse_founding_id(self.error.message_id)
+        if place is None:
+            return ""
+        return (
+            f"The sender's id names a record: provider {place.provider}, topic {place.topic}, "
+            f"partition {place.partition}, offset {place.offset:,}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The parts of a failure that only some people may see."""
+
+    current: PayloadView
+    original: PayloadView | None
+    key: str
+    headers: tuple[tuple[str, str], ...]
+
+
+AFTER_CLASS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        FailureClass.PERMANENT: "It is not tried again by itself.",
+        FailureClass.TRANSIENT: "It may succeed later, but is not tried by itself any more.",
+        FailureClass.CONFLICT: "It met other work on the same rows and is not tried any more.",
+        FailureClass.DEPENDENCY: "It refers to something that was not there.",
+        FailureClass.OUTAGE: "Something every message needs was down.",
+        FailureClass.DISABLED: "What takes it was switched off; no retry was spent.",
+        FailureClass.CRASH: "The worker died each time this message was processed alone.",
+    }
+)
+# What to do with one on hold depends on its code: selectors.advice.
+NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
+    {
+        ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
+        ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
+        ErrorState.PROCESSING: "Wait: it is being tried alone, because work died on it before.",
+        ErrorState.RESOLVED: "Nothing: it is done.",
+        ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
+    }
+)
+
+
+def is_known(error_id: UUID, scope: Scope) -> bool:
+    """Whether there is such a failure for someone of this scope."""
+    return MessageError.objects.filter(scope.within("queue__system"), pk=error_id).exists()
+
+
+def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
+    """One failure in six queries, or None when there is none (any more) within the scope.
+
+    Two more tell what it waits for on a strict error queue.
+    """
+    found = MessageError.objects.select_related("queue__system", "queue__error_queue")
+    error = found.filter(scope.within("queue__system"), pk=error_id).first()
+    if error is None:
+        return None
+    place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
+    late, ahead = why_late(error, error.queue, place), _ahead(error, scope)
+    return FailureDetail(
+        error=error,
+        queue=error.queue.name,
+        error_queue=_error_queue(error, scope),
+        account=_account(error, late, ahead),
+        late=late,
+        ahead=ahead,
+        behind=_behind(error, place),
+        tries=tuple(error.tries.all()),
+        changes=tuple(error.changes.defer("payload_before")),
+    )
+
+
+def contents(error: MessageError) -> Contents:
+    """Payload, key and headers of a failure, laid out for reading."""
+    headers = decode_headers(error.headers)
+    original = None if error.payload is None else bytes(error.payload)
+    is_edited = error.edited_payload is not None
+    return Contents(
+        current=show(error.current_payload, headers),
+        original=show(original, headers) if is_edited else None,
+        key=bytes_as_text(None if error.key is None else bytes(error.key)),
+        headers=tuple((name, bytes_as_text(value)) for name, value in headers),
+    )
+
+
+def edited_difference(error: MessageError) -> Diff | None:
+    """What an edit changed in the document, or in the record; None where they are not text."""
+    headers = decode_headers(error.headers)
+    record, original = error.current_payload, error.payload
+    if record is None or original is None:
+        return None
+    texts = [text_of(value, headers, Part.DOCUMENT) for value in (bytes(original), record)]
+    return None if None in texts else difference(texts[0] or "", texts[1] or "")
+
+
+def current_record(error_id: UUID, scope: Scope) -> bytes | None:
+    """The bytes the next attempt would read, for a download; None when there are none."""
+    error = MessageError.objects.filter(scope.within("queue__system"), pk=error_id).first()
+    return None if error is None else error.current_payload
+
+
+def _error_queue(error: MessageError, scope: Scope) -> str:
+    found = error.queue.error_queue
+    return found.name if found is not None and scope.allows(found.system_id) else ""
+
+
+def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
+    first = strict_order.ahead_of(error) if error.state in OPEN else None
+    known = MessageError.objects.filter(scope.within("queue__system"))
+    found = known.filter(pk=first).values(*COLUMNS).first() if first else None
+    return None if found is None else as_row(found)
+
+
+def _account(error: MessageError, late: str | None, ahead: FailureRow | None) -> Account:
+    state = ErrorState(error.state)
+    name = error.interface or "A message of unknown type"
+    tried = "once" if error.attempts == 1 else f"{error.attempts} times"
+    what = f"{name} was tried {tried} and failed: {sentence_of(error.text or error.code)}"
+    if error.attempts == 0:
+        what = f"{name} could not be tried: {sentence_of(error.text or error.code)}"
+    if state is ErrorState.RESOLVED:
+        what = f"{name} failed at first and ended as {error.ended.lower() or 'resolved'}."
+    elif state is ErrorState.HOLD:
+        what = f"{what} {AFTER_CLASS.get(error.failure_class, '')}".strip()
+    if ahead is not None and state in {ErrorState.READY, ErrorState.RETRY}:
+        return Account(what, _waiting(error, ahead))
+    if state is not ErrorState.HOLD:
+        return Account(what, NOW[state])
+    system = error.queue.system
+    names = {
+        "interface": error.interface,
+        "system": system.name if system else "",
+        "queue": error.queue.name,
+    }
+    now = advice(_cause(error), error.failure_class, names)
+    if late:
+        now = f"{now} Releasing it needs a confirmation. {late}"
+    return Account(what, now)
+
+
+def _waiting(error: MessageError, ahead: FailureRow) -> str:
+    strict = error.queue.error_queue
+    name = ahead.interface or "a message of unknown type"
+    return (
+        f"It waits behind {name} at offset {ahead.offset:,} of {ahead.queue}, because the error "
+        f"queue {strict.name if strict else ''} keeps strict order. Release or delete that one; "
+        "this one is tried within seconds of that."
+    )
+
+
+def _cause(error: MessageError) -> str:
+    """The code to mend; a tombstone has no text in which a key could be corrected."""
+    is_key = error.code in {FlawCode.NO_KEY, FlawCode.KEY_TOO_LONG}
+    return "BAD_KEY" if is_key and error.current_payload is None else error.code
+
+
+def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
+    blocks = place is not None and place.state_error == error.pk
+    waiting = None
+    if place is not None and place.high_watermark is not None and blocks:
+        waiting = max(0, place.high_watermark - error.offset - 1)
+    after = MessageError.objects.filter(
+        queue=error.queue_id,
+        topic_uuid=error.topic_uuid,
+        partition=error.partition,
+        offset__gt=error.offset,
+        state__in=OPEN,
+    )
+    # The sum keeps the planner from walking along all positions of the queue, closed ones too:
+    # open failures have an index of their own and are few.
+    found = after.order_by(F("offset") + 0).values(*COLUMNS)[:NEIGHBOURS]
+    return Behind(
+        blocks=blocks,
+        waiting=waiting,
+        # Nothing waits for what is closed.
+        failures=tuple(as_row(row) for row in found) if error.state in OPEN else (),
+        same_key=_same_key(error),
+    )
+
+
+def _same_key(error: MessageError) -> tuple[FailureRow, ...]:
+    if error.key is None:
+        return ()
+    others = MessageError.objects.filter(
+        key=bytes(error.key), queue=error.queue_id, state__in=OPEN
+    ).exclude(pk=error.pk)
+    found = others.order_by(F("offset") + 0).values(*COLUMNS)[:NEIGHBOURS]
+    return tuple(as_row(row) for row in found)
+
+
+def sentence_of(text: str) -> str:
+    """The text of a failure with a full stop, where it has none."""
+    said = text.strip()
+    return said if said.endswith((".", "!", "?")) else f"{said}."

@@ -1,0 +1,289 @@
+"""Failures by filter, a page at a time: positions in the list are keys, never row numbers."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.db import connections
+from django.db.models import Q, QuerySet
+
+from integration.delivery.policy.states import OPEN
+from integration.models import MessageError, Queue
+from integration.selectors.failures.plans import planned_anew
+from integration.selectors.scope import Scope
+from integration.store.sessions import alias
+
+PAGE_ROWS: Final = 50
+# Further counting costs time and tells nobody more: of rare rows each one has to be looked for.
+COUNT_CAP: Final = 1_000
+# Stands in a filter for what has none: messages of no known service, queues of no system.
+WITHOUT: Final = "-"
+COLUMNS: Final = (
+    "id",
+    "version",
+    "queue__name",
+    "partition",
+    "offset",
+    "message_id",
+    "interface",
+    "state",
+    "code",
+    "text",
+    "fingerprint",
+    "attempts",
+    "not_before",
+    "edited_at",
+    "expired_at",
+    "first_failed_at",
+    "last_failed_at",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureFilter:
+    """What a list shows. `state` is one state, "OPEN" for all open ones, or empty for all.
+
+    `since` and `until` bound the last failure. `text` is looked for in payloads, which only
+    selectors.payload_search does; all other texts must match exactly, WITHOUT matches none.
+    """
+
+    state: str = "OPEN"
+    queue: str = ""
+    system: str = ""
+    interface: str = ""
+    code: str = ""
+    fingerprint: str = ""
+    message_id: str = ""
+    key: str = ""
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def is_default(self) -> bool:
+        return self == FailureFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in the list, newest failure first: after or before this row."""
+
+    at: datetime
+    row: UUID
+    backwards: bool = False
+
+    def __str__(self) -> str:
+        mark = f"{'b' if self.backwards else 'a'}|{self.at.isoformat()}|{self.row}"
+        return base64.urlsafe_b64encode(mark.encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, mark: str) -> "Cursor | None":
+        """None for anything that is not a cursor: the list then begins at its start."""
+        try:
+            text = base64.urlsafe_b64decode(mark + "=" * (-len(mark) % 4)).decode()
+            side, at, row = text.split("|")
+            moment = datetime.fromisoformat(at)
+            if moment.tzinfo is None:
+                return None
+            return cls(moment, UUID(row), backwards=side == "b")
+        except (ValueError, binascii.Error):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRow:
+    """One line of the list."""
+
+    id: UUID
+    version: int
+    queue: str
+    partition: int
+    offset: int
+    message_id: str
+    interface: str
+    state: str
+    code: str
+    text: str
+    fingerprint: str
+    attempts: int
+    not_before: datetime | None
+    is_edited: bool
+    is_expired: bool
+    first_failed_at: datetime
+    last_failed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePage:
+    """One page; `count` stops at the cap, `newer` and `older` are cursors or empty."""
+
+    rows: tuple[FailureRow, ...]
+    count: int
+    newer: str
+    older: str
+
+    @property
+    def is_capped(self) -> bool:
+        return self.count > COUNT_CAP
+
+    @property
+    def shown_count(self) -> int:
+        return min(self.count, COUNT_CAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a filter offers: names that there are."""
+
+    queues: tuple[str, ...]
+    systems: tuple[str, ...]
+    codes: tuple[str, ...]
+
+
+@planned_anew()
+def page(
+    wanted: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
+) -> FailurePage:
+    """The rows at the cursor, in two queries, and one more where queue or system are named.
+
+    All that fits on the first page is not counted again.
+    """
+    matching_rows = matching(wanted, scope)
+    found = list(from_cursor(matching_rows, cursor).values(*COLUMNS)[: size + 1])
+    has_more = len(found) > size
+    rows = [as_row(values) for values in found[:size]]
+    is_backwards = cursor is not None and cursor.backwards
+    if is_backwards:
+        rows.reverse()
+    has_newer = has_more if is_backwards else cursor is not None
+    has_older = True if is_backwards else has_more
+    first, last = (rows[0], rows[-1]) if rows else (None, None)
+    is_all = cursor is None and not has_more
+    return FailurePage(
+        rows=tuple(rows),
+        count=len(rows) if is_all else _capped(matching_rows),
+        newer=mark(first, backwards=True) if has_newer else "",
+        older=mark(last, backwards=False) if has_older else "",
+    )
+
+
+@planned_anew()
+def neighbours(wanted: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
+    """The newer and the older neighbour of a failure in a list, in two queries."""
+    found = matching(wanted, scope)
+    sides = (Cursor(row.last_failed_at, row.pk, is_newer) for is_newer in (True, False))
+    return tuple(from_cursor(found, side).values_list("pk", flat=True).first() for side in sides)
+
+
+# Each code is one probe of the index, however many failures have it.
+CODES: Final = """
+WITH RECURSIVE found AS (
+  (SELECT code FROM integration_messageerror ORDER BY code LIMIT 1)
+  UNION ALL
+  SELECT (SELECT e.code FROM integration_messageerror e WHERE e.code > found.code
+          ORDER BY e.code LIMIT 1) FROM found WHERE found.code IS NOT NULL
+)
+SELECT code FROM found WHERE code IS NOT NULL LIMIT 200
+"""
+
+
+def choices(scope: Scope) -> Choices:
+    """What the filter offers, in two queries. Codes belong to nobody: all of them are offered."""
+    named = list(
+        Queue.objects.filter(scope.within("system"))
+        .order_by("name")
+        .values_list("name", "system__name")
+    )
+    with connections[alias()].cursor() as cursor:
+        cursor.execute(CODES)
+        codes = tuple(code for (code,) in cursor.fetchall())
+    systems = sorted({system for _, system in named if system})
+    return Choices(tuple(queue for queue, _ in named), tuple(systems), codes)
+
+
+def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
+    """The failures of a filter, in no order. Raises ValueError for a text in payloads.
+
+    No condition of the database's finds that one, so that an action by it would reach others.
+    """
+    if wanted.text:
+        raise ValueError("A text in payloads is no condition; see selectors.payload_search.")
+    exact = {
+        "interface": wanted.interface,
+        "code": wanted.code,
+        "fingerprint": wanted.fingerprint,
+        "message_id": wanted.message_id,
+    }
+    given = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
+    found = MessageError.objects.filter(_queues(wanted, scope), **given)
+    if wanted.state:
+        states = OPEN if wanted.state == "OPEN" else {wanted.state}
+        found = found.filter(state__in=sorted(states))
+    if wanted.key:
+        found = found.filter(key__in=_keys(wanted.key))
+    if wanted.since is not None:
+        found = found.filter(last_failed_at__gte=wanted.since)
+    if wanted.until is not None:
+        found = found.filter(last_failed_at__lte=wanted.until)
+    return found
+
+
+def _queues(wanted: FailureFilter, scope: Scope) -> Q:
+    """The queues meant, by their numbers: a join would keep the index of times from being used."""
+    if scope.is_whole and not wanted.queue and not wanted.system:
+        return Q()
+    found = Queue.objects.filter(scope.within("system"))
+    if wanted.queue:
+        found = found.filter(name=wanted.queue)
+    if wanted.system == WITHOUT:
+        found = found.filter(system=None)
+    elif wanted.system:
+        found = found.filter(system__name=wanted.system)
+    return Q(queue__in=list(found.values_list("pk", flat=True)))
+
+
+def _keys(text: str) -> list[bytes]:
+    """The record key as a page shows it: text, or the bytes written in hexadecimal."""
+    keys = [text.encode()]
+    if text.startswith("0x"):
+        try:
+            keys.append(bytes.fromhex(text[2:]))
+        except ValueError:
+            return keys
+    return keys
+
+
+def _capped(found: QuerySet[MessageError]) -> int:
+    """How many match, at most one more than the cap: exact counts of big tables are slow."""
+    return found.order_by()[: COUNT_CAP + 1].count()
+
+
+def from_cursor(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
+    """In the order of the list from the cursor on; backwards from a cursor that says so."""
+    if cursor is None:
+        return found.order_by("-last_failed_at", "id")
+    # The first condition lets the index on (last_failed_at, id) find the place.
+    if cursor.backwards:
+        newer = Q(last_failed_at__gt=cursor.at) | Q(id__lt=cursor.row)
+        at = found.filter(newer, last_failed_at__gte=cursor.at)
+        return at.order_by("last_failed_at", "-id")
+    older = Q(last_failed_at__lt=cursor.at) | Q(id__gt=cursor.row)
+    return found.filter(older, last_failed_at__lte=cursor.at).order_by("-last_failed_at", "id")
+
+
+def as_row(values: Mapping[str, object]) -> FailureRow:
+    """A line from its columns."""
+    row = dict(values)
+    row["queue"] = row.pop("queue__name")
+    row["is_edited"] = row.pop("edited_at") is not None
+    row["is_expired"] = row.pop("expired_at") is not None
+    return FailureRow(**row)  # type: ignore[arg-type] # the columns are its fields, by name
+
+
+def mark(row: FailureRow | None, *, backwards: bool) -> str:
+    """The cursor after or before a line, as it stands in addresses."""
+    return "" if row is None else str(Cursor(row.last_failed_at, row.id, backwards))

@@ -1,0 +1,120 @@
+"""What is wrong with an edited text before any handler sees it, and at which line and column."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from referencing.exceptions import Unresolvable
+
+from integration.envelope import Document, Flaw, read
+from integration.handlers.failures import classify
+from integration.handlers.structures import is_xml, plan_for
+from integration.models import EnterpriseService
+from integration.paths import BadPath, key_of
+from integration.selectors.failures.payloads import Headers, document_text
+
+MOST: Final = 20
+_PLACE: Final = re.compile(r"line (\d+), column (\d+)")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing to mend; line and column count from 1, 0 where there is no place for it."""
+
+    text: str
+    line: int = 0
+    column: int = 0
+
+
+def faults_of(
+    record: bytes, headers: Headers, interface: str, *, text: str | None = None
+) -> list[Fault]:
+    """What the engine's reading, the key paths and the schema object to, in one query.
+
+    Places are those in `text`, as an editor shows the document, else in the document as it is
+    written; in the record where that is what cannot be read. `interface` is the service where
+    the record names none.
+    """
+    found = read(record, headers)
+    if isinstance(found, Flaw):
+        return [_placed(f"{found.message} {found.hint}")]
+    services = EnterpriseService.objects.select_related("structure")
+    service = services.filter(interface=found.interface or interface).first()
+    if service is None or service.structure is None:
+        return []
+    try:
+        plan = plan_for(service.structure)
+    except BadPath as e:
+        return [Fault(str(e))]
+    key = key_of(plan.paths, found.body)
+    faults = [Fault(f"{key.message} {key.hint}")] if isinstance(key, Flaw) else []
+    return faults + ([] if plan.validator is None else _refused(plan.validator, found, text))
+
+
+def _placed(text: str) -> Fault:
+    at = _PLACE.search(text)
+    return Fault(text) if at is None else Fault(text, int(at[1]), int(at[2]))
+
+
+def _refused(
+    validator: Any,  # noqa: ANN401 - made by jsonschema
+    found: Document,
+    shown: str | None,
+) -> list[Fault]:
+    if is_xml(found.body):
+        return [Fault("The object structure has a JSON Schema, but the document is XML.")]
+    text = shown or document_text(found) or ""
+    try:
+        problems = list(islice(validator.iter_errors(found.body), MOST))
+    except Unresolvable:
+        return [Fault("The object structure's JSON Schema refers to another document.")]
+    faults = []
+    for problem in problems:
+        line, column = place_of(text, list(problem.absolute_path)) or (0, 0)
+        faults.append(Fault(classify(problem).text, line, column))
+    return faults
+
+
+def place_of(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
+    r"""Line and column of the value at a path of names and indexes; None if it is not there.
+
+    >>> place_of('{"a": [1,\n {"b": true}]}', ["a", 1, "b"])
+    (2, 7)
+    """
+    frames: list[list[str | int | None]] = []
+    kinds: list[str] = []
+    for found in _TOKEN.finditer(text):
+        piece = found[0]
+        if piece in "]}":
+            frames.pop()
+            kinds.pop()
+        elif piece == ",":
+            _step(frames[-1], kinds[-1])
+        elif piece != ":" and not _is_name(frames, kinds, piece):
+            if [frame[0] for frame in frames] == list(path):
+                return _line_and_column(text, found.start())
+            if piece in "[{":
+                frames.append([0 if piece == "[" else None])
+                kinds.append(piece)
+    return None
+
+
+def _step(frame: list[str | int | None], kind: str) -> None:
+    place = frame[0]
+    frame[0] = place + 1 if kind == "[" and isinstance(place, int) else None
+
+
+def _is_name(frames: list[list[str | int | None]], kinds: list[str], piece: str) -> bool:
+    """Whether this is a member's name, which is then noted."""
+    if not kinds or kinds[-1] != "{" or frames[-1][0] is not None:
+        return False
+    frames[-1][0] = str(json.loads(piece))
+    return True
+
+
+def _line_and_column(text: str, at: int) -> tuple[int, int]:
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)

@@ -1,0 +1,275 @@
+"""Outgoing rows as people see them: by filter, a page at a time, one row, and relays in doubt."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min, Q, QuerySet
+
+from integration.clock import database_now
+from integration.delivery.policy.states import OutboxState
+from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
+from integration.selectors.failures.failure import Contents
+from integration.selectors.failures.payloads import bytes_as_text, decode_headers, show
+from integration.selectors.outbox.outgoing_scope import within
+from integration.selectors.outbox.words import Account, Place, account
+from integration.selectors.scope import EVERYTHING, Scope
+
+PAGE_ROWS: Final = 50
+COUNT_CAP: Final = 10_000
+CHANGES: Final = 20
+# Rows that are over have no index of their own, and history is no list to work on.
+OPEN_STATES: Final = (OutboxState.DEAD, OutboxState.PENDING, OutboxState.STAMPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingFilter:
+    """What a list shows: one open state; every other text must match exactly.
+
+    `queue` is an outbound queue's name: its topic, or its own rows where it keeps an order.
+    """
+
+    state: str = OutboxState.DEAD
+    queue: str = ""
+    topic: str = ""
+    code: str = ""
+    kind: str = ""
+    message_id: str = ""
+    scope: Scope = EVERYTHING
+
+    @property
+    def is_default(self) -> bool:
+        return self == OutgoingFilter(scope=self.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRow:
+    """One line of the list: the row without its payload, and its story."""
+
+    row: OutboxRow
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingPage:
+    """One page in the order of sending; `next_after` is the last id, or None at the end."""
+
+    rows: tuple[OutgoingRow, ...]
+    count: int
+    next_after: int | None
+
+    @property
+    def is_capped(self) -> bool:
+        return self.count > COUNT_CAP
+
+    @property
+    def shown_count(self) -> int:
+        return min(self.count, COUNT_CAP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A batch of which nobody knows whether it is in Kafka."""
+
+    lease_id: int
+    provider: str
+    since: datetime
+    text: str
+    batch: UUID | None
+    count: int
+    first: int | None
+    last: int | None
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingDetail:
+    """Everything the page of one row shows."""
+
+    row: OutboxRow
+    account: Account
+    behind: int
+    changes: tuple[OutboxChange, ...]
+
+
+def page(wanted: OutgoingFilter, after: int | None = None, size: int = PAGE_ROWS) -> OutgoingPage:
+    """The rows behind the id `after`, without payloads, in at most five queries."""
+    matching = _matching(wanted)
+    at = matching if after is None else matching.filter(pk__gt=after)
+    # Dead rows have an index in this order. For the others a sum keeps the planner from looking
+    # for them along the primary key, through all that was ever sent.
+    order = F("pk") if wanted.state == OutboxState.DEAD else F("pk") + 0
+    found = list(_told(at).order_by(order).defer("value", "headers")[: size + 1])
+    rows = found[:size]
+    return OutgoingPage(
+        rows=tuple(OutgoingRow(row, account(row, place)) for row, place in _placed(rows)),
+        count=matching.order_by()[: COUNT_CAP + 1].count(),
+        next_after=rows[-1].pk if len(found) > size else None,
+    )
+
+
+def selection(wanted: OutgoingFilter, limit: int = COUNT_CAP) -> dict[int, UUID | None]:
+    """The dead rows that match, oldest first, with the batch each is dead under."""
+    dead = _matching(wanted).filter(state=OutboxState.DEAD).order_by("pk")
+    return dict(dead.values_list("pk", "batch")[:limit])
+
+
+def as_now(ids: list[int]) -> dict[int, UUID | None]:
+    """Those of the rows that exist, with their batch at this moment."""
+    return dict(OutboxRow.objects.filter(pk__in=ids).values_list("pk", "batch"))
+
+
+def detail(row_id: int, scope: Scope = EVERYTHING) -> OutgoingDetail | None:
+    """One row with its history, or None when there is none (any more)."""
+    row = _told(OutboxRow.objects.filter(within(scope), pk=row_id)).first()
+    if row is None:
+        return None
+    [(_, place)] = _placed([row])
+    about = Q(row=row_id)
+    if row.batch is not None:
+        about |= Q(row=None, batch=row.batch)
+    return OutgoingDetail(
+        row=row,
+        account=account(row, place),
+        behind=_behind(row) if row.state == OutboxState.DEAD else 0,
+        changes=tuple(OutboxChange.objects.filter(about)),
+    )
+
+
+def contents(row: OutboxRow) -> Contents:
+    """Payload, key and headers, laid out for reading."""
+    headers = decode_headers(row.headers)
+    return Contents(
+        current=show(None if row.value is None else bytes(row.value), headers),
+        original=None,
+        key=bytes_as_text(None if row.key is None else bytes(row.key)),
+        headers=tuple((name, bytes_as_text(value)) for name, value in headers),
+    )
+
+
+def doubts(scope: Scope = EVERYTHING) -> list[Doubt]:
+    """Every relay that waits for a person's word, the longest first.
+
+    A relay is shared by all partners, so a limited person is not asked.
+    """
+    if not scope.is_whole:
+        return []
+    leases = RelayLease.objects.filter(in_doubt_since__isnull=False).select_related("provider")
+    return [_doubt(lease) for lease in leases.order_by("in_doubt_since")]
+
+
+def dead_count() -> int:
+    """How many rows Kafka refused, counted no further than the cap."""
+    dead = OutboxRow.objects.filter(state=OutboxState.DEAD)
+    return dead.order_by()[: COUNT_CAP + 1].count()
+
+
+def recent_changes(scope: Scope = EVERYTHING, limit: int = CHANGES) -> list[OutboxChange]:
+    """The last decisions about the outbox, newest first."""
+    return list(OutboxChange.objects.filter(within(scope)).select_related("provider")[:limit])
+
+
+def outbound_names(scope: Scope = EVERYTHING) -> list[str]:
+    """Queues that something may be sent to, for a filter."""
+    outbound = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.OUTBOUND)
+    return list(outbound.values_list("name", flat=True))
+
+
+def dead_codes(scope: Scope = EVERYTHING, limit: int = 50) -> list[str]:
+    """Why rows are dead, for a filter."""
+    dead = OutboxRow.objects.filter(within(scope), state=OutboxState.DEAD).order_by("dead_code")
+    return list(dead.values_list("dead_code", flat=True).distinct()[:limit])
+
+
+def _told(found: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
+    """With what the story of a row needs; its time is judged by the database's clock."""
+    later = Q(not_before__isnull=False) & Q(not_before__gt=database_now())
+    return found.select_related("provider").annotate(
+        is_later=ExpressionWrapper(later, output_field=BooleanField())
+    )
+
+
+def _matching(wanted: OutgoingFilter) -> QuerySet[OutboxRow]:
+    state = wanted.state if wanted.state in OPEN_STATES else OutboxState.DEAD
+    exact = {
+        "topic": wanted.topic,
+        "dead_code": wanted.code,
+        "kind": wanted.kind,
+        "message_id": wanted.message_id,
+    }
+    found = OutboxRow.objects.filter(
+        within(wanted.scope), state=state, **{name: text for name, text in exact.items() if text}
+    )
+    return found.filter(_of_queue(wanted.queue)) if wanted.queue else found
+
+
+def _of_queue(name: str) -> Q:
+    queue = Queue.objects.filter(name=name, direction=Queue.Direction.OUTBOUND).first()
+    if queue is None:
+        return Q(pk=None)
+    return Q(strict_queue=queue.pk) | Q(provider=queue.provider_id, topic=queue.topic)
+
+
+def _placed(rows: list[OutboxRow]) -> list[tuple[OutboxRow, Place]]:
+    """Each row with what it waits for, in three queries for all."""
+    strict = {row.strict_queue for row in rows if row.strict_queue is not None}
+    names = dict(Queue.objects.filter(pk__in=strict).values_list("pk", "name"))
+    heads = dict(
+        OutboxRow.objects.filter(state=OutboxState.DEAD, strict_queue__in=strict)
+        .order_by()
+        .values_list("strict_queue")
+        .annotate(head=Min("pk"))
+    )
+    leases = {
+        (lease.provider_id, lease.shard): lease
+        for lease in RelayLease.objects.filter(
+            provider__in={row.provider_id for row in rows}
+        ).annotate(
+            is_held=ExpressionWrapper(
+                Q(lease_until__gt=database_now()), output_field=BooleanField()
+            )
+        )
+    }
+    return [
+        (
+            row,
+            Place(
+                queue=names.get(row.strict_queue or 0, ""),
+                head=heads.get(row.strict_queue),
+                lease=leases.get((row.provider_id, row.shard)),
+                is_later=getattr(row, "is_later", False),
+            ),
+        )
+        for row in rows
+    ]
+
+
+def _behind(row: OutboxRow) -> int:
+    """How many rows a dead one of a strict queue holds back, counted to the cap."""
+    if row.strict_queue is None:
+        return 0
+    waiting = OutboxRow.objects.filter(
+        provider=row.provider_id,
+        shard=row.shard,
+        state=OutboxState.PENDING,
+        strict_queue=row.strict_queue,
+    )
+    return waiting.order_by()[: COUNT_CAP + 1].count()
+
+
+def _doubt(lease: RelayLease) -> Doubt:
+    stamped = OutboxRow.objects.filter(
+        provider=lease.provider_id, shard=lease.shard, state=OutboxState.STAMPED
+    ).order_by()
+    found = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
+    of = found.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
+    assert lease.in_doubt_since is not None  # noqa: S101 - the caller has filtered
+    return Doubt(
+        lease_id=lease.pk,
+        provider=lease.provider.name,
+        since=lease.in_doubt_since,
+        text=lease.in_doubt_text,
+        topics=tuple(sorted(set(stamped.values_list("topic", flat=True)))),
+        **of,
+    )

@@ -1,0 +1,62 @@
+"""What it means for a queue that nobody is alive to work on it or to send it."""
+
+from typing import Final
+
+from integration.selectors.queues.status import (
+    NO_BEAT,
+    NO_RELAY,
+    NO_WORKER,
+    Crew,
+    Situation,
+    Status,
+)
+
+Standing = tuple[Status, Situation]
+# These need a person all the same, so their word stays.
+DECIDED: Final = frozenset({Status.BLOCKED, Status.BRAKED})
+# Only a tick of beat begins these; the workers themselves start whatever else is due.
+NEED_BEAT: Final = frozenset({Status.NO_READER, Status.NOT_STARTED})
+
+
+def manned(crew: Crew | None, found: Standing) -> Standing:
+    """The same standing, or first that nobody is alive: all else was found before that."""
+    status, reason = found
+    lack = _lack(crew, status)
+    if lack is None:
+        return found
+    if status in DECIDED:
+        why = f"{lack.why} Besides, it is {status.label.lower()}: {reason.why}"
+        return status, Situation(why, f"{lack.next_step} Then: {reason.next_step}")
+    if status is Status.NO_READER:
+        return status, Situation(f"{lack.why} {reason.why}", lack.next_step)
+    if status is Status.NOT_STARTED:
+        return Status.NO_READER, lack
+    return Status.NO_READER, Situation(f"{lack.why} Last found: {reason.why}", lack.next_step)
+
+
+def sends(crew: Crew | None, stuck: Standing | None = None) -> Standing:
+    """An outbound queue has no reader here: what is published to it leaves by the relay.
+
+    `stuck` is what waits for a person, whether a relay lives or not.
+    """
+    if crew is not None and not crew.relays:
+        if stuck is None:
+            return Status.NO_SENDER, NO_RELAY
+        why = f"{NO_RELAY.why} Besides: {stuck[1].why}"
+        status = max(stuck[0], Status.NO_SENDER, key=_urgency)
+        return status, Situation(why, f"{NO_RELAY.next_step} Then: {stuck[1].next_step}")
+    if stuck is not None:
+        return stuck
+    return Status.RUNNING, Situation("What handlers publish to it is sent by the relay.", "")
+
+
+def _urgency(status: Status) -> int:
+    return -status.rank
+
+
+def _lack(crew: Crew | None, status: Status) -> Situation | None:
+    if crew is None:
+        return None
+    if not crew.workers:
+        return NO_WORKER
+    return NO_BEAT if not crew.beats and status in NEED_BEAT else None

@@ -1,0 +1,145 @@
+"""The message at the head of a blocked queue, and the sentence that tells what it stops."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from integration.delivery.policy.states import ErrorState
+from integration.models import MessageError
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.status import Status
+
+TEXT_LENGTH: Final = 220
+NAME_LENGTH: Final = 60
+HEAD_CODE: Final = "HEAD_HELD"
+STEPS: Final = (
+    (timedelta(days=2), timedelta(days=1), "days"),
+    (timedelta(hours=2), timedelta(hours=1), "h"),
+    (timedelta(minutes=2), timedelta(minutes=1), "min"),
+)
+# What a person has decided and no worker has carried out yet.
+DECIDED: Final[Mapping[str, str]] = {
+    ErrorState.READY: "It was released and goes first as soon as a worker takes the queue.",
+    ErrorState.PROCESSING: "It is being tried at this moment.",
+    ErrorState.DELETED: "It was deleted; the queue goes on as soon as a worker takes it.",
+    ErrorState.RESOLVED: "It is resolved; the queue goes on as soon as a worker takes it.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The failure that stops a queue. `name` is its key or id only where payloads may be seen.
+
+    `key` is empty where it may not be seen, or is no text.
+    """
+
+    id: UUID
+    version: int
+    state: str
+    partition: int
+    name: str
+    text: str
+    kafka_timestamp: datetime | None
+    key: str = ""
+
+    @property
+    def is_held(self) -> bool:
+        return self.state == ErrorState.HOLD
+
+    @property
+    def decision(self) -> str:
+        return DECIDED.get(self.state, "")
+
+
+def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
+    """The failures these queues are blocked by, in one query; none without any."""
+    wanted = {part.failure for row in rows for part in row.partitions if part.failure is not None}
+    if not wanted:
+        return {}
+    found = MessageError.objects.filter(pk__in=wanted).only(
+        "version", "state", "partition", "offset", "key", "message_id", "text", "kafka_timestamp"
+    )
+    return {
+        row.pk: Head(
+            id=row.pk,
+            version=row.version,
+            state=row.state,
+            partition=row.partition,
+            name=name_of(row, reveal=reveal),
+            text=row.text,
+            kafka_timestamp=row.kafka_timestamp,
+            key=_key_of(row) if reveal else "",
+        )
+        for row in found.order_by()
+    }
+
+
+def name_of(error: MessageError, *, reveal: bool) -> str:
+    """What people call the message: its key, else its id; its offset to those who see no keys."""
+    called = (_key_of(error).strip() or error.message_id) if reveal else ""
+    return _shortened(called, NAME_LENGTH) if called else f"offset {error.offset:,}"
+
+
+def _key_of(error: MessageError) -> str:
+    """The record's key where people can read it."""
+    try:
+        text = b"" if error.key is None else bytes(error.key)
+        key = text.decode()
+    except UnicodeDecodeError:
+        return ""
+    return key if key.isprintable() else ""
+
+
+def is_blocked_by_head(row: QueueRow) -> bool:
+    return row.found[0] is Status.BLOCKED and HEAD_CODE in row.blocked_codes
+
+
+def blocked_for(row: QueueRow, head: Head | None, now: datetime) -> str:
+    """What stands in the way and since when: "Blocked 7 h by AZ163: siteid missing."."""
+    since = f" {spoken(now - row.since)}" if row.since is not None else ""
+    if head is None:
+        return f"Blocked{since}: {row.found[1].why}"
+    text = _shortened(head.text.strip() or "no reason was given", TEXT_LENGTH).rstrip(".")
+    return f"Blocked{since} by {head.name}: {text}."
+
+
+def behind(row: QueueRow, now: datetime) -> str:
+    """What waits and what threatens it: "4,212 wait behind it; the first expires Sunday 02:10."."""
+    if row.lag is None:
+        return "It is not known how many wait behind it."
+    count = max(0, row.lag - 1) if HEAD_CODE in row.blocked_codes else row.lag
+    if not count:
+        return "Nothing waits behind it."
+    waits = "One waits behind it" if count == 1 else f"{count:,} wait behind it"
+    if row.expires_at is None:
+        return f"{waits}."
+    first = "it" if count == 1 else "the first"
+    return f"{waits}; {first} {expires(row.expires_at, now)}."
+
+
+def expires(at: datetime, now: datetime) -> str:
+    """When it leaves the topic, in the words of a person of this week (UTC)."""
+    if at <= now:
+        return "may leave Kafka at any moment"
+    clock = f"{at:%H:%M}"
+    if at.date() == now.date():
+        return f"expires today {clock}"
+    if at - now < timedelta(days=6):
+        return f"expires {at:%A} {clock}"
+    return f"expires {at.day} {at:%B} {clock}"
+
+
+def spoken(passed: timedelta) -> str:
+    """A duration in its largest unit: "7 h"."""
+    length = max(passed, timedelta())
+    for least, unit, name in STEPS:
+        if length >= least:
+            return f"{length // unit:,} {name}"
+    return f"{length.seconds} s"
+
+
+def _shortened(text: str, most: int) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= most else f"{one_line[: most - 1]}…"

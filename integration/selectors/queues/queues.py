@@ -1,0 +1,230 @@
+"""How the queues stand: one row a queue for the overview, partitions and history for its page."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.functions import Greatest
+
+from integration.clock import database_now
+from integration.delivery.policy.states import OPEN, ErrorState
+from integration.models import Gap, Queue, QueuePartition
+from integration.selectors.outbox.of_queue import Sending, sending
+from integration.selectors.queues.rows import QueueRow, queue_row
+from integration.selectors.queues.status import Crew
+from integration.selectors.queues.stuck import stuck
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.store.sessions import django_connection
+
+# The dispatcher starts a worker within seconds, and the shipped schedule every ten.
+UNREAD_AFTER: Final = timedelta(minutes=3)
+# More failures of one queue and state are shown as "10,000+": counting on costs time. In a table
+# of many queues it ends sooner.
+COUNT_CAP: Final = 10_000
+TABLE_CAP: Final = 1_000
+
+# By the partial index of open failures; VALUES and not the enum, so that the planner sees it.
+_COUNTS: Final = f"""
+    SELECT q.id, s.state, few.count
+    FROM unnest(%s::bigint[]) q (id)
+    CROSS JOIN (VALUES {", ".join(f"('{state}')" for state in sorted(OPEN))}) s (state)
+    CROSS JOIN LATERAL (SELECT count(*) FROM (
+        SELECT 1 FROM integration_messageerror e
+        WHERE e.queue_id = q.id AND e.state = s.state
+          AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+        LIMIT %s) found) few"""  # noqa: S608 - an enum's names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapRow:
+    """Offsets passed or about to be passed untried."""
+
+    id: UUID
+    partition: int
+    from_offset: int
+    to_offset: int
+    reason: str
+    found_at: datetime
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+
+    @property
+    def size(self) -> int:
+        return self.to_offset - self.from_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One thing people can switch that stops the queue when it is off."""
+
+    title: str
+    what: str
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDetail:
+    """Everything the page of one queue shows; `sending` is there for outbound ones alone."""
+
+    queue: Queue
+    row: QueueRow
+    switches: tuple[Switch, ...]
+    facts: tuple[tuple[str, str], ...]
+    sending: Sending | None
+    gaps: tuple[GapRow, ...]
+
+
+def overview(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
+    """Every queue with its failures counted, the most urgent first, in five queries."""
+    return counted(standing(crew, scope))
+
+
+def standing(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
+    """How every queue stands, the most urgent first, its failures not counted: four queries."""
+    found = Queue.objects.select_related("provider", "system").filter(scope.within("system"))
+    return sorted(_rows(list(found), crew), key=lambda row: (row.status.rank, row.name))
+
+
+def counted(rows: Sequence[QueueRow], cap: int = TABLE_CAP) -> list[QueueRow]:
+    """The same rows with their open failures by state, each counted until it is above the cap."""
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    if not rows:
+        return []
+    with django_connection().cursor() as cursor:
+        cursor.execute(_COUNTS, [[row.id for row in rows], cap + 1])
+        for queue_id, state, count in cursor.fetchall():
+            counts[queue_id][state] = count
+    return [_with_counts(row, counts[row.id]) for row in rows]
+
+
+def _with_counts(row: QueueRow, counts: Mapping[str, int]) -> QueueRow:
+    return replace(
+        row,
+        held=counts[ErrorState.HOLD],
+        retrying=counts[ErrorState.RETRY],
+        ready=counts[ErrorState.READY] + counts[ErrorState.PROCESSING],
+    )
+
+
+def detail(name: str, crew: Crew | None = None, scope: Scope = EVERYTHING) -> QueueDetail | None:
+    """One queue with its partitions, switches, gaps and the last decisions about it."""
+    queue = (
+        Queue.objects.select_related("provider", "system", "default_service", "error_queue")
+        .filter(scope.within("system"), name=name)
+        .first()
+    )
+    if queue is None:
+        return None
+    is_outbound = queue.direction == Queue.Direction.OUTBOUND
+    [row] = counted(_rows([queue], crew), COUNT_CAP)
+    gaps = Gap.objects.filter(partition__queue=queue).select_related("partition")[:50]
+    return QueueDetail(
+        queue=queue,
+        row=row,
+        switches=() if is_outbound else _switches(queue),
+        facts=_facts(queue),
+        sending=sending(queue) if is_outbound else None,
+        gaps=tuple(_gap(gap) for gap in gaps),
+    )
+
+
+def names(scope: Scope = EVERYTHING) -> list[str]:
+    """Every queue's name, for a filter."""
+    return list(Queue.objects.filter(scope.within("system")).values_list("name", flat=True))
+
+
+def id_of(name: str, scope: Scope = EVERYTHING) -> int | None:
+    """The queue of this name, or None."""
+    found = Queue.objects.filter(scope.within("system"), name=name)
+    return found.values_list("pk", flat=True).first()
+
+
+def by_id(queue_id: int) -> Queue:
+    """The queue itself, for a check that needs all of it."""
+    return Queue.objects.select_related("provider", "system", "default_service").get(pk=queue_id)
+
+
+def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
+    partitions = defaultdict(list)
+    for partition in _partitions(queues):
+        partitions[partition.queue_id].append(partition)
+    needy = stuck(queues)
+    return [
+        queue_row(queue, partitions[queue.pk], {}, crew, stuck=needy.get(queue.pk))
+        for queue in queues
+    ]
+
+
+def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
+    """Judged by the database's clock, like everything that is written with it."""
+    long_ago = database_now() - UNREAD_AFTER
+    owned = Q(lease__released_at__isnull=True, lease__lease_until__gt=database_now())
+    # GREATEST passes over what is not known; who never worked at all is not working now.
+    worked = Greatest("progressed_at", "state_since", "lease__taken_at", "lease__released_at")
+    return (
+        QueuePartition.objects.filter(queue__in=queues)
+        .select_related("lease")
+        .annotate(
+            is_owned=ExpressionWrapper(owned, output_field=BooleanField()),
+            worked_at=worked,
+            is_unread=ExpressionWrapper(
+                Q(worked_at__isnull=True) | Q(worked_at__lt=long_ago),
+                output_field=BooleanField(),
+            ),
+            is_overdue=ExpressionWrapper(
+                Q(resume_at__isnull=False) & Q(resume_at__lt=long_ago),
+                output_field=BooleanField(),
+            ),
+        )
+        .order_by("queue", "partition")
+    )
+
+
+def _gap(gap: Gap) -> GapRow:
+    return GapRow(
+        id=gap.pk,
+        partition=gap.partition.partition,
+        from_offset=gap.from_offset,
+        to_offset=gap.to_offset,
+        reason=gap.reason,
+        found_at=gap.found_at,
+        acknowledged_at=gap.acknowledged_at,
+        acknowledged_by=gap.acknowledged_by,
+    )
+
+
+def _switches(queue: Queue) -> tuple[Switch, ...]:
+    """Every switch that can stop this queue, so that nobody has to guess which one is off."""
+    found = [
+        Switch("Queue switched on", queue.name, queue.enabled),
+        Switch("Not paused", queue.pause_reason or "nobody paused it", not queue.paused),
+    ]
+    if queue.system is not None:
+        found.append(Switch("External system switched on", queue.system.name, queue.system.enabled))
+    if queue.default_service is not None:
+        service = queue.default_service
+        found.append(Switch("Default service switched on", service.interface, service.enabled))
+    return tuple(found)
+
+
+def _facts(queue: Queue) -> tuple[tuple[str, str], ...]:
+    if queue.direction == Queue.Direction.OUTBOUND:
+        order = "kept: one at a time" if queue.is_sequential else "not kept between keys"
+        return (("Provider", queue.provider.name), ("Topic", queue.topic), ("Order", order))
+    tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
+    facts = [
+        ("Provider", queue.provider.name),
+        ("Topic", queue.topic),
+        ("Kind", queue.get_kind_display()),
+        ("Began at", queue.get_start_from_display()),
+        ("Retries after the first try", f"{tries}, {queue.backoff}"),
+        ("Brake", f"at {queue.max_open_errors:,} open failures"),
+        ("Batch", f"{queue.batch_size:,} messages"),
+    ]
+    if queue.error_queue is not None:
+        facts.append(("Error queue", queue.error_queue.name))
+    return tuple(facts)

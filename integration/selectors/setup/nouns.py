@@ -1,0 +1,164 @@
+"""What the set-up pages show: providers, systems, endpoints, services, structures, their uses."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import CharField, Count, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Cast, Coalesce
+
+from integration.delivery.policy.states import ErrorState
+from integration.models import (
+    ConfigurationChange,
+    Endpoint,
+    EnterpriseService,
+    ExternalSystem,
+    MessageError,
+    ObjectStructure,
+    Provider,
+    Queue,
+    StoredObject,
+)
+from integration.selectors.queues.queues import overview
+from integration.selectors.queues.rows import QueueRow
+from integration.selectors.scope import EVERYTHING, Scope
+
+# Documents are counted no further: a page does not wait for a large table.
+DOCUMENTS_CAP: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Something that depends on a row: its kind (the model's name), number and name, and how."""
+
+    kind: str
+    number: int
+    name: str
+    how: str
+
+
+def providers(_scope: Scope = EVERYTHING) -> QuerySet[Provider]:
+    """Every provider with its number of queues; all people share them."""
+    return Provider.objects.annotate(queue_count=Count("queues")).order_by("name")
+
+
+def systems(scope: Scope = EVERYTHING) -> QuerySet[ExternalSystem]:
+    """The external systems of this scope, with queues, endpoints and held messages counted."""
+    held = _counted(
+        MessageError.objects.filter(queue__system=OuterRef("pk"), state=ErrorState.HOLD),
+        "queue__system",
+    )
+    queues = _counted(Queue.objects.filter(system=OuterRef("pk")), "system")
+    return (
+        ExternalSystem.objects.filter(scope.within("pk"))
+        .annotate(held_count=held, queue_count=queues, changed_at=_last_change("externalsystem"))
+        .order_by("name")
+    )
+
+
+def endpoints(scope: Scope = EVERYTHING) -> QuerySet[Endpoint]:
+    """The endpoints of this scope's systems."""
+    found = Endpoint.objects.filter(scope.within("system"))
+    return found.select_related("system").order_by("name")
+
+
+def services(_scope: Scope = EVERYTHING) -> QuerySet[EnterpriseService]:
+    """Every enterprise service; all people share them."""
+    return EnterpriseService.objects.select_related("structure").order_by("interface")
+
+
+def structures(_scope: Scope = EVERYTHING) -> QuerySet[ObjectStructure]:
+    """Every object structure with the number of services that store into it."""
+    return ObjectStructure.objects.annotate(service_count=Count("services")).order_by("name")
+
+
+def documents_of(structure: ObjectStructure) -> int:
+    """How many documents are stored under it, deletions that are remembered left out.
+
+    Counts no further than DOCUMENTS_CAP + 1.
+    """
+    stored = StoredObject.objects.filter(structure=structure)
+    present = stored.filter(Q(document__isnull=False) | ~Q(xml=""))
+    return present.order_by()[: DOCUMENTS_CAP + 1].count()
+
+
+def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
+    found = provider.queues.filter(scope.within("system"))
+    return [_queue(queue, f"{queue.direction}, topic {queue.topic}") for queue in found]
+
+
+def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:
+    queues = [_queue(queue, f"{queue.direction} queue") for queue in system.queues.all()]
+    ends = [Use("endpoint", e.pk, e.name, "endpoint") for e in system.endpoints.all()]
+    return queues + ends
+
+
+def uses_of_service(service: EnterpriseService, scope: Scope) -> list[Use]:
+    found = service.default_of.filter(scope.within("system"))
+    return [_queue(queue, "takes what names no service on it") for queue in found]
+
+
+def uses_of_structure(structure: ObjectStructure, _scope: Scope) -> list[Use]:
+    """The services that store into it; the documents under it are told apart."""
+    found = structure.services.all()
+    return [
+        Use("enterpriseservice", service.pk, service.interface, "stores its messages here")
+        for service in found
+    ]
+
+
+def queues_of_system(system: ExternalSystem) -> list[QueueRow]:
+    """The system's queues with how they stand, as the overview shows them."""
+    return overview(scope=Scope(frozenset({system.pk})))
+
+
+def structure_named_by(value: object) -> ObjectStructure | None:
+    """The structure whose number a form holds; None for anything else."""
+    text = str(value)
+    found = text.isascii() and text.isdecimal() and len(text) < 19
+    return ObjectStructure.objects.filter(pk=int(text)).first() if found else None
+
+
+def stopped_with_system(system: ExternalSystem) -> str:
+    """What switching it off stops, as a sentence with counts."""
+    inbound = system.queues.filter(direction=Queue.Direction.INBOUND)
+    kinds = list(inbound.values_list("kind", flat=True))
+    waiting = sum(kind == Queue.Kind.SEQUENTIAL for kind in kinds)
+    holding = len(kinds) - waiting
+    if not kinds:
+        return "It has no inbound queue: nothing stops."
+    return (
+        f"{_of(len(kinds), 'inbound queue')}: {waiting} sequential will wait at the next message, "
+        f"{holding} continuous will put each new message on hold. No retry is spent, nothing is "
+        "lost, and what is already on hold stays there."
+    )
+
+
+def stopped_with_service(service: EnterpriseService) -> str:
+    """What switching it off stops, as a sentence with counts."""
+    queues = service.default_of.count()
+    return (
+        f"Its messages on every queue ({_of(queues, 'queue')} {'has' if queues == 1 else 'have'} "
+        "it as the default): sequential queues wait at the next one, continuous ones put each on "
+        "hold. No retry is spent, nothing is lost."
+    )
+
+
+def _of(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _queue(queue: Queue, how: str) -> Use:
+    return Use("queue", queue.pk, queue.name, how)
+
+
+def _counted(rows: QuerySet[Any], by: str) -> Coalesce:
+    """The number of `rows` that refer to the outer row, as a column."""
+    counted = rows.order_by().values(by).annotate(n=Count("pk")).values("n")
+    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+
+
+def _last_change(kind: str) -> Subquery:
+    """When the outer row was changed last, as a column."""
+    number = Cast(OuterRef("pk"), CharField())
+    found = ConfigurationChange.objects.filter(kind=kind, subject=number).order_by("-at", "-id")
+    return Subquery(found.values("at")[:1])
