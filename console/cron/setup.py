@@ -13,6 +13,7 @@ from console.cron.pages import found
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, see
 from console.frame.asked import number_of
+from console.setup.conflicts import conflict_of
 from console.setup.forms import free_name
 from crontasks.definitions import Definition, registry
 from crontasks.instances import actions, selectors
@@ -24,7 +25,6 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.problems import ChangedMeanwhileError
 from integration.errors import IntegrationError
-from integration.selectors import changes
 
 COPIED = ("crontab", "interval_seconds", "time_zone", "overlap", "misfire", "timeout_seconds")
 LIMITED = (
@@ -74,7 +74,9 @@ def change(request: HttpRequest, instance_id: int) -> HttpResponse:
     try:
         changed = actions.store(form.instance, Author(actor_of(request), form.why), seen=seen)
     except ChangedMeanwhileError as problem:
-        return _show_conflict(request, form, definition, problem)
+        theirs = conflict_of(problem, form.instance)
+        detail = found(request, instance_id)
+        return _show_form(request, form, definition, status=409, detail=detail, **theirs)
     messages.success(request, "Saved." if changed else "Nothing differed; nothing was changed.")
     return see("cron-instance", instance_id)
 
@@ -159,26 +161,6 @@ def _show_form(
         **more,
     }
     return render(request, "console/cron/form.html", context, status=status)
-
-
-def _show_conflict(
-    request: HttpRequest, form: CronForm, definition: Definition, problem: ChangedMeanwhileError
-) -> HttpResponse:
-    """Theirs beside mine; saving this form again is then a choice."""
-    if problem.stored is None:
-        raise Http404(str(problem))
-    theirs, mine = configuration.facts(problem.stored), configuration.facts(form.instance)
-    differing = [d for d in changes.differences(theirs, mine) if d.before != d.after]
-    return _show_form(
-        request,
-        form,
-        definition,
-        status=409,
-        detail=selectors.instance(form.instance.pk, scope_of(request.user)),
-        seen=configuration.stamp(problem.stored),
-        conflict=problem,
-        differing=differing,
-    )
 
 
 def _show_deletion(

@@ -13,6 +13,7 @@ from django_tables2 import RequestConfig
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, see, tell_problem
 from console.frame.asked import number_of
+from console.setup.conflicts import conflict_of
 from console.setup.forms import SetupForm, copy_of
 from console.setup.noun import Noun
 from integration.actions import configuration
@@ -106,7 +107,8 @@ def change(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     try:
         is_stored = _stored(form, Author(actor_of(request), form.why), seen)
     except ChangedMeanwhileError as problem:
-        return _show_conflict(request, noun, form, problem)
+        found = conflict_of(problem, form.instance)
+        return show_form(request, noun, form, "", status=409, **found)
     if not is_stored:
         return show_form(request, noun, form, hindrance, status=422, seen=seen)
     return see(noun.one, number)
@@ -218,26 +220,6 @@ def _stored(form: SetupForm, author: Author, seen: str | None = None) -> bool:
         form.add_error(None, "Somebody else has just taken this name. Choose another one.")
         return False
     return True
-
-
-def _show_conflict(
-    request: HttpRequest, noun: Noun, form: SetupForm, problem: ChangedMeanwhileError
-) -> HttpResponse:
-    """Theirs beside mine; saving this form again is then a choice."""
-    if problem.stored is None:
-        raise Http404(str(problem))
-    theirs, mine = configuration.facts(problem.stored), configuration.facts(form.instance)
-    return show_form(
-        request,
-        noun,
-        form,
-        "",
-        status=409,
-        seen=configuration.stamp(problem.stored),
-        conflict=problem,
-        differing=[d for d in changes.differences(theirs, mine) if d.before != d.after],
-        last=next(iter(changes.history_of(noun.kind, problem.stored.pk, 1)), None),
-    )
 
 
 def _show_deletion(

@@ -10,6 +10,7 @@ from django.urls import reverse
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, see
 from console.frame.asked import number_of
+from console.setup.conflicts import conflict_of
 from console.setup.queues.effects import ASKING, effects_of
 from console.setup.queues.form import QueueForm
 from integration.actions import configuration, queue_setup
@@ -17,7 +18,6 @@ from integration.actions.configuration import Author
 from integration.actions.problems import ChangedMeanwhileError
 from integration.errors import IntegrationError
 from integration.models import Queue
-from integration.selectors import changes
 from integration.selectors.scope import Scope
 from integration.selectors.setup import queues as queue_selectors
 
@@ -59,7 +59,8 @@ def change(request: HttpRequest, name: str) -> HttpResponse:
         if is_good and _changed(request, form, seen):
             return see("queue", form.instance.name)
     except ChangedMeanwhileError as problem:
-        return _show_conflict(request, form, problem, name)
+        found = conflict_of(problem, form.instance)
+        return show_form(request, form, status=409, name=name, **found)
     return show_form(request, form, status=422, seen=seen, name=name)
 
 
@@ -158,25 +159,6 @@ def _changed(request: HttpRequest, form: QueueForm, seen: str) -> bool:
         messages.success(request, sentence)
         return True
     return False
-
-
-def _show_conflict(
-    request: HttpRequest, form: QueueForm, problem: ChangedMeanwhileError, name: str
-) -> HttpResponse:
-    """Theirs beside mine; saving this form again is then a choice."""
-    if problem.stored is None:
-        raise Http404(str(problem))
-    theirs, mine = configuration.facts(problem.stored), configuration.facts(form.instance)
-    return show_form(
-        request,
-        form,
-        status=409,
-        seen=configuration.stamp(problem.stored),
-        name=name,
-        conflict=problem,
-        differing=[d for d in changes.differences(theirs, mine) if d.before != d.after],
-        last=next(iter(changes.history_of("queue", problem.stored.pk, 1)), None),
-    )
 
 
 def effects_address(name: str) -> str:
