@@ -35,3 +35,13 @@ class SwitchFilter(django_filters.ChoiceFilter):
 
     def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
         return qs.filter(enabled=value == "on") if value else qs
+
+
+def words_and_switch(*columns: str) -> type[django_filters.FilterSet]:
+    """The filter of a list whose rows have a switch: by words in these columns, and by it."""
+
+    class Chosen(django_filters.FilterSet):
+        words = Words(*columns)
+        enabled = SwitchFilter()
+
+    return Chosen

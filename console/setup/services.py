@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import django_filters
 import django_tables2 as tables
 from django.http import HttpRequest
 
 from console.setup.columns import Named, Switched
-from console.setup.filters import SwitchFilter, Words
+from console.setup.filters import words_and_switch
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.models import EnterpriseService
@@ -62,17 +61,6 @@ class ServiceTable(tables.Table):
         return takers.taken_by(record.interface, record.structure)
 
 
-class ServiceFilter(django_filters.FilterSet):
-    """By words in name or description, and by the switch."""
-
-    words = Words("interface", "description")
-    enabled = SwitchFilter()
-
-    class Meta:
-        model = EnterpriseService
-        fields: ClassVar[list[str]] = []
-
-
 def _more(_request: HttpRequest, service: EnterpriseService) -> Mapping[str, object]:
     return {
         "effect": takers.effect(service.interface, service.structure),
@@ -89,7 +77,7 @@ SERVICES = Noun(
     model=EnterpriseService,
     form=ServiceForm,
     table=ServiceTable,
-    filters=ServiceFilter,
+    filters=words_and_switch("interface", "description"),
     rows=nouns.services,
     uses=nouns.uses_of_service,
     stops=nouns.stopped_with_service,

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import django_filters
 import django_tables2 as tables
 from django.http import HttpRequest
 
 from console.setup.columns import NUMBER, Counted, Named, Switched
-from console.setup.filters import SwitchFilter, Words
+from console.setup.filters import words_and_switch
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.models import ExternalSystem
@@ -61,17 +60,6 @@ class SystemTable(tables.Table):
         fields = ("name", "enabled", "queue_count", "held_count", "changed_at", "description")
 
 
-class SystemFilter(django_filters.FilterSet):
-    """By words in name or description, and by the switch."""
-
-    words = Words("name", "description")
-    enabled = SwitchFilter()
-
-    class Meta:
-        model = ExternalSystem
-        fields: ClassVar[list[str]] = []
-
-
 def _more(_request: HttpRequest, system: ExternalSystem) -> Mapping[str, object]:
     return {"queues": nouns.queues_of_system(system), "endpoints": system.endpoints.all()}
 
@@ -86,7 +74,7 @@ SYSTEMS = Noun(
     model=ExternalSystem,
     form=SystemForm,
     table=SystemTable,
-    filters=SystemFilter,
+    filters=words_and_switch("name", "description"),
     rows=nouns.systems,
     uses=nouns.uses_of_system,
     stops=nouns.stopped_with_system,
