@@ -24,6 +24,7 @@ RETENTION_SECONDS: Final = 7 * 86_400
 # A new topic needs a moment until its partitions have leaders.
 TOPIC_READY_SECONDS: Final = 20.0
 MAINTENANCE_PARTITIONS: Final = 3
+INBOUND: Final = {"direction": Queue.Direction.INBOUND, "start_from": Queue.StartFrom.BEGINNING}
 
 LOCATION_SCHEMA: Final = {
     "type": "object",
@@ -144,12 +145,26 @@ def _systems() -> Iterator[str]:
 
 def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Name, partitions and fields, in an order in which each finds what it needs."""
-    inbound = {"direction": Queue.Direction.INBOUND, "start_from": Queue.StartFrom.BEGINNING}
+    yield from _sequential_queues()
+    yield from _continuous_queues()
+    yield (
+        names.RECEIPTS,
+        MAINTENANCE_PARTITIONS,
+        {
+            "description": "Confirmations of approved orders, for the ERP",
+            "direction": Queue.Direction.OUTBOUND,
+            "kind": Queue.Kind.CONTINUOUS,
+            "start_from": Queue.StartFrom.END,
+        },
+    )
+
+
+def _sequential_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
     yield (
         names.ASSETS,
         1,
         {
-            **inbound,
+            **INBOUND,
             "description": "Assets in strict order: a failure stops what is behind it",
             "kind": Queue.Kind.SEQUENTIAL,
             "max_retries": 2,
@@ -160,17 +175,20 @@ def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
         names.ERRORS,
         1,
         {
-            **inbound,
+            **INBOUND,
             "description": "What the maintenance queue gave up, for people",
             "kind": Queue.Kind.SEQUENTIAL,
             "is_error_queue": True,
         },
     )
+
+
+def _continuous_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
     yield (
         names.MAINTENANCE,
         MAINTENANCE_PARTITIONS,
         {
-            **inbound,
+            **INBOUND,
             "description": "Orders, meter readings and locations: failures wait, others go on",
             "kind": Queue.Kind.CONTINUOUS,
             "error_queue": lambda: Queue.objects.get(name=names.ERRORS),
@@ -182,22 +200,12 @@ def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
         names.STOCK,
         1,
         {
-            **inbound,
+            **INBOUND,
             "description": "Stock levels of the depots, whose terminals have their moods",
             "kind": Queue.Kind.CONTINUOUS,
             "max_retries": 2,
             "retry_delay_seconds": 6,
             "crash_limit": 1,
-        },
-    )
-    yield (
-        names.RECEIPTS,
-        MAINTENANCE_PARTITIONS,
-        {
-            "description": "Confirmations of approved orders, for the ERP",
-            "direction": Queue.Direction.OUTBOUND,
-            "kind": Queue.Kind.CONTINUOUS,
-            "start_from": Queue.StartFrom.END,
         },
     )
 

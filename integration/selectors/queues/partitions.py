@@ -1,0 +1,119 @@
+"""One partition as people see it, and the sentences about what waits in it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from integration.delivery.policy.states import PartitionState
+from integration.models import Queue, QueuePartition
+from integration.selectors.queues.status import OF_PARTITION, Situation, Status, situation
+
+# States that end by themselves at `resume_at`, if a worker lives.
+TIMED: Final = frozenset({Status.OUTAGE, Status.BACKOFF})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """One partition as people see it. `lag` counts messages as the broker said last.
+
+    The position may be newer than that: the end is never shown below it, and where nothing waits
+    nothing is the oldest.
+    """
+
+    number: int
+    status: Status
+    situation: Situation
+    code: str
+    said: str
+    since: datetime | None
+    resume_at: datetime | None
+    failure: UUID | None
+    next_offset: int
+    high_watermark: int | None
+    lag: int | None
+    oldest_waiting_at: datetime | None
+    seen_at: datetime | None
+    progressed_at: datetime | None
+    owner: str
+    lease_until: datetime | None
+    is_owned: bool
+    epoch: int
+    topic_uuid: str
+
+
+def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
+    lease = getattr(partition, "lease", None)
+    is_owned: bool = getattr(partition, "is_owned", False)
+    state = PartitionState(partition.state)
+    status = OF_PARTITION[state]
+    reason = situation(
+        state,
+        partition.state_code,
+        partition.state_text,
+        topic=queue.topic,
+        limit=queue.max_open_errors,
+    )
+    if status is Status.RUNNING:
+        status, reason = _running(partition, is_owned=is_owned)
+    elif status in TIMED and not is_owned and getattr(partition, "is_overdue", False):
+        status, reason = Status.NO_READER, _overdue(reason)
+    return PartitionRow(
+        number=partition.partition,
+        status=status,
+        situation=reason,
+        code=partition.state_code,
+        said=partition.state_text,
+        since=partition.state_since,
+        resume_at=partition.resume_at,
+        failure=partition.state_error,
+        next_offset=partition.next_offset,
+        high_watermark=_end(partition),
+        lag=partition.lag,
+        oldest_waiting_at=None if partition.lag == 0 else partition.oldest_waiting_at,
+        seen_at=partition.seen_at,
+        progressed_at=partition.progressed_at,
+        owner=lease.owner if lease is not None and is_owned else "",
+        lease_until=lease.lease_until if lease is not None else None,
+        is_owned=is_owned,
+        epoch=partition.epoch,
+        topic_uuid=partition.topic_uuid,
+    )
+
+
+def _end(partition: QueuePartition) -> int | None:
+    """Where the partition ends at least: the broker's last word, or the position beyond it."""
+    if partition.high_watermark is None:
+        return None
+    return max(partition.high_watermark, partition.next_offset)
+
+
+def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situation]:
+    lag = partition.lag
+    if not is_owned and lag != 0 and getattr(partition, "is_unread", False):
+        return Status.NO_READER, unread(lag or 0)
+    if lag is None:
+        why = "The lag monitor has not looked yet, so it is not known what waits."
+        return Status.RUNNING, Situation(why, "")
+    return Status.RUNNING, up_to_date(lag)
+
+
+def _overdue(found: Situation) -> Situation:
+    why = f"Its next try is minutes overdue, and no worker has made it. Last found: {found.why}"
+    return Situation(why, "Check the flow: it names the broken link.")
+
+
+def unread(lag: int) -> Situation:
+    waiting = _messages(lag) if lag else "Messages may wait"
+    why = f"{waiting}, and no worker has taken one for minutes."
+    return Situation(why, "Check the flow: it names the broken link.")
+
+
+def up_to_date(lag: int) -> Situation:
+    if not lag:
+        return Situation("Everything there is has been applied.", "")
+    return Situation(f"{_messages(lag)} for their turn.", "")
+
+
+def _messages(count: int) -> str:
+    return "One message waits" if count == 1 else f"{count:,} messages wait"
