@@ -24,6 +24,7 @@ MAX_STEPS: Final = 50
 GROWTH_CHARACTERS: Final = 100_000
 _PLAIN: Final = re.compile(r"\$(?:\.[^\s.\[\]'\"]+|\['[^']+'\]|\[\d{1,9}\])*")
 _STEPS: Final = re.compile(r"\.([^\s.\[\]'\"]+)|\['([^']+)'\]|\[(\d+)\]")
+_STRAY_TILDE: Final = re.compile(r"~(?![01])")
 _WITH_VALUE: Final = frozenset({"add", "replace", "test"})
 _WITH_SOURCE: Final = frozenset({"move", "copy"})
 _KNOWN: Final = _WITH_VALUE | _WITH_SOURCE | {"remove"}
@@ -183,10 +184,19 @@ def _pointer(step: Mapping[str, object], name: str) -> JSONPointer:
     text = step.get(name)
     if not isinstance(text, str):
         raise Unreadable(f"each operation needs {name}, a JSON Pointer such as /asset/siteid")
+    _refuse_escape(text, name)
     try:
         return _Pointer(text, unicode_escape=False)
     except JSONPointerError as refusal:
         raise Unreadable(f"{name} is no JSON Pointer: it begins with a slash") from refusal
+
+
+def _refuse_escape(text: str, name: str) -> None:
+    """A tilde that stands for nothing would be taken for a part of the member's name."""
+    if _STRAY_TILDE.search(text):
+        raise Unreadable(
+            f"in {name} a ~ is followed by neither 0 nor 1: ~0 means ~, and ~1 means /"
+        )
 
 
 def _bound(body: object) -> int:

@@ -106,6 +106,10 @@ def test_a_single_value_is_no_document_to_change(document):
         '[{"op":{},"path":"/a","value":1}]',
         '[{"op":"addne","path":"/a","value":1}]',
         '[{"op":"add","path":"a","value":1}]',
+        '[{"op":"add","path":"/a~b","value":1}]',
+        '[{"op":"add","path":"/a~","value":1}]',
+        '[{"op":"add","path":"/a~2b","value":1}]',
+        '[{"op":"move","from":"/a~b","path":"/a"}]',
         '[{"op":"add","path":"/a"}]',
         '[{"op":"move","path":"/a"}]',
         '[{"op":"remove"}]',
@@ -136,3 +140,9 @@ def test_paths_people_know_become_pointers(path, pointer):
 def test_paths_that_may_mean_more_than_one_place_are_refused(path):
     with pytest.raises(Unreadable):
         pointer_of(path)
+
+
+def test_a_stray_tilde_is_named_and_its_escapes_are_taken():
+    with pytest.raises(Unreadable, match="in path a ~ is followed by neither 0 nor 1"):
+        set_value("/a~b", "1", is_text=False, add_missing=True)
+    assert applied('[{"op":"replace","path":"/a~01~1","value":2}]', '{"a~1/":1}') == '{"a~1/":2}'
