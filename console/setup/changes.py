@@ -26,6 +26,7 @@ KINDS: Final = {
     "queue": "queue",
     "testmessage": "test message",
     "croninstance": "cron instance",
+    "operation": "bulk operation",
     "user": "person",
 }
 

@@ -8,13 +8,13 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.setup import columns
+from console.setup import columns, fact_words
 from console.setup.changes import KINDS
 from console.setup.noun import Noun
 from console.templatetags.sluice import BADGE
 from integration.kafka.examination import Examination, Verdict
 from integration.models import ConfigurationChange
-from integration.selectors.changes import Place
+from integration.selectors.changes import Difference, Place
 from integration.selectors.setup.nouns import Use
 
 register = template.Library()
@@ -29,7 +29,6 @@ BY_NUMBER: Final = {
     "objectstructure": "structure",
     "croninstance": "cron-instance",
 }
-LONG: Final = 400
 VERDICTS: Final = {
     Verdict.OK: ("green", "✓"),
     Verdict.REFUSED: ("red", "✕"),
@@ -74,20 +73,27 @@ def filter_field(field: Any) -> SafeString:  # noqa: ANN401 - a form's bound fie
 
 
 @register.filter
-def field_words(name: str) -> str:
-    """A column's name as a person reads it."""
-    return name.replace("_", " ").capitalize()
+def field_words(name: str, kind: str = "") -> str:
+    """A stored field as its form calls it; `kind` is what has it, by the audit's name."""
+    return fact_words.field_words(name, kind)
 
 
 @register.filter
 def fact(value: object) -> str:
-    """A stored value as text: on, off, a dash for nothing, lists and objects as JSON."""
-    if value is None or value == "":
-        return "\N{EN DASH}"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONG else f"{text[:LONG]}…"
+    """A stored value as text: on, off, a dash for nothing, lists and objects spelt out."""
+    return fact_words.value_words(value)
+
+
+@register.simple_tag
+def was(one: Difference, kind: str = "") -> str:
+    """What a field held before, in words; a dash for nothing."""
+    return fact_words.value_words(one.before, one.field, kind)
+
+
+@register.simple_tag
+def is_now(one: Difference, kind: str = "") -> str:
+    """What a field holds after, in words; a dash for nothing."""
+    return fact_words.value_words(one.after, one.field, kind)
 
 
 @register.filter
@@ -113,6 +119,8 @@ def change_address(row: ConfigurationChange) -> str:
         return ""
     if row.kind == "queue":
         return reverse("queue", args=[row.name])
+    if row.kind == "operation":
+        return reverse("operation", args=[row.subject])
     return _by_number(row.kind, int(row.subject)) if row.subject.isdecimal() else ""
 
 

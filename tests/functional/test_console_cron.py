@@ -1,5 +1,6 @@
 """Cron instances over HTTP: when they run, how it went, running one now, letting one rest."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from console.cron import words
 from console.frame.access import Right
 from console.models import Limit
 from crontasks.instances.run_pages import RUNS_SHOWN
@@ -88,6 +90,42 @@ def test_a_moment_that_nobody_acted_upon_is_told_as_late(
     CronInstance.objects.filter(pk=cleanup.pk).update(last_scheduled_at=long_ago)
     page = client.get(reverse("cron-instance", args=[cleanup.pk])).text
     assert "nobody acted upon it" in page
+
+
+def test_how_a_queues_run_ended_and_what_it_counted_is_told_in_words(client: Client) -> None:
+    queue = a_queue_row(name="spoken")
+    instance = CronInstance.objects.get(queue=queue)
+    counts = {"APPLIED": 40, "RETRY": 2, "DUPLICATE": 1, "HOLD": 3}
+    run = a_run(instance, ending="YIELDED", counts=counts)
+    addresses = [
+        reverse("queue", args=[queue.name]),
+        reverse("cron-instance", args=[instance.pk]),
+        reverse("cron-run", args=[run.pk]),
+    ]
+    pages = [client.get(address).text for address in addresses]
+    for page in pages:
+        assert "Gave its slot away" in page
+        assert ">YIELDED" not in page
+    told = "3 held, 2 to be retried, 40 applied, 1 repeat dropped"
+    for page in pages[:2]:
+        assert told in re.sub(r"<[^>]*>", "", page)
+    assert '<span title="HOLD">Held</span></td><td class="num">3</td>' in pages[2]
+
+
+@pytest.mark.parametrize(
+    ("task", "counts", "told"),
+    [
+        ("errors_cleanup", {"DELETED": 1, "RESOLVED": 2}, "2 resolved failures, 1 deleted failure"),
+        ("history_cleanup", {"lost_runs": 1}, "1 run found lost"),
+        ("reprocessing", {"LATE": 2, "RELEASED": 1}, "1 released, 2 not released: late"),
+        ("of_ones_own", {"rows_sent": 1_200, "APPLIED": 1}, "1200 rows sent, 1 applied"),
+    ],
+)
+def test_counts_of_other_tasks_are_told_in_their_own_words(
+    task: str, counts: dict[str, int], told: str
+) -> None:
+    found = words.counted(counts, task=task, is_consumer=False)
+    assert ", ".join(f"{one.count} {one.words}" for one in found) == told
 
 
 def test_the_page_tells_runs_rules_and_next_moments(client: Client, cleanup: CronInstance) -> None:

@@ -1,0 +1,117 @@
+"""How pages speak of runs: how a queue's run ended, and what was counted in any run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from integration.delivery.policy.states import Ended
+from integration.delivery.report import RunEnding
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A word of the engine's for people: short, explained, and the engine's own `code`."""
+
+    words: str
+    why: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """So many of what `words` names, in the number that fits; `code` is the run's own name."""
+
+    count: int
+    words: str
+    code: str
+
+
+ENDINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        RunEnding.DRAINED: ("Read everything", "nothing was left to read"),
+        RunEnding.YIELDED: ("Gave its slot away", "another queue waited for a worker"),
+        RunEnding.STOPPED: ("Was stopped", "the worker shut down, or the queue was switched off"),
+        RunEnding.BACKOFF: ("Waits for a retry", "the first message failed and is tried again"),
+        RunEnding.BLOCKED: ("Blocked", "it goes on when a person has decided"),
+        RunEnding.BRAKED: ("Braked", "too much failed; it reads on when a person resumes it"),
+        RunEnding.OUTAGE: ("Outage", "something it needs is down; it asks again by itself"),
+        RunEnding.WAITING: ("Waits", "something it needs is switched off or not installed"),
+        RunEnding.LOST: ("Lost its hold", "the database or the partition's lock went away"),
+        RunEnding.NOTHING_FREE: ("Found nothing free", "another run has every partition"),
+        "FAILED": ("Failed", "it could not do its work"),
+    }
+)
+# (one, several), in the order they are told: what needs a person stands first.
+Forms = Mapping[str, tuple[str, str]]
+OF_MESSAGES: Final[Forms] = MappingProxyType(
+    {
+        Ended.HOLD: ("held", "held"),
+        Ended.RETRY: ("to be retried", "to be retried"),
+        Ended.EXPIRED: ("expired in Kafka", "expired in Kafka"),
+        Ended.APPLIED: ("applied", "applied"),
+        Ended.SUPERSEDED: ("superseded by newer data", "superseded by newer data"),
+        Ended.DUPLICATE: ("repeat dropped", "repeats dropped"),
+        Ended.DELETED: ("passed over as deleted", "passed over as deleted"),
+        Ended.PASSED: ("passed over as not ours", "passed over as not ours"),
+        Ended.STALE: ("reminder no longer needed", "reminders no longer needed"),
+    }
+)
+BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
+    {
+        # Of a simulation too, which removes nothing: its text says so.
+        "errors_cleanup": {
+            "RESOLVED": ("resolved failure", "resolved failures"),
+            "DELETED": ("deleted failure", "deleted failures"),
+        },
+        "history_cleanup": {
+            "outbox": ("outgoing message removed", "outgoing messages removed"),
+            "tracking": ("tracked message removed", "tracked messages removed"),
+            "batches": ("batch number removed", "batch numbers removed"),
+            "runs": ("run removed", "runs removed"),
+            "notices": ("notice removed", "notices removed"),
+            "heartbeats": ("heartbeat removed", "heartbeats removed"),
+            "operation_messages": (
+                "message of an operation removed",
+                "messages of operations removed",
+            ),
+            "operations": ("operation removed", "operations removed"),
+            "lost_runs": ("run found lost", "runs found lost"),
+        },
+        "lag_monitor": {"unreachable": ("provider out of reach", "providers out of reach")},
+        "retention_mirror": {
+            "changed": ("queue changed", "queues changed"),
+            "different": ("queue differs", "queues differ"),
+            "unreachable": ("queue not asked about", "queues not asked about"),
+        },
+        "reprocessing": {"RELEASED": ("released", "released")},
+    }
+)
+
+
+def ending(code: str) -> Said | None:
+    """How a queue's run ended; None when it did not end as a queue's run does."""
+    if not code:
+        return None
+    words, why = ENDINGS.get(code, (_spelt(code).capitalize(), "the engine's own word"))
+    return Said(words, why, code)
+
+
+def counted(counts: Mapping[str, int], *, task: str, is_consumer: bool) -> tuple[Counted, ...]:
+    """What a run counted, in words; a count that a task of one's own made is told by its name."""
+    known = OF_MESSAGES if is_consumer else BY_TASK.get(task, {})
+    places = {code: place for place, code in enumerate(known)}
+    codes = sorted(counts, key=lambda code: places.get(code, len(places)))
+    return tuple(_counted(code, counts[code], known.get(code), task) for code in codes)
+
+
+def _counted(code: str, count: int, forms: tuple[str, str] | None, task: str) -> Counted:
+    if forms is not None:
+        return Counted(count, forms[0] if count == 1 else forms[1], code)
+    # Whatever else a reprocessing counts is the code of a refusal.
+    words = f"not released: {_spelt(code)}" if task == "reprocessing" else _spelt(code)
+    return Counted(count, words, code)
+
+
+def _spelt(code: str) -> str:
+    return code.replace("_", " ").lower()
