@@ -1,6 +1,7 @@
 """A retry policy in words and as a line: what the form of a queue promises."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -67,3 +68,31 @@ def test_the_line_is_drawn_in_order_and_never_longer_than_it_can_be(
     places = [one.x for one in line.shown]
     assert places == sorted(places)
     assert all(8 <= place <= 992 for place in places)
+
+
+def steps(policy: RetryPolicy) -> list[int]:
+    places = [8, *(one.x for one in retry_line(policy).shown)]
+    return [after - before for before, after in pairwise(places)]
+
+
+@given(st.integers(1, SHOWN), st.floats(0.1, 10_000))
+def test_equal_pauses_are_drawn_equally_long(retries: int, pause: float) -> None:
+    drawn = steps(RetryPolicy(max_retries=retries, first=timedelta(seconds=pause)))
+    assert max(drawn) - min(drawn) <= 2
+    assert sum(drawn) == 984
+
+
+def test_a_longer_pause_is_the_longer_step() -> None:
+    ten, minute, five_minutes = steps(LISTED)
+    assert 100 < ten < minute < five_minutes
+    policy = RetryPolicy(backoff=Backoff.LIST, delays=seconds(10, 60, 10, 60), max_retries=4)
+    first, second, third, fourth = steps(policy)
+    assert abs(first - third) <= 1
+    assert abs(second - fourth) <= 1
+
+
+def test_tries_left_out_are_one_longer_gap() -> None:
+    drawn = steps(RetryPolicy(max_retries=50, first=timedelta(seconds=30)))
+    assert len(drawn) == SHOWN
+    assert max(drawn[:-1]) - min(drawn[:-1]) <= 2
+    assert drawn[-1] > max(drawn[:-1])

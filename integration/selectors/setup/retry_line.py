@@ -1,8 +1,8 @@
 """A retry policy as a time line and in words: what happens to a message that keeps failing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import log1p
 from typing import Final
 
@@ -19,13 +19,13 @@ FOLLOWED_UNLIMITED: Final = 12
 class Try:
     """One try: its number, the pause before it and when it is, counted from the first failure.
 
-    `share` is its place on the line from 0 to 100; later ones stand closer (a logarithm).
+    `share` is the place of one that is drawn, from 0 to 100.
     """
 
     number: int
     pause: timedelta
     at: timedelta
-    share: int = 0
+    share: float = 0.0
 
     @property
     def x(self) -> int:
@@ -69,12 +69,12 @@ class RetryLine:
 
 def retry_line(policy: RetryPolicy) -> RetryLine:
     """Follow the policy with a message that fails at once and always; jitter is told, not drawn."""
-    retries = _placed(_followed(policy))
+    retries = tuple(_followed(policy))
     is_unlimited = policy.max_retries is None and policy.total is None
     shown = retries if len(retries) <= SHOWN else (*retries[: SHOWN - 1], retries[-1])
     return RetryLine(
         retries=retries,
-        shown=shown,
+        shown=_placed(shown),
         is_unlimited=is_unlimited,
         words=_words(retries, is_unlimited=is_unlimited),
         remarks=tuple(_remarks(policy, retries)),
@@ -98,18 +98,20 @@ def _followed(policy: RetryPolicy) -> list[Try]:
     return found
 
 
-def _placed(retries: list[Try]) -> tuple[Try, ...]:
-    whole = log1p(retries[-1].at.total_seconds()) if retries else 0.0
+def _placed(tries: tuple[Try, ...]) -> tuple[Try, ...]:
+    """Give each its place: a step on the line is the logarithm of the pause before it.
+
+    So equal pauses are equal steps, and of two pauses the longer one is the longer step. Where
+    tries are left out, one step stands for all the pauses before the last one.
+    """
+    moments = [timedelta(), *(one.at for one in tries)]
+    steps = [log1p((after - before).total_seconds()) for before, after in pairwise(moments)]
+    # Without any pause they stand as far from each other as they can be told apart.
+    steps = steps if any(steps) else [1.0] * len(tries)
+    places = accumulate(steps)
     return tuple(
-        Try(
-            one.number,
-            one.pause,
-            one.at,
-            round(100 * log1p(one.at.total_seconds()) / whole)
-            if whole
-            else round(100 * one.number / len(retries)),
-        )
-        for one in retries
+        replace(one, share=100 * place / sum(steps))
+        for one, place in zip(tries, places, strict=True)
     )
 
 
