@@ -1,6 +1,9 @@
 """The tables. One noun a module; no decisions live here."""
 
+from integration.models.channel import ChannelTarget, PublishChannel
 from integration.models.configuration_change import ConfigurationChange
+from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
+from integration.models.door import ApiToken, Receipt
 from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
 from integration.models.operation import Operation, OperationItem
 from integration.models.outbox import OutboxChange, OutboxRow, RelayLease
@@ -14,10 +17,15 @@ from integration.models.system import Endpoint, EnterpriseService, ExternalSyste
 from integration.models.tracking import Deployment, MessageTrack, SeenMessage
 
 __all__ = [
+    "ApiToken",
     "BatchLog",
+    "ChannelTarget",
     "ConfigurationChange",
+    "Delivery",
     "Deployment",
     "Endpoint",
+    "EndpointCircuit",
+    "EndpointTest",
     "EnterpriseService",
     "ErrorAttempt",
     "ErrorChange",
@@ -32,10 +40,12 @@ __all__ = [
     "OutboxRow",
     "PartitionLease",
     "Provider",
+    "PublishChannel",
     "Queue",
     "QueueChange",
     "QueuePartition",
     "QueueSample",
+    "Receipt",
     "RelayLease",
     "SeenMessage",
     "StoredObject",

@@ -8,7 +8,7 @@ from django.db import models
 from integration.delivery.policy.brake import BrakePolicy
 from integration.delivery.policy.retry import Backoff, RetryPolicy
 from integration.models.provider import Provider
-from integration.models.system import EnterpriseService, ExternalSystem
+from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 
 
 class Queue(models.Model):
@@ -44,6 +44,12 @@ class Queue(models.Model):
         BLOCK = "block", "Wait for a person's acknowledgement"
         ADVANCE = "advance", "Record the gap, tell, go on"
 
+    class Ordering(models.TextChoices):
+        """What keeps its order on a continuous queue when one of its messages fails."""
+
+        NONE = "none", "Nothing: each message for itself"
+        KEY = "key", "Messages of one key"
+
     class StartFrom(models.TextChoices):
         """Where reading begins, chosen once."""
 
@@ -72,6 +78,14 @@ class Queue(models.Model):
         related_name="default_of",
         help_text="Takes messages that name no service themselves.",
     )
+    endpoint = models.ForeignKey(
+        Endpoint,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="queues",
+        help_text="Outbound: where its messages are delivered; empty = partners read the topic.",
+    )
     start_from = models.CharField(max_length=10, choices=StartFrom.choices)
     start_time = models.DateTimeField(null=True, blank=True)
     start_group = models.CharField(max_length=255, blank=True)
@@ -80,6 +94,9 @@ class Queue(models.Model):
     enabled = models.BooleanField(default=True)
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=200, blank=True)
+    paused_until = models.DateTimeField(
+        null=True, blank=True, help_text="Goes on by itself then; empty = until a person resumes."
+    )
 
     # failures
     max_retries = models.PositiveIntegerField(
@@ -124,11 +141,24 @@ class Queue(models.Model):
     )
 
     # pace
+    ordering = models.CharField(
+        max_length=4, choices=Ordering.choices, default=Ordering.NONE, help_text="Continuous only."
+    )
+    lanes = models.PositiveIntegerField(
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(64)],
+        help_text="Outbound continuous: how many messages of different keys are sent at once.",
+    )
     batch_size = models.PositiveIntegerField(
         default=500, validators=[MinValueValidator(1), MaxValueValidator(10_000)]
     )
     stay_seconds = models.FloatField(default=60, validators=[MinValueValidator(0)])
     handler_timeout_seconds = models.FloatField(default=60, validators=[MinValueValidator(1)])
+
+    # what others find out
+    topic_keeps_seconds = models.BigIntegerField(
+        null=True, editable=False, help_text="The topic's retention; -1 = for ever."
+    )
 
     # the dispatcher's own column
     start_requested_at = models.DateTimeField(null=True, blank=True, editable=False)

@@ -1,9 +1,11 @@
 """Partners and what is exchanged with them: external systems, endpoints, enterprise services."""
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from integration import endpoint_properties
+from integration.models.fields import SecretField
 
 
 class ExternalSystem(models.Model):
@@ -12,6 +14,16 @@ class ExternalSystem(models.Model):
     name = models.SlugField(max_length=60, unique=True)
     description = models.CharField(max_length=200, blank=True)
     enabled = models.BooleanField(default=True)
+    # The HTTP door. Without a token nobody gets in; these limit those who have one.
+    requests_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, help_text="How many posts it may make; empty = as many as it likes."
+    )
+    max_body_bytes = models.PositiveIntegerField(
+        default=10 * 2**20, help_text="The largest body it may post."
+    )
+    legacy_door = models.BooleanField(
+        default=False, help_text="Also accept /meaweb addresses and the MAXAUTH header."
+    )
 
     class Meta:
         ordering = ["name"]
@@ -21,7 +33,10 @@ class ExternalSystem(models.Model):
 
 
 class Endpoint(models.Model):
-    """Where outbound messages of a partner are delivered, by a handler type."""
+    """Where outbound messages of a partner are delivered, by a handler type.
+
+    `properties` hold no secrets; `secrets` is a JSON object of names and texts, sealed as a whole.
+    """
 
     class HandlerType(models.TextChoices):
         """How delivery happens."""
@@ -35,6 +50,24 @@ class Endpoint(models.Model):
     system = models.ForeignKey(ExternalSystem, on_delete=models.PROTECT, related_name="endpoints")
     handler_type = models.CharField(max_length=20, choices=HandlerType.choices)
     properties = models.JSONField(default=dict, blank=True)
+    secrets = SecretField(blank=True, help_text="Stored encrypted; shown to nobody.")
+    enabled = models.BooleanField(default=True)
+    paused_until = models.DateTimeField(null=True, blank=True)
+    idempotent = models.BooleanField(
+        default=False,
+        help_text="It drops repeats of a message id: what may have arrived is sent again.",
+    )
+    rate_per_second = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0.001)], help_text="Empty = no limit."
+    )
+    max_concurrent = models.PositiveIntegerField(
+        default=8, validators=[MinValueValidator(1), MaxValueValidator(64)]
+    )
+    open_after = models.PositiveIntegerField(
+        default=5,
+        validators=[MinValueValidator(1)],
+        help_text="Failures in a row of different messages after which it counts as down.",
+    )
 
     class Meta:
         ordering = ["name"]
@@ -66,6 +99,9 @@ class EnterpriseService(models.Model):
         related_name="services",
         help_text="Store into this structure; empty = the registered handler takes it.",
     )
+    external_id_path = models.CharField(max_length=250, blank=True)
+    search_paths = models.JSONField(default=list, blank=True)
+    keeps_payload = models.BooleanField(default=False, help_text="Tracking keeps the payload.")
 
     class Meta:
         ordering = ["interface"]

@@ -90,6 +90,23 @@ class OutboxKind(StrEnum):
     MIRROR = "MIRROR"  # the copy of a held message for the error queue
 
 
+class DeliveryState(StrEnum):
+    """Where one try to deliver to an endpoint stands."""
+
+    SENDING = "SENDING"  # committed before the call; after a crash: it may have happened
+    DELIVERED = "DELIVERED"  # the endpoint took it, or a person says so
+    FAILED = "FAILED"  # the endpoint did not take it
+    UNKNOWN = "UNKNOWN"  # it may have arrived: a person decides, or it is sent again
+
+
+class CircuitState(StrEnum):
+    """Whether an endpoint is called."""
+
+    CLOSED = "CLOSED"  # messages flow
+    OPEN = "OPEN"  # it is down: nothing is sent until resume_at
+    HALF_OPEN = "HALF_OPEN"  # one message is on its way to find out
+
+
 class OperationState(StrEnum):
     """Where a bulk operation stands."""
 
@@ -104,6 +121,7 @@ class Ended(StrEnum):
     """What an attempt on one message ended in; stored with tracking and attempts."""
 
     APPLIED = "APPLIED"  # its effects are in this commit
+    DELIVERED = "DELIVERED"  # its endpoint took it
     SUPERSEDED = "SUPERSEDED"  # its key already has newer data; nothing was written
     DUPLICATE = "DUPLICATE"  # same id, same content as one already seen
     STALE = "STALE"  # a ticket whose row has moved on; nothing to do

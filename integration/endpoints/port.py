@@ -1,0 +1,95 @@
+"""What the engine asks of an endpoint, and what an endpoint may answer. Verdicts are values.
+
+Each handler type (HTTP, file, database, Python function) is one implementation; one contract
+suite runs over all of them and over the in-memory twin.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+
+EXCERPT_CHARACTERS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """One message as an endpoint gets it. `body` is the payload, out of its envelope."""
+
+    message_id: str
+    interface: str
+    system: str
+    body: bytes
+    content_type: str
+    key: str = ""
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+    attempt: int = 1
+    sent_at: datetime | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is kept of an answer: a code, a sentence, the status and the beginning of the body."""
+
+    code: str = ""
+    text: str = ""
+    status: int | None = None
+    excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted(Told):
+    """The endpoint took the message, or had it already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused(Told):
+    """It will never take this message as it is: a person has to look. No retry is made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later(Told):
+    """It did not take this message; a later try may go through. Spends a retry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreachable(Told):
+    """It takes nothing at the moment, whatever the message: no retry is spent.
+
+    `after_seconds` is what the endpoint asked for (Retry-After), None when it asked nothing.
+    """
+
+    after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown(Told):
+    """The message was sent and no answer came: it may have arrived."""
+
+
+Answer = Accepted | Refused | Later | Unreachable | Unknown
+
+
+class Deliverer(Protocol):
+    """One opened endpoint, used by one run. Its calls never raise: each ending is an Answer.
+
+    `at_once` is how many messages one call takes (1, unless the handler type gathers them, as a
+    file of many messages does). Safe for calls from several threads at a time.
+    """
+
+    at_once: int
+
+    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
+        """One answer for each parcel, in order; at most `at_once` parcels.
+
+        Returns within the endpoint's own timeouts, whatever the other side does.
+        """
+
+    def connect(self) -> Answer:
+        """Whether it can be reached with these settings; sends no message."""
+
+    def close(self) -> None:
+        """Give connections back; may be called twice."""

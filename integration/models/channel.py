@@ -1,0 +1,105 @@
+"""Publish channels: outbound message types, and which partner gets them by which way."""
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from integration.models.queue import Queue
+from integration.models.structure import ObjectStructure
+from integration.models.system import Endpoint, ExternalSystem
+from integration.paths import BadPath, compile_path
+
+MAX_SEARCH_PATHS = 2
+
+
+def check_search_paths(external_id_path: str, search_paths: object) -> None:
+    """Raises ValidationError, by field, for paths that tracking could not follow."""
+    if not isinstance(search_paths, list) or len(search_paths) > MAX_SEARCH_PATHS:
+        text = f"Name at most {MAX_SEARCH_PATHS} paths, as a JSON list."
+        raise ValidationError({"search_paths": text})
+    wanted = {"external_id_path": [external_id_path or None], "search_paths": search_paths}
+    for field, paths in wanted.items():
+        for path in filter(None, paths):
+            try:
+                compile_path(path)
+            except BadPath as e:
+                raise ValidationError({field: str(e)}) from e
+
+
+class PublishChannel(models.Model):
+    """An outbound message type: its name is the envelope's INTERFACE.
+
+    One `publish()` writes one outgoing message for each of its enabled targets.
+    """
+
+    class Format(models.TextChoices):
+        """How the payload is written."""
+
+        JSON = "json", "JSON"
+        XML = "xml", "XML"
+
+    name = models.CharField(max_length=100, unique=True)
+    description = models.CharField(max_length=200, blank=True)
+    enabled = models.BooleanField(default=True)
+    structure = models.ForeignKey(
+        ObjectStructure,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="channels",
+        help_text="Its schema and key paths judge what is published; empty = anything goes.",
+    )
+    format = models.CharField(max_length=4, choices=Format.choices, default=Format.JSON)
+    envelope = models.BooleanField(
+        default=True, help_text="Wrap the payload; off = the bare payload, its facts in headers."
+    )
+    key_path = models.CharField(
+        max_length=250, blank=True, help_text="Where the key is found when publish() names none."
+    )
+    external_id_path = models.CharField(max_length=250, blank=True)
+    search_paths = models.JSONField(default=list, blank=True)
+    keeps_payload = models.BooleanField(default=False, help_text="Tracking keeps the payload.")
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        check_search_paths(self.external_id_path, self.search_paths)
+        if self.key_path:
+            try:
+                compile_path(self.key_path)
+            except BadPath as e:
+                raise ValidationError({"key_path": str(e)}) from e
+
+
+class ChannelTarget(models.Model):
+    """One partner of a channel: the queue its messages take and the endpoint they end at.
+
+    Without an endpoint of its own the queue's endpoint takes them; a queue without any is read
+    by the partner itself, from Kafka.
+    """
+
+    channel = models.ForeignKey(PublishChannel, on_delete=models.CASCADE, related_name="targets")
+    system = models.ForeignKey(ExternalSystem, on_delete=models.PROTECT, related_name="targets")
+    enabled = models.BooleanField(default=True)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="targets")
+    endpoint = models.ForeignKey(
+        Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="targets"
+    )
+
+    class Meta:
+        ordering = ["channel__name", "system__name"]
+        constraints = [
+            models.UniqueConstraint(fields=["channel", "system"], name="one_target_per_system")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel} to {self.system}"
+
+    def clean(self) -> None:
+        if self.queue_id and self.queue.direction != Queue.Direction.OUTBOUND:
+            raise ValidationError({"queue": "Messages of a channel need an outbound queue."})
+        if self.endpoint_id and self.endpoint and self.endpoint.system_id != self.system_id:
+            raise ValidationError({"endpoint": "This endpoint belongs to another external system."})
