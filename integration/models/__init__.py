@@ -3,6 +3,7 @@
 from integration.models.channel import ChannelTarget, PublishChannel
 from integration.models.configuration_change import ConfigurationChange
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
+from integration.models.deployment import Deployment
 from integration.models.door import ApiToken, Receipt
 from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
 from integration.models.operation import Operation, OperationItem
@@ -14,7 +15,7 @@ from integration.models.queue_change import QueueChange
 from integration.models.queue_sample import QueueSample
 from integration.models.structure import ObjectStructure, StoredObject
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
-from integration.models.tracking import Deployment, MessageTrack, SeenMessage
+from integration.models.tracking import MessageTrack, SeenMessage
 
 __all__ = [
     "ApiToken",
