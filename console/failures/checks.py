@@ -20,6 +20,11 @@ TITLES: Final = MappingProxyType(
             "It would be superseded: its key already has newer data, so nothing is written.",
         ),
         Ending.FAILED: ("danger", "It would fail again."),
+        Ending.REFUSED: (
+            "danger",
+            "The check was stopped: the handler tried to end its transaction.",
+        ),
+        Ending.KEPT: ("danger", "The check could not be undone."),
         Ending.TIMED_OUT: ("warning", "The check was stopped."),
         Ending.NOT_RUN: ("warning", "Nothing was run."),
     }
@@ -76,10 +81,17 @@ def shown(found: Check) -> CheckShown:
         tone=tone,
         title=title,
         said=sentence_of(found.failure.text[:SAID]) if found.failure else "",
-        then=THEN.get(found.failure.kind, "") if found.failure else "",
+        then=_then(found),
         document=None if change is None else difference(change.before, change.after),
         sent=tuple(
             Outgoing(row.topic, bytes_as_text(row.key), show(row.value, list(row.headers)))
             for row in found.sent[:SENT_SHOWN]
         ),
     )
+
+
+def _then(found: Check) -> str:
+    """What a release would come to; not known of a message whose handler was not let through."""
+    if found.failure is None or found.ending is not Ending.FAILED:
+        return ""
+    return THEN.get(found.failure.kind, "")

@@ -1,7 +1,6 @@
 """What a held message would do if it were released now: its handler runs, then all is undone."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -11,6 +10,7 @@ from uuid import UUID
 from django.db import DatabaseError, connections, transaction
 from psycopg.pq import TransactionStatus
 
+from integration.actions.check_guard import LIMIT, Guard, NotUndoneError, OutOfTimeError
 from integration.actions.problems import StateMismatchError
 from integration.delivery.calling import SWALLOWED, call_batch, call_one
 from integration.delivery.outcome import APPLIED, SUPERSEDED, Failed, Outcome
@@ -19,7 +19,6 @@ from integration.delivery.policy.states import ErrorState
 from integration.delivery.reading import Reader
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Outgoing, Record
-from integration.errors import IntegrationError
 from integration.handlers.failures import classify
 from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
@@ -29,8 +28,6 @@ from integration.store import configuration, rows
 from integration.store.sessions import alias, django_connection
 from integration.store.written import TableChange, counts, written_since
 
-# A person waits for the answer, and what the handler locks is locked for all.
-LIMIT: Final = timedelta(seconds=5)
 LOCK_MS: Final = 2_000
 CONSOLE: Final = "the console"
 READ_ROW: Final = f"SELECT {rows.COLUMNS} FROM integration_messageerror e WHERE e.id = %s"  # noqa: S608 - constants
@@ -41,22 +38,18 @@ READ_DOCUMENT: Final = (
 
 
 class Ending(StrEnum):
-    """How a check ended. TIMED_OUT and NOT_RUN say nothing about the message."""
+    """How a check ended. TIMED_OUT and NOT_RUN say nothing about the message.
+
+    REFUSED: the handler tried to end its transaction; KEPT: it did, and not all is undone.
+    """
 
     APPLIED = "APPLIED"
     SUPERSEDED = "SUPERSEDED"
     FAILED = "FAILED"
+    REFUSED = "REFUSED"
+    KEPT = "KEPT"
     TIMED_OUT = "TIMED_OUT"
     NOT_RUN = "NOT_RUN"
-
-
-class OutOfTimeError(IntegrationError):
-    """The check's time is over; no further statement is sent."""
-
-    code = "CHECK_TIMED_OUT"
-
-    def __init__(self) -> None:
-        super().__init__(f"The check is stopped after {LIMIT.seconds} seconds.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +68,7 @@ class Check:
 
     `was_called` is whether the handler ran at all. `tables` counts rows written, `sent` are the
     messages for the outbox; both are empty unless the message would be applied or is superseded.
-    Nothing of it exists any more.
+    Nothing of it exists any more, unless the ending is KEPT.
     """
 
     ending: Ending
@@ -92,7 +85,8 @@ def check(error_id: UUID, record: bytes | None, *, limit: timedelta = LIMIT) -> 
     """Run the handler of a held message on `record`, as the engine would, and undo everything.
 
     In one transaction of the engine's database with `limit` for all of its statements; deferred
-    constraints are checked. It is always rolled back; only sequences may have advanced. What a
+    constraints are checked. It is always rolled back; only sequences may have advanced. A command
+    that would end the transaction is not sent; one past Django is noticed afterwards. What a
     handler does outside that database is not undone, so one that declares to do that is not run,
     and neither is a message that ended a process before. Raises StateMismatchError.
     """
@@ -154,40 +148,36 @@ def _not_run(unit: Unit, why: str) -> Check:
     return Check(ending=Ending.NOT_RUN, interface=unit.interface, was_called=False, why=why)
 
 
-class _Deadline:
-    """Sends no statement after the time is over, whatever the handler makes of that."""
-
-    def __init__(self, limit: timedelta) -> None:
-        self.ends = time.monotonic() + limit.total_seconds()
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self.ends
-
-    def __call__(self, execute: Callable[..., Any], *statement: Any) -> Any:  # noqa: ANN401 - Django's wrapper
-        if self.is_over:
-            raise OutOfTimeError
-        return execute(*statement)
-
-
 def _tried(unit: Unit, limit: timedelta) -> Check:
+    """A call of the handler that left nothing behind, or what kept it from being that."""
+    guard = Guard(limit)
+    found = _undone(unit, guard, limit)
+    problem = guard.problem()
+    if problem is None:
+        return found
+    failure = Failure(FailureClass.PERMANENT, problem.code, str(problem))
+    ending = Ending.KEPT if isinstance(problem, NotUndoneError) else Ending.REFUSED
+    return Check(ending=ending, interface=unit.interface, failure=failure)
+
+
+def _undone(unit: Unit, guard: Guard, limit: timedelta) -> Check:
     """The handler's call within its transaction; whatever happens, the end is a rollback."""
-    outbound, deadline = Outbound(), _Deadline(limit)
+    outbound = Outbound()
     token = current.set(outbound)
     try:
         with transaction.atomic(using=alias()):
             try:
-                return _called(unit, (outbound, deadline, limit))
+                return _called(unit, (outbound, guard, limit))
             finally:
                 transaction.set_rollback(True, using=alias())
     except DatabaseError as e:
-        return _ended(unit, Failed(classify(e)), deadline)
+        return _ended(unit, Failed(classify(e)), guard)
     finally:
         current.reset(token)
 
 
-def _called(unit: Unit, how: tuple[Outbound, _Deadline, timedelta]) -> Check:
-    outbound, deadline, limit = how
+def _called(unit: Unit, how: tuple[Outbound, Guard, timedelta]) -> Check:
+    outbound, guard, limit = how
     connection = django_connection()
     _bound(limit)
     _number(unit)
@@ -195,10 +185,12 @@ def _called(unit: Unit, how: tuple[Outbound, _Deadline, timedelta]) -> Check:
     before = None if key is None else _document(*key)
     counted = counts(connection)
     outbound.begin(unit.message)
-    with connection.execute_wrapper(deadline):
+    guard.enter()
+    with connection.execute_wrapper(guard):
         outcome = _outcome(unit)
-    if isinstance(outcome, Failed) or deadline.is_over:
-        return _ended(unit, outcome, deadline)
+    guard.leave()
+    if isinstance(outcome, Failed) or guard.is_over or not guard.is_sound:
+        return _ended(unit, outcome, guard)
     return Check(
         ending=Ending.SUPERSEDED if outcome == SUPERSEDED else Ending.APPLIED,
         interface=unit.interface,
@@ -260,9 +252,9 @@ def _is_broken() -> bool:
     return bool(connection.needs_rollback or not in_transaction)
 
 
-def _ended(unit: Unit, outcome: Outcome, deadline: _Deadline) -> Check:
+def _ended(unit: Unit, outcome: Outcome, guard: Guard) -> Check:
     """A failure, or the end of the time that a check has, which is none."""
-    if deadline.is_over:
+    if guard.is_over:
         why = (
             f"It was stopped after {LIMIT.seconds} seconds, the time a check may take. That says "
             "nothing about the message: the engine gives its handler more time."
