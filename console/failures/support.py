@@ -7,6 +7,7 @@ from typing import Final
 import django
 from django.conf import settings
 
+from integration.counting import so_many
 from integration.delivery.policy.failure import Failure, FailureClass, cause_of
 from integration.selectors.failures.failure import FailureDetail
 
@@ -16,9 +17,10 @@ NONE: Final = "-"
 def support_text(found: FailureDetail) -> str:
     """A block of text about a failure: no payload, no key, no header, no value quoted by a text."""
     error, queue = found.error, found.error.queue
+    times = so_many(error.attempts, "try", "tries")
     facts = {
         "Failure": str(error.id),
-        "State": f"{error.state}, version {error.version}, {error.attempts} tries",
+        "State": f"{error.state}, version {error.version}, {times}",
         "Code": f"{error.code} ({error.failure_class})",
         "Text": cause_of(Failure(FailureClass.PERMANENT, error.code, error.text)) or NONE,
         "Cause": error.fingerprint or NONE,

@@ -15,6 +15,7 @@ from console.frame.asked import number_of
 from console.outbox.filters import OutgoingFilterForm
 from integration.actions import outbox
 from integration.actions.outbox import OutboxMismatchError
+from integration.counting import so_many
 from integration.errors import IntegrationError
 from integration.selectors.outbox import outgoing
 from integration.selectors.outbox.outgoing_scope import known_of
@@ -86,7 +87,10 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
         tell_problem(request, problem)
         return _show_list(request, QueryDict(), status=409)
     what = "taken as sent" if word == "sent" else "given back, to be sent"
-    messages.success(request, f"{count:,} rows were {what}. The relay goes on within seconds.")
+    messages.success(
+        request,
+        f"{so_many(count, 'row was', 'rows were')} {what}. The relay goes on within seconds.",
+    )
     return see("outbox")
 
 

@@ -10,6 +10,7 @@ from crontasks.cleanup.rules import Rule
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
+from integration.counting import so_many
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _simulated(said: Mapping[str, object], context: Context) -> Outcome:
     (found,) = simulation.forecast((FAILURES,), said, (at,))
     for old in found.old:
         context.say(
-            f"{old.rows:,} rows {old.status}, closed {old.days} days ago, "
+            f"{so_many(old.rows, 'row')} {old.status}, closed {so_many(old.days, 'day')} ago, "
             f"about {old.size_bytes:,} bytes"
         )
     return Outcome(counts=found.by_status, text="Simulated: nothing was removed.")

@@ -14,6 +14,7 @@ from crontasks.errors import BadParametersError
 from crontasks.instances import run_pages, selectors
 from crontasks.instances.selectors import InstanceRow
 from crontasks.models import CronInstance, CronRun
+from integration.counting import so_many
 
 RUNS: Final = 5
 # Ages are told in steps, each from so many days on.
@@ -132,7 +133,7 @@ def _keeps(rule: Rule, values: object) -> str:
     if not rule.days:
         return rule.keeps
     days = getattr(values, rule.days)
-    return "for ever" if days is None else f"{days:,} days"
+    return "for ever" if days is None else so_many(days, "day")
 
 
 def _grouped(found: Sequence[RuleForecast]) -> Iterator[Group]:

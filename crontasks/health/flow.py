@@ -12,6 +12,7 @@ from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good
 from crontasks.models import CronInstance
 from crontasks.schedule.moments import upcoming
+from integration.counting import so_many
 from integration.delivery.policy.states import PartitionState
 from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
@@ -119,8 +120,7 @@ def topic(queue: Queue) -> Link:
         text = f"{queue.topic} was deleted and created again since the positions were taken."
         return broken("topic", text, "Open the queue and choose where the new topic is read from.")
     messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
-    places = "1 partition" if facts.partitions == 1 else f"{facts.partitions} partitions"
-    held = f"{places}, at most {messages:,} messages."
+    held = f"{so_many(facts.partitions, 'partition')}, at most {so_many(messages, 'message')}."
     return good("topic", f"{held} {_topic_settings(queue)}")
 
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from crontasks.health import crew
 from crontasks.health.links import Link, broken, good
+from integration.counting import so_many
 from integration.models import Queue
 from integration.selectors.outbox.of_queue import sending
 
@@ -52,7 +53,7 @@ def outbox(queue: Queue) -> Link:
     if found.refused:
         return broken(
             "outbox",
-            f"Kafka refused {found.refused:,} message(s) of this queue. "
+            f"Kafka refused {so_many(found.refused, 'message')} of this queue. "
             + (
                 "What follows them waits, so that the order is kept." if queue.is_sequential else ""
             ),
@@ -60,7 +61,9 @@ def outbox(queue: Queue) -> Link:
         )
     if not found.waiting or found.oldest_at is None:
         return good("outbox", "Nothing waits to be sent.")
-    waiting = f"{found.shown_waiting:,}{'+' if found.is_capped else ''} message(s) wait"
+    waiting = so_many(found.shown_waiting, "message waits", "messages wait")
+    if found.is_capped:
+        waiting = f"{found.shown_waiting:,}+ messages wait"
     age = timezone.now() - found.oldest_at
     if age < STUCK:
         return good("outbox", f"{waiting} for the relay.")

@@ -10,6 +10,7 @@ from crontasks.health.hearts import ALIVE_SECONDS, are_alive
 from crontasks.notices.book import Condition
 from crontasks.notices.kinds import NoticeKind
 from crontasks.running.starts import IS_FREE, LOCKED
+from integration.counting import so_many
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
 from integration.store.starts import IS_WANTED
@@ -107,14 +108,17 @@ def _states(cursor: Cursor) -> Iterator[Condition]:
 def _bursts(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_BURSTS)
     for subject, count in cursor.fetchall():
-        text = f"{count:,} messages were held within {BURST_MINUTES} minutes."
+        text = (
+            f"{so_many(count, 'message was', 'messages were')} held within {BURST_MINUTES} minutes."
+        )
         yield Condition(NoticeKind.HOLD_BURST, subject, text)
 
 
 def _gaps(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_GAPS)
     for subject, count in cursor.fetchall():
-        text = f"{count:,} offsets were gone before they were read. Look at the gap and confirm it."
+        gone = so_many(count, "offset was gone before it was", "offsets were gone before they were")
+        text = f"{gone} read. Look at the gap and confirm it."
         yield Condition(NoticeKind.GAP, subject, text)
 
 
@@ -136,7 +140,7 @@ def _unread(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_UNREAD)
     for subject, lag in cursor.fetchall():
         text = (
-            f"{lag:,} messages wait and nothing reads them. "
+            f"{so_many(lag, 'message waits', 'messages wait')} and nothing reads this queue. "
             f"`manage.py check_flow {subject.partition('[')[0]}` names the broken link."
         )
         yield Condition(NoticeKind.NO_CONSUMER, subject, text)
@@ -145,9 +149,10 @@ def _unread(cursor: Cursor) -> Iterator[Condition]:
 def _unsent(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_UNSENT)
     for subject, count in cursor.fetchall():
+        due = so_many(count, "outgoing message is", "outgoing messages are")
         text = (
-            f"{count:,} outgoing messages are due for over {UNSENT_SECONDS} seconds and no relay "
-            "is at work. Start one with `celery -A config worker -Q relay -c 1`."
+            f"{due} due for over {UNSENT_SECONDS} seconds and no relay is at work. "
+            "Start one with `celery -A config worker -Q relay -c 1`."
         )
         yield Condition(NoticeKind.NO_RELAY, subject, text)
 

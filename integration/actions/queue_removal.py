@@ -10,6 +10,7 @@ from integration.actions.configuration import Author
 from integration.actions.problems import QueueMismatchError, ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
+from integration.counting import so_many
 from integration.delivery.policy.states import OPEN, OperationState, OutboxState
 from integration.errors import IntegrationError
 from integration.models import (
@@ -158,15 +159,15 @@ def _goes(queue: Queue) -> list[str]:
         unread = sum(place.lag or 0 for place in places)
         if unread:
             found.append(
-                f"{unread:,} messages wait unread in {queue.topic}. They stay in Kafka until they "
-                "expire, and nobody reads them here."
+                f"{so_many(unread, 'message waits', 'messages wait')} unread in {queue.topic}. "
+                "What waits stays in Kafka until it expires, and nobody reads it here."
             )
     closed = _closed(queue)
     if closed:
-        found.append(f"{closed:,} closed failures with their payloads and attempts.")
+        found.append(f"{so_many(closed, 'closed failure')} with payloads and attempts.")
     gaps = Gap.objects.filter(partition__queue=queue).count()
     if gaps:
-        found.append(f"{gaps:,} recorded gaps.")
+        found.append(f"{so_many(gaps, 'recorded gap')}.")
     if queue.direction == Queue.Direction.INBOUND:
         found.append("Its cron instance with the history of its runs, and its charts.")
     if queue.dedupe:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from integration.counting import so_many
 from integration.delivery.attempt import Fenced, Settled, attempt
 from integration.delivery.outcome import Failed
 from integration.delivery.owned import Owned
@@ -109,7 +110,7 @@ def _hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
     else:
         return
     if crashes >= road.queue.crash_limit:
-        text = f"The process died {crashes} times while only this message was in work."
+        text = f"The process died {so_many(crashes, 'time')} while only this message was in work."
         unit.known = Failed(Failure(FailureClass.CRASH, "PROCESS_CRASH", text), crashes)
 
 

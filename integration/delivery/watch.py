@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from integration.counting import so_many
 from integration.delivery.owned import CopiedHead, Owned
 from integration.delivery.policy import retry
 from integration.delivery.policy.states import PartitionState
@@ -194,7 +195,7 @@ class Watch:
             return
         self.road.ledger.gap(owned, low, "EXPIRED")
         if self.road.queue.on_gap == "block":
-            text = f"{missing:,} messages expired in Kafka before they were read."
+            text = f"{so_many(missing, 'message')} expired in Kafka before being read."
             self._block(owned, "GAP", text)
             return
         self._state(owned, RUNNING, low)

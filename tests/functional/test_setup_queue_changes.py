@@ -200,7 +200,7 @@ class TestDelete:
         a_held(queue, state="RESOLVED", closed_at=timezone.now())
         address = reverse("queue-delete", args=[queue.name])
         page = client.get(address).text
-        for told in ("partition 0 at 10", "5 messages wait unread", "1 closed failures"):
+        for told in ("partition 0 at 10", "5 messages wait unread", "1 closed failure with"):
             assert told in page
         answer = client.post(address, {"name": queue.name, "reason": "the partner left"})
         assert answer.status_code == 303

@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 
 from console.setup.queues.form import QueueForm
 from integration import registration
+from integration.counting import so_many
 from integration.durations import written
 from integration.errors import IntegrationError
 from integration.kafka.errors import TopicUnknownError
@@ -94,7 +95,7 @@ def _asked(form: QueueForm) -> dict[str, Any]:
 
 def _of_new_topic(form: QueueForm) -> dict[str, Any]:
     count = form.cleaned_data.get("partitions") or 1
-    parts = "1 partition" if count == 1 else f"{count:,} partitions"
+    parts = so_many(count, "partition")
     kept = written(form.instance.retention_seconds)
     return {
         "topic_words": f"{form.instance.topic} will be created with {parts}, the broker's own "
@@ -145,8 +146,9 @@ def _failures(form: QueueForm) -> list[str]:
     if queue.unlimited_retries and queue.error_queue_id is not None:
         found.append("With retries without end nothing ever reaches the error queue.")
     if queue.brake_after:
+        in_a_row = so_many(queue.brake_after, "failure")
         found.append(
-            f"{queue.brake_after:,} failures of one cause in a row, or {queue.max_open_errors:,} "
-            "open ones, stop the reading and tell you why."
+            f"Reading stops, and you are told why, after {in_a_row} of one cause in a row, or with "
+            f"{so_many(queue.max_open_errors, 'open failure')}."
         )
     return found

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from integration.counting import so_many
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrakePolicy:
@@ -42,12 +44,12 @@ def verdict(
     if open_errors >= policy.max_open_errors:
         return Brake(
             "TOO_MANY_OPEN_ERRORS",
-            f"{open_errors:,} failures are open; the limit of this queue is "
-            f"{policy.max_open_errors:,}.",
+            f"{so_many(open_errors, 'failure is', 'failures are')} open; the limit of this queue "
+            f"is {policy.max_open_errors:,}.",
         )
     if policy.brake_after and state.in_a_row >= policy.brake_after:
         return Brake(
             "SAME_FAILURE_IN_A_ROW",
-            f"{state.in_a_row:,} messages in a row failed for one cause: {cause}",
+            f"{so_many(state.in_a_row, 'message')} in a row failed for one cause: {cause}",
         )
     return None

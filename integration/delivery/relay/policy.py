@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
+from integration.counting import so_many
+
 MAX_ROWS: Final = 1_000
 MAX_BYTES: Final = 4 * 2**20
 # How long to wait for a broker that is down: it doubles from the first to the last.
@@ -81,6 +83,7 @@ class Patience:
 
 def doubt_text(count: int) -> str:
     return (
-        f"{count} messages were about to be sent when the relay ended, and Kafka has forgotten "
-        "whether they were. Look for them in their topics, then say whether they are there."
+        f"{so_many(count, 'message was', 'messages were')} about to be sent when the relay ended, "
+        "and Kafka has forgotten whether that happened. Look into the topics, then say whether "
+        f"{'it is' if count == 1 else 'they are'} there."
     )

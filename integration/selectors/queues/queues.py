@@ -11,6 +11,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from integration.clock import database_now
+from integration.counting import so_many
 from integration.delivery.policy.states import OPEN, ErrorState
 from integration.models import Gap, Queue, QueuePartition
 from integration.selectors.outbox.of_queue import Sending, sending
@@ -223,7 +224,7 @@ def _facts(queue: Queue) -> tuple[tuple[str, str], ...]:
         ("Began at", queue.get_start_from_display()),
         ("Retries after the first try", f"{tries}, {queue.backoff}"),
         ("Brake", f"at {queue.max_open_errors:,} open failures"),
-        ("Batch", f"{queue.batch_size:,} messages"),
+        ("Batch", so_many(queue.batch_size, "message")),
     ]
     if queue.error_queue is not None:
         facts.append(("Error queue", queue.error_queue.name))

@@ -6,6 +6,7 @@ from itertools import accumulate, pairwise
 from math import log1p
 from typing import Final
 
+from integration.counting import so_many
 from integration.delivery.policy.retry import GiveUp, RetryPolicy, decide
 from integration.durations import written
 
@@ -119,7 +120,7 @@ def _words(retries: tuple[Try, ...], *, is_unlimited: bool) -> str:
     if not retries:
         return "No retries: the first failure is final, and the message waits for a person."
     if not retries[-1].at:
-        tries = "for ever" if is_unlimited else f"{len(retries):,} times"
+        tries = "for ever" if is_unlimited else so_many(len(retries), "time")
         return f"Tried again {tries} at once, without a pause: what is down has no time to come up."
     pauses = [one.pause_words for one in retries]
     told = ", ".join(pauses[:WORDED])
@@ -128,7 +129,7 @@ def _words(retries: tuple[Try, ...], *, is_unlimited: bool) -> str:
         told += f", … {pauses[-1]}" if last_differs else " and so on"
     if is_unlimited:
         return f"Tried again for ever: after {told}; never given up."
-    count = "1 retry" if len(retries) == 1 else f"{len(retries):,} retries"
+    count = so_many(len(retries), "retry", "retries")
     return f"{count}: after {told}; given up after {retries[-1].at_words}."
 
 
