@@ -1,11 +1,12 @@
 """The pages of the console as its menu shows them: in groups, with counts of what waits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.urls import reverse
+from django.urls import resolve, reverse
 
 from console.frame.access import Right, has, scope_of
 from integration.selectors import badges
@@ -15,15 +16,16 @@ from integration.selectors.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One entry of the menu: the named page and who may see it.
+    """One entry of the menu: the named page, for those with the rights that its view needs.
 
-    It is the current one on every address below its own, unless another entry fits better.
+    It is the current one on every address below its own, unless another entry fits better. What
+    all external systems share (`is_shared`) is not for people who are limited to some of them.
     """
 
     label: str
     name: str
-    right: Right = Right.VIEW
     badge: Callable[[Scope], Badge] | None = None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,13 @@ MENU: Final = (
             Page("Operations", "operations", badge=badges.operations),
             Page("Outbox", "outbox"),
             Page("Cron tasks", "cron"),
-            Page("Cleanup", "cleanup"),
+            Page("Cleanup", "cleanup", is_shared=True),
         ),
     ),
     Group(
         "Set up",
         (
-            Page("New partner", "partner-new", Right.CONFIGURE),
+            Page("New partner", "partner-new"),
             Page("Systems", "systems"),
             Page("Services", "services"),
             Page("Structures", "structures"),
@@ -77,19 +79,19 @@ MENU: Final = (
             Page("Changes", "changes"),
         ),
     ),
-    Group("Administration", (Page("People", "people", Right.PEOPLE),)),
+    Group("Administration", (Page("People", "people", is_shared=True),)),
 )
 
 
 def sections(user: User | AnonymousUser, path: str) -> list[Section]:
     """The menu of this person, drawn for the page at `path`."""
+    scope = scope_of(user)
     mine = [
-        (group.title, [(page, reverse(page.name)) for page in group.pages if has(user, page.right)])
+        (group.title, [(page, reverse(page.name)) for page in _open_to(user, group, scope)])
         for group in MENU
     ]
     every = [address for _, pages in mine for _, address in pages]
     current = max((one for one in every if path.startswith(one)), key=len, default="")
-    scope = scope_of(user)
     return [
         Section(
             title,
@@ -101,3 +103,18 @@ def sections(user: User | AnonymousUser, path: str) -> list[Section]:
         for title, pages in mine
         if pages
     ]
+
+
+def _open_to(user: User | AnonymousUser, group: Group, scope: Scope) -> Iterator[Page]:
+    """The pages of the group that this person can open."""
+    for page in group.pages:
+        may = all(has(user, right) for right in _rights(page.name))
+        if may and (scope.is_whole or not page.is_shared):
+            yield page
+
+
+@cache
+def _rights(name: str) -> tuple[Right, ...]:
+    """The rights that the page itself asks for; see console.frame.access.needs."""
+    rights: tuple[Right, ...] = resolve(reverse(name)).func.rights  # type: ignore[attr-defined]
+    return rights
