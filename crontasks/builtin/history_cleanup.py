@@ -19,6 +19,12 @@ class HistoryParameters:
 
     outbox_days: int = option(7, "Sent and cancelled outgoing rows, in days.", least=0, most=3_650)
     tracking_days: int = option(30, "What became of every message, in days.", least=0, most=3_650)
+    ids_days: int = option(
+        30,
+        "Message ids by which repeats are dropped, in days; never shorter than the topic keeps.",
+        least=7,
+        most=3_650,
+    )
     notices_days: int = option(90, "Notices that are over, in days.", least=1, most=3_650)
     operations_days: int = option(
         90, "Bulk operations that have ended, in days.", least=1, most=3_650
@@ -33,7 +39,8 @@ class HistoryParameters:
 class HistoryCleanup:
     """Removes runs beyond each instance's number to keep, and other history past its days.
 
-    That is: sent outgoing rows, tracking, batch logs the topic has outlived, notices that are
+    That is: sent outgoing rows, tracking, batch logs and message
+    ids the topic has outlived, notices that are
     over, ended bulk operations and abandoned ones, and, where days are set,
     what people decided. Rows that still wait, are in doubt or dead stay.
     """

@@ -12,6 +12,14 @@ SENT: Final = (
 OUTLIVED: Final = """t.committed_at < {at} - make_interval(secs => q.retention_seconds)
     AND (p.low_watermark IS NULL OR t.to_offset < p.low_watermark
          OR t.topic_uuid <> p.topic_uuid)"""
+# A rewind reads a record once more for as long as its topic has it, and its id says that it was
+# applied. Of an older topic, offsets beyond the end of the new one say nothing.
+FORGOTTEN: Final = f"""{older_than("t.seen_at", "ids_days")}
+    AND t.seen_at < {{at}} - make_interval(secs => q.retention_seconds)
+    AND NOT EXISTS (
+        SELECT 1 FROM integration_queuepartition p
+        WHERE p.queue_id = t.queue_id AND p.partition = t.partition
+          AND t.offset >= p.low_watermark AND t.offset < p.high_watermark)"""  # noqa: S608 - constants
 SURPLUS: Final = """t.state <> 'RUNNING' AND t.id NOT IN (
         SELECT newest.id FROM crontasks_croninstance i CROSS JOIN LATERAL (
             SELECT r.id FROM crontasks_cronrun r
@@ -82,6 +90,18 @@ HISTORY: Final = (
         key="t.number",
         order="t.number",
         kept=(Spared("A replay may still need it", f"NOT ({OUTLIVED})"),),
+    ),
+    Rule(
+        name="seen_ids",
+        title="Ids of applied messages",
+        what="What a queue that drops repeats remembers of each message, once its topic has "
+        "dropped the record and the queue's retention is over. A repeat that comes later than "
+        "that is applied again.",
+        source="integration_seenmessage t JOIN integration_queue q ON q.id = t.queue_id",
+        due=FORGOTTEN,
+        since="t.seen_at",
+        days="ids_days",
+        kept=(Spared("Younger, or its record is still in the topic", f"NOT ({FORGOTTEN})"),),
     ),
     Rule(
         name="runs",

@@ -11,6 +11,7 @@ from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
 from crontasks.builtin.reprocessing import Reprocessing, ReprocessingParameters
 from crontasks.cleanup import simulation
 from crontasks.cleanup.failures import FAILURES
+from crontasks.cleanup.pasts import HISTORY
 from crontasks.cleanup.rules import Rule
 from crontasks.cleanup.simulation import RuleForecast
 from crontasks.models import CronInstance, CronRun, Notice
@@ -31,6 +32,7 @@ from integration.models import (
     Queue,
     QueueChange,
     QueuePartition,
+    SeenMessage,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -280,6 +282,48 @@ def test_history_goes_by_its_days_and_what_waits_stays():
     assert set(OutboxRow.objects.values_list("pk", flat=True)) == {r.pk for r in kept_rows}
     assert list(MessageTrack.objects.values_list("offset", flat=True)) == [29]
     assert set(BatchLog.objects.values_list("number", flat=True)) == {1, 2}
+
+
+def a_seen_id(queue: Queue, days: float, *, offset: int = 1, partition: int = 0) -> SeenMessage:
+    return SeenMessage.objects.create(
+        queue=queue,
+        message_id=f"m{SeenMessage.objects.count()}",
+        content_hash=b"h",
+        partition=partition,
+        offset=offset,
+        seen_at=timezone.now() - days * DAY,
+    )
+
+
+def test_ids_of_repeats_outlive_their_days_the_retention_and_the_record():
+    short, long = (
+        a_queue(name, retention_seconds=days * 86_400, dedupe=True)
+        for name, days in (("short", 1), ("long", 60))
+    )
+    QueuePartition.objects.create(
+        queue=short, partition=0, topic_uuid="u", next_offset=5, low_watermark=20, high_watermark=40
+    )
+    kept = [
+        a_seen_id(short, 29, offset=3),
+        a_seen_id(short, 100, offset=20),
+        a_seen_id(short, 100, offset=39),
+        a_seen_id(long, 59),
+    ]
+    gone = [
+        a_seen_id(short, 31, offset=19),
+        a_seen_id(short, 31, offset=40),
+        a_seen_id(short, 31, offset=30, partition=1),
+        a_seen_id(long, 61),
+    ]
+    (rule,) = (rule for rule in HISTORY if rule.name == "seen_ids")
+    (found,) = a_forecast(rule)
+    assert (found.rows, [one.rows for one in found.protected]) == (len(gone), [len(kept)])
+    counts = HistoryCleanup().run(HistoryParameters(chunk_rows=3), context()).counts
+    assert counts["seen_ids"] == len(gone)
+    assert set(SeenMessage.objects.values_list("pk", flat=True)) == {one.pk for one in kept}
+    counts = HistoryCleanup().run(HistoryParameters(ids_days=7), context()).counts
+    assert counts["seen_ids"] == 1, "fewer days never cut into the retention or the topic"
+    assert SeenMessage.objects.filter(pk=kept[0].pk).first() is None
 
 
 def test_each_instance_keeps_its_number_of_runs_and_open_notices_stay():

@@ -190,7 +190,8 @@ HELPS: Final = {
     "default_service": "Takes messages that name no INTERFACE themselves. Empty: such messages "
     "are held.",
     "dedupe": "A message with an id and content that were applied before is dropped; the same id "
-    "with other content is held. Costs one look-up a message.",
+    "with other content is held. Costs one look-up a message. Ids are remembered for as long as "
+    "the topic keeps the message, and at least for the days that the history cleanup says: 30.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",
     "unlimited_retries": "Never give a message up. A sequential queue then stands still until a "
     "person acts, and nobody is told that it was given up.",
