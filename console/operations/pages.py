@@ -236,7 +236,7 @@ def _rate(request: HttpRequest, operation: Operation) -> None:
 
 
 pause = _act(_pause, "Paused. What is done stays done; the rest waits.")
-resume = _act(_resume, "It goes on.")
+resume = _act(_resume, "Resumed.")
 cancel = _act(_cancel, "Cancelled. What is done stays done; the rest was left as it is.")
 change_rate = _act(_rate, "The rate is changed; the runner keeps to it within a second.")
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 from django.test import Client
@@ -89,6 +90,11 @@ def test_a_release_from_the_click_to_its_end():
     run(operation)
     page = shown(client, operation)
     assert "2 released" in page
+    assert "Resumed." in page, "true before and after its end"
+    told = client.get(reverse("changes")).text
+    assert "Pauses after the first message:" in told
+    assert reverse("operation", args=[operation.pk]) in told
+    assert not {"RUNNING", "PAUSED", "First only"} & set(re.findall(r"[>]([^<]+)[<]", told))
     MessageError.objects.update(state="RESOLVED", ended="SUPERSEDED", version=3)
     page = shown(client, operation, show="resolved")
     assert "of which 2 superseded" in page
@@ -128,7 +134,9 @@ def test_an_edit_by_its_pages():
     some_held(2)
     a_held(a_queue_row("continuous"), payload=b"<xml/>")
     operation = planned(client, "edit", scope="matching", query="state=HOLD")
-    assert "What is changed" in shown(client, operation)
+    page = shown(client, operation)
+    assert "What is changed" in page
+    assert page.count("Cancel, do nothing") == 1, "the way back, before anything is tried"
     answer = act(client, operation, "recipe", version=1, path="priority", value="3", kind="json")
     assert answer.status_code == 422
     assert "begins neither with $ nor with /" in answer.text
