@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from integration.models.queue import Queue
 from integration.models.system import ExternalSystem
 
 
@@ -18,6 +19,7 @@ class ApiToken(models.Model):
     may_post = models.BooleanField(default=True, help_text="put messages into queues")
     may_call = models.BooleanField(default=False, help_text="run a service at once")
     may_read = models.BooleanField(default=True, help_text="ask what became of a message")
+    may_publish = models.BooleanField(default=False, help_text="publish to channels")
     services = models.JSONField(
         default=list, blank=True, help_text="interfaces it is limited to; empty = all"
     )
@@ -38,24 +40,34 @@ class ApiToken(models.Model):
 
 
 class Receipt(models.Model):
-    """What was answered to a post that carried the sender's own id: its repetition gets the same.
+    """One accepted post: what was answered, and where its messages are found.
 
-    Written in the transaction that accepts the message, kept as long as the topic's retention.
+    Written in the transaction that accepts the messages, kept as long as the queue's retention.
+    A post that carries the sender's own id is answered from here when it is repeated.
     """
 
     system = models.ForeignKey(ExternalSystem, on_delete=models.CASCADE, related_name="receipts")
-    sender_id = models.TextField()
+    sender_id = models.TextField(null=True, help_text="the sender's own id of its post")
+    message_id = models.TextField(help_text="of several messages the part before their numbers")
     interface = models.TextField()
     content_hash = models.BinaryField()
     status = models.IntegerField()
     answer = models.JSONField()
+    count = models.IntegerField(default=1)
+    queue = models.ForeignKey(
+        Queue, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, null=True
+    )
+    first_row = models.BigIntegerField(null=True, help_text="its outgoing rows lie between these")
+    last_row = models.BigIntegerField(null=True)
     received_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["system", "sender_id"], name="one_receipt_per_id")
+            models.UniqueConstraint(fields=["system", "sender_id"], name="one_receipt_per_id"),
+            # No `unique=True`: that would add an index for prefixes, which nobody searches by.
+            models.UniqueConstraint(fields=["message_id"], name="one_receipt_per_message"),
         ]
         indexes = [models.Index(fields=["received_at"], name="receipt_by_age")]
 
     def __str__(self) -> str:
-        return self.sender_id
+        return self.message_id
