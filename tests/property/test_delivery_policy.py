@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from integration.delivery.policy import brake, retry
 from integration.delivery.policy.batching import SAVEPOINTS_ABOVE, FailureRate, Mode
 from integration.delivery.policy.brake import BrakePolicy, BrakeState
-from integration.delivery.policy.failure import Failure, FailureClass, cause_of
+from integration.delivery.policy.failure import (
+    WORDS_LIMIT,
+    Failure,
+    FailureClass,
+    cause_of,
+    cause_words,
+)
 from integration.delivery.policy.retry import LONGEST, Backoff, GiveUp, RetryAfter, RetryPolicy
 from integration.delivery.policy.states import CLOSED, OPEN, TRANSITIONS, ErrorState, may_move
 
@@ -141,6 +147,26 @@ def test_failures_of_one_cause_share_a_fingerprint(first, second, n, m):
     assert one.fingerprint == other.fingerprint
     assert cause_of(one) == cause_of(other)
     assert one.fingerprint != Failure(FailureClass.PERMANENT, "Y", one.text).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "The payload is not Base64 (Only base64 data is allowed).",
+            "The payload is not Base64 (Only base64 data is allowed).",
+        ),
+        ("Not UTF-8 at byte 17, ISO-8859-1?", "Not UTF-8 at byte …, ISO-8859-1?"),
+        ("Order A17 of 'plant 3' costs 12.50", "Order A… of … costs …"),
+        ('"base64" was read 2 times', "… was read … times"),
+    ],
+)
+def test_a_cause_is_told_without_what_varies_and_with_names_whole(text: str, told: str) -> None:
+    assert cause_words(text) == told
+
+
+def test_a_cause_that_is_too_long_says_so() -> None:
+    assert cause_words("x" * 1_000) == "x" * (WORDS_LIMIT - 1) + "…"
 
 
 def test_every_state_has_its_moves_and_a_closed_one_opens_only_by_the_engine():

@@ -7,8 +7,14 @@ from enum import StrEnum
 from typing import Final
 
 TEXT_LIMIT: Final = 4_000
+WORDS_LIMIT: Final = 300
 _VARYING: Final = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\"[^\"]*\"|'[^']*'|\d+(?:\.\d+)?"
+)
+# Names that have digits in them, such as Base64, UTF-8 and ISO-8859-1: nothing varies in them.
+_NAMED: Final = re.compile(
+    rf"(\b(?:base|utf|iso|sha|u?int|float|latin|http/)-?\d+(?:[-.]\d+)*\b)|{_VARYING.pattern}",
+    re.IGNORECASE,
 )
 
 
@@ -45,5 +51,11 @@ class Failure:
 
 
 def cause_of(failure: Failure) -> str:
-    """The text without ids, numbers and quoted values: what a group of failures is called."""
+    """The text without ids, numbers and quoted values: equal for failures of one cause."""
     return _VARYING.sub("…", failure.text)[:200]
+
+
+def cause_words(text: str) -> str:
+    """The same for people: names with digits in them are left whole, a cut is shown."""
+    told = _NAMED.sub(lambda found: found[1] or "…", text)
+    return told if len(told) <= WORDS_LIMIT else f"{told[: WORDS_LIMIT - 1]}…"

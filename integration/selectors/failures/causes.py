@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from integration.delivery.policy.failure import Failure, FailureClass, cause_of
+from integration.delivery.policy.failure import cause_words
 from integration.models import Queue
 from integration.selectors.failures.failures import WITHOUT, FailureFilter
 from integration.selectors.failures.plans import planned_anew
@@ -37,7 +37,8 @@ class By(StrEnum):
 class Group:
     """Failures that belong together. `narrows` holds the filter words that find just these.
 
-    `text` is the sentence without ids, numbers and quoted values, of groups by cause only.
+    `text` is the sentence without ids, numbers and quoted values, `example` that of one failure
+    as it is; both of groups by cause only.
     `trend` counts those that first failed in each of the last 24 hours, oldest hour first; it is
     empty where it was not counted.
     """
@@ -46,6 +47,7 @@ class Group:
     code: str
     interface: str
     text: str
+    example: str
     count: int
     held: int
     retrying: int
@@ -211,7 +213,8 @@ def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hour
         name=said.get("queue") or said.get("system") or "",
         code=said.get("code", ""),
         interface=said.get("interface", ""),
-        text=cause_of(Failure(FailureClass.PERMANENT, "", text or "")),
+        text=cause_words(text or ""),
+        example=text or "",
         count=count,
         held=held,
         retrying=retrying,
