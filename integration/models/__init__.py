@@ -13,6 +13,7 @@ from integration.models.provider import Provider
 from integration.models.queue import Queue
 from integration.models.queue_change import QueueChange
 from integration.models.queue_sample import QueueSample
+from integration.models.restore import Restore, RestoreFinding
 from integration.models.structure import ObjectStructure, StoredObject
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
 from integration.models.tracking import MessageTrack, SeenMessage
@@ -48,6 +49,8 @@ __all__ = [
     "QueueSample",
     "Receipt",
     "RelayLease",
+    "Restore",
+    "RestoreFinding",
     "SeenMessage",
     "StoredObject",
 ]

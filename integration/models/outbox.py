@@ -85,6 +85,9 @@ class RelayLease(models.Model):
     seen_at = models.DateTimeField(null=True)
     in_doubt_since = models.DateTimeField(null=True)
     in_doubt_text = models.TextField(blank=True)
+    watermark = models.CharField(
+        max_length=36, null=True, help_text="The last batch known to be in Kafka; as Kafka has it."
+    )
 
     class Meta:
         constraints = [
