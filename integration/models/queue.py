@@ -160,6 +160,10 @@ class Queue(models.Model):
         null=True, editable=False, help_text="The topic's retention; -1 = for ever."
     )
 
+    topic_max_bytes = models.IntegerField(
+        null=True, editable=False, help_text="The largest record the topic takes."
+    )
+
     # the dispatcher's own column
     start_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
     changed_at = models.DateTimeField(auto_now=True)
