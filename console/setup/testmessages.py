@@ -11,8 +11,9 @@ from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.html import format_html
 
-from console.frame.access import Right, needs, scope_of
+from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import SeeOther, actor_of, see
 from console.frame.asked import number_of
 from console.setup.queues.pages import known_queue
@@ -22,11 +23,11 @@ from integration.actions import testmessages as actions
 from integration.actions.configuration import Author
 from integration.actions.testmessages import OURS, Draft
 from integration.envelope import DEFAULT, UnwritableMessage
-from integration.models import Queue
+from integration.models import EnterpriseService, Queue
 from integration.selectors.setup import queues as queue_setup
 from integration.selectors.setup import takers
 from integration.selectors.setup import testmessages as selectors
-from integration.selectors.setup.sample_document import sample_payload
+from integration.selectors.setup.stored_sample import Sample, sample_of
 from integration.selectors.setup.testmessages import Journey
 
 HEADER: Final = re.compile(r"([\x21-\x39\x3b-\x7e]{1,100}):[ \t]*(.*)", re.ASCII)
@@ -52,8 +53,8 @@ class TestMessageForm(forms.Form):
         max_length=DEFAULT.max_bytes,
         widget=forms.Textarea(attrs={"class": "lines", "rows": 12, "spellcheck": "false"}),
         help_text="JSON or XML. It is sent as it stands, unchecked: a broken text shows how a "
-        "failure looks. A sample can be filled in only for a service that has an object structure; "
-        "for others put a real message here.",
+        "failure looks. A sample is made up from the service's object structure or, where it has "
+        "none, copied from its last message that is stored.",
     )
     wrapped = forms.BooleanField(
         required=False,
@@ -81,9 +82,12 @@ class TestMessageForm(forms.Form):
         help_text="Optional. It is kept in the history of changes; the payload is not.",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, hint: str = "", **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
         super().__init__(*args, **kwargs)
         self.fields["interface"].widget.attrs["list"] = "known-services"
+        if hint:
+            payload = self.fields["payload"]
+            payload.help_text = format_html("<strong>{}</strong> {}", hint, payload.help_text)
 
     def clean_headers(self) -> tuple[tuple[str, str], ...]:
         found = []
@@ -161,12 +165,13 @@ def blank_form(request: HttpRequest, queue: Queue) -> TestMessageForm:
     service = named or queue.default_service
     outbound = queue.direction == Queue.Direction.OUTBOUND
     interface = "" if service is None else service.interface
+    sample = _sample(request, service)
     initial = {
         "interface": interface or (queue.name if outbound else ""),
-        "payload": sample_payload(service),
+        "payload": sample.payload,
         "wrapped": True,
     }
-    return TestMessageForm(initial=initial)
+    return TestMessageForm(initial=initial, hint=sample.hint)
 
 
 def sent(form: TestMessageForm, queue: Queue, author: Author) -> str | None:
@@ -235,9 +240,14 @@ def filled(request: HttpRequest) -> TestMessageForm:
     service = queue_setup.services().filter(interface=named).first()
     given = {name: request.POST.get(name, "") for name in ("interface", "key", "headers", "reason")}
     wrapped = "wrapped" in request.POST
-    return TestMessageForm(
-        initial={**given, "wrapped": wrapped, "payload": sample_payload(service)}
-    )
+    sample = _sample(request, service)
+    initial = {**given, "wrapped": wrapped, "payload": sample.payload}
+    return TestMessageForm(initial=initial, hint=sample.hint)
+
+
+def _sample(request: HttpRequest, service: EnterpriseService | None) -> Sample:
+    may_see = has(request.user, Right.VIEW_PAYLOAD)
+    return sample_of(service, scope_of(request.user), may_see=may_see)
 
 
 def _taker(queue: Queue, interface: str) -> str:
