@@ -15,7 +15,7 @@ from console.setup.pages import new_form, refuse
 from console.setup.partner_path import PartnerPath, path_of
 from console.setup.queues import pages as queues
 from console.setup.queues.effects import effects_of
-from console.setup.queues.form import QueueForm
+from console.setup.queues.guided import GuidedQueueForm
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.models import EnterpriseService, Queue
@@ -179,12 +179,12 @@ def _look(name: str, chosen: object, form: SetupForm, *, tested: bool) -> dict[s
 
 
 def _queue(request: HttpRequest, path: PartnerPath) -> HttpResponse:
-    """Step four, with the form of the queues' own page."""
+    """Step four: the queues' own form, with what has a good default folded away."""
     scope = scope_of(request.user)
     if request.method != "POST":
-        return _show_queue(request, path, QueueForm(instance=path.begun_queue(), scope=scope))
+        return _show_queue(request, path, GuidedQueueForm(instance=path.begun_queue(), scope=scope))
     shows = queues.SHOW in request.POST
-    form = QueueForm(request.POST, scope=scope, asks_broker=not shows)
+    form = GuidedQueueForm(request.POST, scope=scope, asks_broker=not shows)
     is_good = form.is_valid()
     if shows:
         return _show_queue(request, path, form)
@@ -195,7 +195,7 @@ def _queue(request: HttpRequest, path: PartnerPath) -> HttpResponse:
 
 
 def _show_queue(
-    request: HttpRequest, path: PartnerPath, form: QueueForm, *, status: int = 200
+    request: HttpRequest, path: PartnerPath, form: GuidedQueueForm, *, status: int = 200
 ) -> HttpResponse:
     form.lay_out()
     system = path.row(steps.SYSTEM)

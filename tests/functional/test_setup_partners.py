@@ -26,6 +26,7 @@ from integration.models import (
 from tests.support.rows import a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+FOLD_OPEN = '<details class="card mb-3" data-stays open>'
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_from_nothing_to_a_message_that_was_applied(client: Client, kafka: Serve
     assert (queue.system.name, queue.default_service.interface) == ("erp", "OBEY")
     assert queue.partitions.count() == 1
     assert topic in admin.topics(queue.provider)
-    at = went_on(client.post(at, shown(client, at)))
+    at = went_on(client.post(at, shown(client, at) | {"payload": "{}"}))
     assert "On its way" in client.get(at).text
     row = OutboxRow.objects.get()
     OutboxRow.objects.update(state="PUBLISHED", published_at=timezone.now())
@@ -139,6 +140,38 @@ class TestResuming:
 
     def test_there_is_no_sixth_step(self, client: Client) -> None:
         assert client.get(reverse("partner-step", args=["party"])).status_code == 404
+
+
+class TestWhatIsAsked:
+    def test_a_new_partner_is_a_new_system_so_its_form_is_open(self, client: Client) -> None:
+        other = ExternalSystem.objects.create(name="other")
+        assert FOLD_OPEN in client.get(step("system")).text
+        assert FOLD_OPEN not in client.get(step("system", system=other.pk)).text
+
+    def test_the_queue_asks_for_little_and_folds_the_rest(self, client: Client) -> None:
+        provider = Provider.objects.create(name="main", bootstrap_servers="127.0.0.1:1")
+        page = client.get(step("queue", provider=provider.pk)).text
+        asked, fold, rest = page.partition("More settings")
+        for name in ("name", "system", "default_service", "topic", "kind", "start_from"):
+            assert f'name="{name}"' in asked
+        assert asked.rstrip().endswith("<summary>"), "closed"
+        for name in ("provider", "partitions", "max_retries", "error_queue", "batch_size"):
+            assert f'name="{name}"' in rest
+            assert f'name="{name}"' not in asked
+        assert fold
+        full = client.get(reverse("queue-new")).context["form"].fields
+        for name in full:
+            assert f'name="{name}"' in page, "what the full form asks is sent from here too"
+
+    def test_a_provider_that_nobody_chose_is_asked_for(self, client: Client) -> None:
+        asked, _, _ = client.get(step("queue")).text.partition("More settings")
+        assert 'name="provider"' in asked
+
+    def test_a_mistake_in_the_fold_opens_it(self, client: Client) -> None:
+        form = shown(client, step("queue")) | {"kind": "sequential", "max_retries": "-1"}
+        page = client.post(step("queue"), form).text
+        before, _, _ = page.partition("<summary>More settings")
+        assert before.endswith("open>")
 
 
 class TestTakers:
