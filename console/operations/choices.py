@@ -10,9 +10,9 @@ from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, parse_id, see, see_list
 from console.frame.asked import chosen_of, number_of, query_of
 from integration.actions import operations
-from integration.actions.bulk import MOVES
 from integration.actions.operation_problems import NothingChosenError
 from integration.actions.operations import Wish
+from integration.delivery.policy.moves import VERBS
 from integration.selectors.failures import failures
 
 
@@ -20,7 +20,7 @@ from integration.selectors.failures import failures
 def review(request: HttpRequest) -> HttpResponse:
     """Freeze the ticked failures, or all that match, and show what the verb would touch."""
     verb = request.POST.get("verb", "")
-    if request.method != "POST" or verb not in MOVES:
+    if request.method != "POST" or verb not in VERBS:
         return see("failures")
     form = FailureFilterForm(
         query_of(request), may_see_payload=has(request.user, Right.VIEW_PAYLOAD)

@@ -18,7 +18,6 @@ from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
 from integration.actions.bulk import Job, Observe, OperationStep, work
 from integration.actions.problems import RowBusyError
-from integration.actions.recipe_use import Rules
 from integration.delivery.policy.operations import (
     BURST_SECONDS,
     CHUNK_ROWS,
@@ -28,6 +27,7 @@ from integration.delivery.policy.operations import (
 )
 from integration.delivery.policy.states import OperationState
 from integration.models import Operation
+from integration.recipe_use import Rules
 from integration.store import operations as store
 from integration.store.operations import Tenure
 from integration.worker import worker_name

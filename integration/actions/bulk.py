@@ -14,21 +14,21 @@ from uuid import UUID
 from django.db.models import F
 
 from integration.actions import errors
-from integration.actions.errors import Move, Values
-from integration.actions.operation_trial import subject_of
+from integration.actions.errors import Values
 from integration.actions.problems import STATE_WORDS
-from integration.actions.recipe_use import Changed, Rules, Same, use
 from integration.actions.transaction import short_transaction
+from integration.delivery.policy import moves
+from integration.delivery.policy.moves import Move
 from integration.delivery.policy.operations import ItemOutcome, verdict
 from integration.delivery.policy.states import ErrorState
 from integration.models import MessageError, Operation
+from integration.recipe_use import Changed, Rules, Same, subject_of, use
 from integration.recipes import Misfit, compile_recipe
 from integration.store import operations as store
 from integration.store.operations import Ended, Item, Locked, Tenure
 from integration.store.starts import leave_request
 
 FIRST_IS_OUT: Final = "first"
-MOVES: Final = {**errors.MOVES, errors.EDIT.action: errors.EDIT}
 
 
 class OperationStep(StrEnum):
@@ -60,12 +60,12 @@ class Job:
 
     @property
     def move(self) -> Move:
-        return MOVES[self.operation.verb]
+        return moves.VERBS[self.operation.verb]
 
     @property
     def releases(self) -> bool:
-        edits_and_releases = self.move is errors.EDIT and self.operation.release_after_edit
-        return self.move is errors.RELEASE or edits_and_releases
+        edits_and_releases = self.move is moves.EDIT and self.operation.release_after_edit
+        return self.move is moves.RELEASE or edits_and_releases
 
     @property
     def late_allowed(self) -> bool:
@@ -158,9 +158,9 @@ def _absent(items: Sequence[Item], locked: dict[UUID, Locked], *, patient: bool)
 
 
 def _moved(job: Job, fit: Sequence[Item], locked: dict[UUID, Locked]) -> list[Ended]:
-    if job.move is errors.EDIT:
+    if job.move is moves.EDIT:
         return _edited(job, fit, locked)
-    if job.move is errors.RELEASE:
+    if job.move is moves.RELEASE:
         _release(job, fit, locked)
     else:
         _write(job.move, [item.error for item in fit], PLAIN[job.move.action]())
@@ -174,8 +174,8 @@ def _release(job: Job, fit: Sequence[Item], locked: dict[UUID, Locked]) -> None:
         ids = [item.error for item in fit if locked[item.error].seen.late is late]
         if ids:
             more = errors.released(late=late, apply_as_newest=False)
-            _write(errors.RELEASE, ids, more)
-    _note(job, errors.RELEASE, [(item.error, ErrorState.HOLD, None) for item in fit])
+            _write(moves.RELEASE, ids, more)
+    _note(job, moves.RELEASE, [(item.error, ErrorState.HOLD, None) for item in fit])
     _cancel_tickets(fit, locked)
 
 
@@ -202,7 +202,7 @@ def _edited(job: Job, fit: Sequence[Item], locked: dict[UUID, Locked]) -> list[E
     if payloads:
         store.edit(payloads, job.operation.actor)
         before = [(id_, ErrorState.HOLD, found[id_].record) for id_ in payloads]
-        _note(job, errors.EDIT, before)
+        _note(job, moves.EDIT, before)
     if job.releases and to_release:
         _release(job, to_release, locked)
     return ended
@@ -233,7 +233,7 @@ def _why(outcome: ItemOutcome, state: ErrorState) -> str:
 
 
 PLAIN: Final[dict[str, Callable[[], Values]]] = {
-    errors.HOLD.action: errors.held,
-    errors.DELETE.action: errors.deleted,
-    errors.RESTORE.action: errors.restored,
+    moves.HOLD.action: errors.held,
+    moves.DELETE.action: errors.deleted,
+    moves.RESTORE.action: errors.restored,
 }

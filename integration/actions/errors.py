@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 from uuid import UUID
 
 from django.db.models import F
@@ -16,6 +14,7 @@ from integration.actions.problems import (
 )
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
+from integration.delivery.policy.moves import DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
 from integration.delivery.policy.states import ErrorState, OutboxKind, OutboxState
 from integration.envelope import DEFAULT
 from integration.models import ErrorChange, MessageError, OutboxRow, QueuePartition
@@ -26,33 +25,12 @@ Values = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """One verb: the states it may start from and the state it leads to."""
-
-    action: str
-    expected: frozenset[ErrorState]
-    target: ErrorState
-
-
-@dataclass(frozen=True, slots=True)
 class Request:
     """One verb asked for by one person, with the reason they gave."""
 
     move: Move
     actor: str
     reason: str
-
-
-RELEASE: Final = Move("release", frozenset({ErrorState.HOLD}), ErrorState.READY)
-HOLD: Final = Move("hold", frozenset({ErrorState.RETRY, ErrorState.READY}), ErrorState.HOLD)
-DELETE: Final = Move(
-    "delete",
-    frozenset({ErrorState.HOLD, ErrorState.RETRY, ErrorState.READY}),
-    ErrorState.DELETED,
-)
-RESTORE: Final = Move("restore", frozenset({ErrorState.DELETED}), ErrorState.HOLD)
-EDIT: Final = Move("edit", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
-MOVES: Final = MappingProxyType({move.action: move for move in (RELEASE, HOLD, DELETE, RESTORE)})
 
 
 def release(
@@ -115,7 +93,7 @@ def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> No
 def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: str = "") -> int:
     """Replace what the next attempt of a held message reads; the original stays as it came.
 
-    `payload` is the whole record, envelope included; see actions.wrapping for the document in
+    `payload` is the whole record, envelope included; see integration.wrapping for the document in
     it. Returns the row's version afterwards, the same one when nothing differs. Raises
     PayloadTooLargeError, StateMismatchError, RowBusyError.
     """

@@ -4,7 +4,6 @@ It goes through the messages a slice at a time, so that no request lasts long, a
 found on the operation.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from integration.actions.recipe_use import Changed, Rules, Same, Subject, use
-from integration.codec import decode_headers
 from integration.delivery.policy.states import ErrorState
 from integration.models import Operation, OperationItem
+from integration.recipe_use import Changed, Rules, Same, subject_of, use
 from integration.recipes import Misfit, Recipe, compile_recipe
 from integration.store import operations as store
 
@@ -119,9 +117,3 @@ def _step(operation: Operation, trial: Trial, recipe: Recipe, rules: Rules) -> N
             continue
         trial.add(item.place, use(recipe, subject_of(content), rules))
     trial.at = min(trial.at + STEP_ROWS, operation.total)
-
-
-def subject_of(content: store.Content) -> Subject:
-    """A failure's content as a recipe takes it."""
-    headers = decode_headers(json.loads(content.headers))
-    return Subject(content.queue_id, content.interface, content.record, headers)

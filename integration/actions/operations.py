@@ -8,8 +8,7 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from integration.actions import configuration, errors
-from integration.actions.bulk import MOVES
+from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.operation_problems import (
     BadRecipeError,
@@ -20,6 +19,7 @@ from integration.actions.operation_problems import (
 from integration.actions.problems import ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
+from integration.delivery.policy import moves
 from integration.delivery.policy.operations import OPERATION_MOVES
 from integration.delivery.policy.states import OperationState
 from integration.models import MessageError, Operation, Queue
@@ -29,10 +29,10 @@ from integration.store import operations as store
 
 # One operation takes at most so many messages: its page and its report stay quick.
 MOST_ITEMS: Final = 100_000
-NEEDS_REASON: Final = frozenset({errors.DELETE.action, errors.EDIT.action})
+NEEDS_REASON: Final = frozenset({moves.DELETE.action, moves.EDIT.action})
 WHY_REASON: Final = {
-    errors.DELETE.action: "delete messages",
-    errors.EDIT.action: "edit many messages",
+    moves.DELETE.action: "delete messages",
+    moves.EDIT.action: "edit many messages",
 }
 
 
@@ -93,7 +93,7 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
             raise OperationMovedError(OperationState(operation.state))
         if operation.verb in NEEDS_REASON and not options.reason.strip():
             raise ReasonMissingError(action=WHY_REASON[operation.verb])
-        if operation.verb == errors.EDIT.action and not is_tried(operation):
+        if operation.verb == moves.EDIT.action and not is_tried(operation):
             raise RecipeUntriedError
         values = {
             "actor": actor,
@@ -160,7 +160,7 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
     with short_transaction():
         operation = _locked(operation_id, version, None)
         is_open = operation.state == OperationState.PLANNED
-        if not is_open or operation.verb != errors.EDIT.action:
+        if not is_open or operation.verb != moves.EDIT.action:
             raise OperationMovedError(OperationState(operation.state))
         if operation.recipe != recipe:
             _set(operation, {"recipe": recipe, "trial": None})
@@ -172,7 +172,7 @@ def is_tried(operation: Operation) -> bool:
 
 
 def _planned(wish: Wish) -> Operation:
-    assert wish.verb in MOVES  # noqa: S101 - the caller offers no other verb
+    assert wish.verb in moves.VERBS  # noqa: S101 - the caller offers no other verb
     return Operation.objects.create(
         pk=uuid4(),
         verb=wish.verb,

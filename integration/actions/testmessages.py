@@ -13,10 +13,9 @@ from integration.clock import database_now
 from integration.delivery.values import Headers, Outgoing
 from integration.handlers.publishing import INTERFACE, MESSAGE_ID, SENDER
 from integration.models import ConfigurationChange, Queue
+from integration.models.configuration_change import TEST_MESSAGE
 from integration.store import outbox
 
-# The audit's name for it; the subject of its row is the message's id.
-KIND: Final = "testmessage"
 TEST: Final = "sluice-test"
 # What a person writes never stands for what Sluice says itself.
 OURS: Final = "sluice-"
@@ -59,7 +58,7 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
             at=database_now(),
             actor=author.actor,
             action="send",
-            kind=KIND,
+            kind=TEST_MESSAGE,
             subject=message_id,
             name=queue.name,
             system=queue.system,

@@ -1,6 +1,11 @@
 """The audit of the configuration: one row for each change, whoever made it and wherever."""
 
+from typing import Final
+
 from django.db import models
+
+# The kind of a test message: it is no row of a model, and its subject is the message's id.
+TEST_MESSAGE: Final = "testmessage"
 
 
 class ConfigurationChange(models.Model):

@@ -16,6 +16,7 @@ from integration.actions.problems import (
     RowBusyError,
     StateMismatchError,
 )
+from integration.delivery.policy import moves
 from integration.delivery.policy.states import ErrorState, may_move
 from integration.envelope import DEFAULT
 from integration.models import ErrorChange, MessageError, OutboxRow
@@ -40,8 +41,8 @@ def a_ticket(error: MessageError, state: str = "PENDING") -> OutboxRow:
     )
 
 
-@pytest.mark.parametrize("move", errors.MOVES.values(), ids=lambda move: move.action)
-def test_every_verb_is_a_permitted_move(move: errors.Move) -> None:
+@pytest.mark.parametrize("move", moves.CHANGES.values(), ids=lambda move: move.action)
+def test_every_verb_is_a_permitted_move(move: moves.Move) -> None:
     assert all(may_move(state, move.target) for state in move.expected)
 
 
@@ -123,7 +124,7 @@ def test_the_other_verbs(state: str, verb: str, target: str) -> None:
     ("state", "verb"),
     [
         (state, verb)
-        for verb, move in errors.MOVES.items()
+        for verb, move in moves.CHANGES.items()
         for state in ErrorState
         if state not in move.expected
     ],

@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from integration.actions.wrapping import rewrap
 from integration.delivery.policy.states import ErrorState
 from integration.envelope import Document, read
 from integration.models import MessageError
@@ -17,6 +16,7 @@ from integration.selectors.failures.payloads import (
     laid_out,
 )
 from integration.selectors.scope import Scope
+from integration.wrapping import rewrap
 
 # A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
 FIELD_CHARACTERS: Final = 2**20

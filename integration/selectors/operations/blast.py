@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from integration.actions.bulk import MOVES
+from integration.delivery.policy.moves import VERBS
 from integration.delivery.policy.operations import ItemOutcome, Seen, verdict
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.models import Operation, Queue, QueuePartition
@@ -163,7 +163,7 @@ def _sql() -> str:
 
 
 def _by_state(found: Blast, operation: Operation, groups: Iterable[_Group]) -> None:
-    expected = MOVES[operation.verb].expected
+    expected = VERBS[operation.verb].expected
     counted: Counter[tuple[str, ItemOutcome]] = Counter()
     for group in groups:
         version = group.version if group.is_as_seen else group.version + 1

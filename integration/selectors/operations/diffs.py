@@ -6,9 +6,8 @@ from difflib import unified_diff
 from typing import NamedTuple
 from uuid import UUID
 
-from integration.actions.operation_trial import subject_of
-from integration.actions.recipe_use import Changed, Rules, use
 from integration.models import Operation, OperationItem
+from integration.recipe_use import Changed, Rules, subject_of, use
 from integration.recipes import compile_recipe
 from integration.selectors.failures.payloads import laid_out
 from integration.store import operations as store

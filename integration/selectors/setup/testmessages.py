@@ -9,11 +9,11 @@ from uuid import UUID
 from django.db.models import ExpressionWrapper, F
 from django.db.models.fields import DurationField
 
-from integration.actions.testmessages import KIND
 from integration.clock import database_now
 from integration.delivery.policy.states import Ended, ErrorState, OutboxState
 from integration.durations import rough
 from integration.models import ConfigurationChange, MessageError, MessageTrack, OutboxRow, Queue
+from integration.models.configuration_change import TEST_MESSAGE
 from integration.selectors.scope import Scope
 
 # Tracking has no index by message: so many of the rows written since are looked through.
@@ -77,7 +77,9 @@ def journey(message_id: str, scope: Scope) -> Journey | None:
     """Look where it is, in five bounded queries; None for what is no test message or not known."""
     age = ExpressionWrapper(database_now() - F("at"), output_field=DurationField())
     sent = (
-        ConfigurationChange.objects.filter(scope.within("system"), kind=KIND, subject=message_id)
+        ConfigurationChange.objects.filter(
+            scope.within("system"), kind=TEST_MESSAGE, subject=message_id
+        )
         .annotate(age=age)
         .first()
     )

@@ -1,9 +1,10 @@
 """What a recipe makes of one message: the changed record, nothing new, or why it does not fit."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from integration.actions.wrapping import with_text
+from integration.codec import decode_headers
 from integration.delivery.policy.failure import Failure, cause_of
 from integration.envelope import DEFAULT, XML, Document, Flaw, read
 from integration.handlers.exact_json import encode
@@ -11,6 +12,8 @@ from integration.handlers.structures import Plan, plan_for
 from integration.models import EnterpriseService, Queue
 from integration.paths import BadPath
 from integration.recipes import Misfit, Recipe
+from integration.store.operations import Content
+from integration.wrapping import with_text
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -65,6 +68,12 @@ class Subject:
     interface: str
     record: bytes | None
     headers: Headers
+
+
+def subject_of(content: Content) -> Subject:
+    """A failure's content as a recipe takes it."""
+    headers = decode_headers(json.loads(content.headers))
+    return Subject(content.queue_id, content.interface, content.record, headers)
 
 
 def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misfit:
