@@ -17,7 +17,7 @@ TITLES: Final = MappingProxyType(
         Ending.APPLIED: ("success", "It would be applied."),
         Ending.SUPERSEDED: (
             "info",
-            "It would be superseded: its key already has newer data, so nothing is written.",
+            "It would change nothing: newer data of the same key is stored already (superseded).",
         ),
         Ending.FAILED: ("danger", "It would fail again."),
         Ending.REFUSED: (
@@ -25,8 +25,8 @@ TITLES: Final = MappingProxyType(
             "The check was stopped: the handler tried to end its transaction.",
         ),
         Ending.KEPT: ("danger", "The check could not be undone."),
-        Ending.TIMED_OUT: ("warning", "The check was stopped."),
-        Ending.NOT_RUN: ("warning", "Nothing was run."),
+        Ending.TIMED_OUT: ("warning", "The check took too long, so it was stopped."),
+        Ending.NOT_RUN: ("warning", "It was not checked: its handler was not called."),
     }
 )
 # What the engine does with a released message that fails so.
@@ -34,10 +34,10 @@ THEN: Final = MappingProxyType(
     {
         FailureClass.PERMANENT: "It would be on hold again at once.",
         FailureClass.TRANSIENT: "The engine would try it again, as the queue's retries say.",
-        FailureClass.CONFLICT: "It met other work on the same rows; the engine would try again.",
-        FailureClass.DEPENDENCY: "The engine would try it again, and at once when that arrives.",
-        FailureClass.OUTAGE: "The queue would wait until that is back; no retry is spent.",
-        FailureClass.DISABLED: "Nothing takes it until that is switched on.",
+        FailureClass.CONFLICT: "Other work held the same rows; the engine would try again.",
+        FailureClass.DEPENDENCY: "The engine would try it again, at once when that is there.",
+        FailureClass.OUTAGE: "The queue would wait until what is down is back; no retry is spent.",
+        FailureClass.DISABLED: "It would wait until what is named is switched on or installed.",
     }
 )
 

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from console.failures.filters import state_name
 from crontasks.outcome import RunState
+from integration.delivery.policy.failure import FailureClass
 from integration.delivery.policy.states import ErrorState, OutboxState
 from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import Status
@@ -52,6 +53,15 @@ RUN_SIGNS: Final[dict[str, tuple[str, str]]] = {
     RunState.TIMED_OUT: ("orange", "!"),
     RunState.LOST: ("red", "?"),
 }
+FAILURE_KINDS: Final[dict[str, str]] = {
+    FailureClass.PERMANENT: "fails every time, as it is now",
+    FailureClass.TRANSIENT: "may pass by itself",
+    FailureClass.CONFLICT: "other work was in the way",
+    FailureClass.DEPENDENCY: "something it refers to is missing",
+    FailureClass.OUTAGE: "something all messages need was down",
+    FailureClass.DISABLED: "what takes it is switched off or not installed",
+    FailureClass.CRASH: "the worker died on it",
+}
 UNKNOWN: Final = "\N{EN DASH}"
 SIGN: Final = '<span class="text-{0}" aria-hidden="true">{1}</span>'
 BADGE: Final = f'<span class="badge sign bg-{{0}}-lt">{SIGN} {{2}}</span>'
@@ -68,6 +78,12 @@ def error_state(state: str) -> SafeString:
     known = state in set(ErrorState)
     tone, sign = ERROR_SIGNS[ErrorState(state)] if known else ("secondary", "?")
     return format_html(BADGE, tone, sign, state_name(state))
+
+
+@register.filter
+def failure_kind(failure_class: str) -> str:
+    """What kind of failure it was, in words; one that nobody knows as it is stored."""
+    return FAILURE_KINDS.get(failure_class, failure_class)
 
 
 @register.simple_tag

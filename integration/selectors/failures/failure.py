@@ -102,11 +102,12 @@ AFTER_CLASS: Final[Mapping[str, str]] = MappingProxyType(
     {
         FailureClass.PERMANENT: "It is not tried again by itself.",
         FailureClass.TRANSIENT: "It may succeed later, but is not tried by itself any more.",
-        FailureClass.CONFLICT: "It met other work on the same rows and is not tried any more.",
-        FailureClass.DEPENDENCY: "It refers to something that was not there.",
+        FailureClass.CONFLICT: "Other work held the same rows. It is not tried by itself any more.",
+        FailureClass.DEPENDENCY: "It refers to something that was not there. It is not tried by "
+        "itself any more.",
         FailureClass.OUTAGE: "Something every message needs was down.",
         FailureClass.DISABLED: "What takes it was switched off; no retry was spent.",
-        FailureClass.CRASH: "The worker died each time this message was processed alone.",
+        FailureClass.CRASH: "The worker died each time it tried this message, alone in the end.",
     }
 )
 # What to do with one on hold depends on its code: selectors.advice.
@@ -114,7 +115,7 @@ NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
     {
         ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
         ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
-        ErrorState.PROCESSING: "Wait: it is being tried alone, because work died on it before.",
+        ErrorState.PROCESSING: "Wait: the worker died on it before, so it is being tried alone.",
         ErrorState.RESOLVED: "Nothing: it is done.",
         ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
     }
