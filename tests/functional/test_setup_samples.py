@@ -1,0 +1,117 @@
+"""The sample that a test message begins with: made up, copied from a stored one, or told."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from console.models import Limit
+from integration.models import EnterpriseService, ExternalSystem, ObjectStructure, OutboxRow
+from tests.support.rows import a_held, a_person, a_queue_row, an_envelope
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+APPLIED: dict[str, Any] = {"state": "RESOLVED", "ended": "APPLIED", "closed_at": timezone.now()}
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(a_person("Editors", "eve"))
+    return client
+
+
+def test_the_payload_begins_as_the_structure_wants_it(client: Client) -> None:
+    schema = {
+        "type": "object",
+        "required": ["type", "area"],
+        "properties": {"type": {"enum": ["ROOM"]}, "area": {"type": "number", "minimum": 2}},
+    }
+    places = ObjectStructure.objects.create(
+        name="places", key_paths=["$.id", "$.site.code"], json_schema=schema
+    )
+    service = EnterpriseService.objects.create(interface="PLACES", structure=places)
+    queue = a_queue_row(default_service=service)
+    page = client.get(reverse("test-message", args=[queue.name]))
+    form = page.context["form"]
+    assert form["interface"].value() == "PLACES"
+    assert json.loads(form["payload"].value()) == {
+        "type": "ROOM",
+        "area": 2,
+        "id": "TEST-1",
+        "site": {"code": "TEST-1"},
+    }
+    assert "structure places" in page.text
+
+
+def test_another_service_is_filled_in_on_request(client: Client) -> None:
+    trees = ObjectStructure.objects.create(name="trees", key_paths=["/Tree/Id", "/Tree/Site"])
+    EnterpriseService.objects.create(interface="TREES", structure=trees)
+    queue = a_queue_row()
+    page = client.post(
+        reverse("test-message", args=[queue.name]),
+        {"interface": "TREES", "payload": "x", "fill": "1", "key": "k"},
+    )
+    assert page.status_code == 200
+    assert "<Id>TEST-1</Id>" in page.context["form"]["payload"].value()
+    assert page.context["form"]["key"].value() == "k"
+    assert not OutboxRow.objects.exists()
+
+
+def test_without_a_structure_the_newest_applied_message_is_copied(client: Client) -> None:
+    service = EnterpriseService.objects.create(interface="OBEY")
+    queue = a_queue_row(default_service=service)
+    now = timezone.now()
+    for age, fields in enumerate(
+        (
+            {"payload": an_envelope({"n": 1}), "code": "BAD_VALUE"},
+            {"payload": b"\xff\xfe", **APPLIED},
+            {"payload": an_envelope({"n": 3}), "edited_payload": an_envelope({"n": 4})} | APPLIED,
+            {"payload": an_envelope({"n": 5}), **APPLIED},
+            {"payload": an_envelope({"n": 6}), "interface": "OTHER", **APPLIED},
+        )
+    ):
+        values = {"interface": "OBEY", "last_failed_at": now - timedelta(hours=age), **fields}
+        a_held(queue, offset=age, **values)
+    page = client.get(reverse("test-message", args=[queue.name]))
+    assert json.loads(page.context["form"]["payload"].value()) == {"n": 4}
+    assert f"a real message in {queue.name} that was applied" in page.text
+
+
+def test_a_message_that_only_failed_is_copied_with_its_code(client: Client) -> None:
+    EnterpriseService.objects.create(interface="OBEY")
+    queue = a_queue_row()
+    a_held(queue, interface="OBEY", payload=b"<A/>", code="BAD_VALUE")
+    form = {"interface": "OBEY", "fill": "1"}
+    page = client.post(reverse("test-message", args=[queue.name]), form)
+    assert page.context["form"]["payload"].value() == "<A/>"
+    assert "failed with BAD_VALUE: correct it" in page.text
+
+
+@pytest.mark.parametrize("lack", ["right", "scope", "rows"])
+def test_what_a_person_may_not_see_is_not_copied_but_what_to_write_is_told(
+    client: Client, lack: str
+) -> None:
+    service = EnterpriseService.objects.create(interface="OBEY")
+    mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
+    queue = a_queue_row("mine", default_service=service, system=mine)
+    other = a_queue_row("theirs", system=theirs)
+    if lack != "rows":
+        place = other if lack == "scope" else queue
+        a_held(place, interface="OBEY", payload=an_envelope({"secret": 1}), **APPLIED)
+    person = User.objects.get(username="eve")
+    if lack == "right":
+        permission = Permission.objects.get(codename="view_payload")
+        Group.objects.get(name="Editors").permissions.remove(permission)
+    if lack == "scope":
+        Limit.objects.create(person=person).systems.add(mine)
+    page = client.get(reverse("test-message", args=[queue.name]))
+    assert page.context["form"]["payload"].value() == ""
+    assert "secret" not in page.text
+    told = "lack the right to see payloads" if lack == "right" else "No message of OBEY"
+    assert told in page.text
+    assert "as the handler tests.support.world.handlers.one takes it" in page.text
