@@ -52,6 +52,7 @@ OF_MESSAGES: Final[Forms] = MappingProxyType(
         Ended.APPLIED: ("applied", "applied"),
         Ended.SUPERSEDED: ("superseded by newer data", "superseded by newer data"),
         Ended.DUPLICATE: ("repeat dropped", "repeats dropped"),
+        Ended.REFUSED: ("refused at once", "refused at once"),
         Ended.DELETED: ("passed over as deleted", "passed over as deleted"),
         Ended.PASSED: ("passed over as not ours", "passed over as not ours"),
         Ended.STALE: ("reminder no longer needed", "reminders no longer needed"),

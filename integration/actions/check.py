@@ -7,13 +7,12 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import DatabaseError, connections, transaction
-from psycopg.pq import TransactionStatus
+from django.db import DatabaseError, transaction
 
-from integration.actions.check_guard import LIMIT, Guard, NotUndoneError, OutOfTimeError
+from integration.actions.check_guard import LIMIT, Guard, NotUndoneError
 from integration.actions.problems import StateMismatchError
-from integration.delivery.calling import SWALLOWED, call_batch, call_one
-from integration.delivery.outcome import APPLIED, SUPERSEDED, Failed, Outcome
+from integration.actions.single_call import bound, next_arrival, outcome_of
+from integration.delivery.outcome import SUPERSEDED, Failed, Outcome
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import ErrorState
 from integration.delivery.reading import Reader
@@ -28,7 +27,6 @@ from integration.store import configuration, rows
 from integration.store.sessions import alias, django_connection
 from integration.store.written import TableChange, counts, written_since
 
-LOCK_MS: Final = 2_000
 CONSOLE: Final = "the console"
 READ_ROW: Final = f"SELECT {rows.COLUMNS} FROM integration_messageerror e WHERE e.id = %s"  # noqa: S608 - constants
 READ_DOCUMENT: Final = (
@@ -179,7 +177,7 @@ def _undone(unit: Unit, guard: Guard, limit: timedelta) -> Check:
 def _called(unit: Unit, how: tuple[Outbound, Guard, timedelta]) -> Check:
     outbound, guard, limit = how
     connection = django_connection()
-    _bound(limit)
+    bound(limit)
     _number(unit)
     key = _document_key(unit)
     before = None if key is None else _document(*key)
@@ -187,7 +185,7 @@ def _called(unit: Unit, how: tuple[Outbound, Guard, timedelta]) -> Check:
     outbound.begin(unit.message)
     guard.enter()
     with connection.execute_wrapper(guard):
-        outcome = _outcome(unit)
+        outcome = outcome_of(unit)
     guard.leave()
     if isinstance(outcome, Failed) or guard.is_over or not guard.is_sound:
         return _ended(unit, outcome, guard)
@@ -200,15 +198,6 @@ def _called(unit: Unit, how: tuple[Outbound, Guard, timedelta]) -> Check:
     )
 
 
-def _bound(limit: timedelta) -> None:
-    limit_ms = int(limit.total_seconds() * 1000)
-    with django_connection().cursor() as cursor:
-        cursor.execute(f"SET LOCAL statement_timeout = {limit_ms}")
-        cursor.execute(f"SET LOCAL lock_timeout = {min(LOCK_MS, limit_ms)}")
-        # A handler that computes for long must not keep its locks meanwhile.
-        cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {2 * limit_ms}")
-
-
 def _number(unit: Unit) -> None:
     """The arrival number that the engine would give it (delivery.attempt)."""
     message, row = unit.message, unit.row
@@ -216,40 +205,9 @@ def _number(unit: Unit) -> None:
         return
     message.topic_uuid = row.topic_uuid
     if row.apply_as_newest or row.arrival_batch is None or row.arrival_index is None:
-        with django_connection().cursor() as cursor:
-            cursor.execute("SELECT nextval('integration_arrival')")
-            message.arrival = Arrival(cursor.fetchone()[0], 0)
+        message.arrival = Arrival(next_arrival(), 0)
     else:
         message.arrival = Arrival(row.arrival_batch, row.arrival_index)
-
-
-def _outcome(unit: Unit) -> Outcome:
-    taker = unit.taker
-    if taker is None or unit.message is None:
-        return unit.known or APPLIED
-    outcome: Outcome
-    if taker.batch:
-        ended = call_batch(taker.call, [unit])
-        outcome = Failed(ended[1]) if isinstance(ended, tuple) else ended[0]
-    else:
-        outcome = call_one(unit)
-    if isinstance(outcome, Failed):
-        return outcome
-    if _is_broken():
-        return Failed(SWALLOWED)
-    try:
-        with django_connection().cursor() as cursor:
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except (DatabaseError, OutOfTimeError) as e:
-        return Failed(classify(e))
-    return outcome
-
-
-def _is_broken() -> bool:
-    connection = connections[alias()]
-    raw: Any = connection.connection
-    in_transaction = raw.pgconn.transaction_status == TransactionStatus.INTRANS
-    return bool(connection.needs_rollback or not in_transaction)
 
 
 def _ended(unit: Unit, outcome: Outcome, guard: Guard) -> Check:

@@ -100,6 +100,21 @@ def member_text(text: str, name: str) -> str:
         at = _skip_blanks(text, end)
 
 
+def element_texts(text: str) -> list[str]:
+    """Return the exact text of each element of an array that `parse_json` has accepted."""
+    found: list[str] = []
+    at = text.index("[")
+    while True:
+        at = _skip_blanks(text, at + 1)
+        if text[at] == "]":
+            return found
+        _, end = _scan(text, at)
+        found.append(text[at:end])
+        at = _skip_blanks(text, end)
+        if text[at] == "]":
+            return found
+
+
 def is_deeper(text: str, max_depth: int) -> bool:
     """Whether brackets outside strings nest beyond `max_depth`, without parsing or recursing.
 

@@ -15,7 +15,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         "provider", "system", "default_service", "error_queue"
     ).get(pk=queue_id)
     rows = list(EnterpriseService.objects.select_related("structure"))
-    services = {row.interface: _service(row, worker) for row in rows}
+    services = {row.interface: service_of(row, worker) for row in rows}
     system, error_queue, default = queue.system, queue.error_queue, queue.default_service
     return QueueSnapshot(
         id=queue.pk,
@@ -72,7 +72,8 @@ def _marked(structure: ObjectStructure | None) -> Any:  # noqa: ANN401 - only co
     return (structure.tombstone, paths)
 
 
-def _service(row: EnterpriseService, worker: str) -> Service:
+def service_of(row: EnterpriseService, worker: str) -> Service:
+    """Who takes its messages on this worker, or why nobody does."""
     if not row.enabled:
         text = f"The enterprise service {row.interface} is switched off."
         failure = Failure(FailureClass.DISABLED, "SERVICE_DISABLED", text)

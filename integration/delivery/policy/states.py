@@ -129,4 +129,5 @@ class Ended(StrEnum):
     RETRY = "RETRY"  # failed, will be tried again
     HOLD = "HOLD"  # failed, waits for a person
     DELETED = "DELETED"  # passed over because a person deleted it
+    REFUSED = "REFUSED"  # run at once for its sender, failed, and the sender was told
     EXPIRED = "EXPIRED"  # gone from Kafka before it could be applied

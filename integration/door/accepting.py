@@ -1,0 +1,109 @@
+"""Taking a post into a queue: durable before it is answered, whatever Kafka does meanwhile."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from django.db import transaction
+
+from integration.delivery.values import Headers, Outgoing
+from integration.door import receipts
+from integration.door.bodies import Piece
+from integration.door.receipts import Answer, Post
+from integration.door.routes import Route
+from integration.handlers.publishing import INTERFACE, MESSAGE_ID, SENDER
+from integration.store import outbox
+from integration.store.sessions import alias, django_connection
+
+USER: Final = "sluice-user"
+ACCEPTED: Final = 202
+# PostgreSQL takes 65,535 values in one statement.
+_ROWS_A_STATEMENT: Final = 1_000
+_NEXT_ROW: Final = "SELECT nextval(pg_get_serial_sequence('integration_outboxrow', 'id'))"
+
+
+class _AnotherWasFaster(Exception):  # noqa: N818 - undoes a transaction, reaches nobody
+    """The same id was accepted by another request meanwhile."""
+
+
+def accept(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
+    """Write the messages and their receipt in one transaction; all of them or none.
+
+    When it returns, they are committed. Of several requests with one sender's id one is
+    accepted; the others wait for it and get its answer. Raises OtherContentError.
+    """
+    while True:
+        try:
+            with transaction.atomic(using=alias()):
+                return _written(post, pieces, route)
+        except _AnotherWasFaster:
+            known = receipts.earlier(post)
+            if known is not None:
+                return known
+
+
+def message_ids(message_id: str, count: int) -> list[str]:
+    """The id of each message of a post: its own, or with a number behind it.
+
+    >>> message_ids("a", 1), message_ids("a", 2)
+    (['a'], ['a.1', 'a.2'])
+    """
+    if count == 1:
+        return [message_id]
+    return [f"{message_id}.{place}" for place in range(1, count + 1)]
+
+
+def _written(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
+    message_id = post.message_id()
+    ids = message_ids(message_id, len(pieces))
+    before = _row_before() if len(pieces) > 1 else None
+    rows = [_outgoing(post, piece, id_, route) for piece, id_ in zip(pieces, ids, strict=True)]
+    for start in range(0, len(rows), _ROWS_A_STATEMENT):
+        outbox.insert(rows[start : start + _ROWS_A_STATEMENT])
+    answer = Answer(ACCEPTED, _facts(post, message_id, len(pieces)))
+    is_first = receipts.write_queued(
+        post, answer, message_id, count=len(pieces), queue_id=route.queue_id, before=before
+    )
+    if not is_first:
+        raise _AnotherWasFaster
+    return answer
+
+
+def _row_before() -> int:
+    with django_connection().cursor() as cursor:
+        cursor.execute(_NEXT_ROW)
+        (number,) = cursor.fetchone()
+    return int(number)
+
+
+def _outgoing(post: Post, piece: Piece, message_id: str, route: Route) -> Outgoing:
+    return Outgoing(
+        topic=route.topic,
+        value=piece.payload,
+        key=post.key,
+        headers=headers_of(post, piece, message_id),
+        provider_id=route.provider_id,
+        message_id=message_id,
+        strict_queue=route.strict,
+    )
+
+
+def headers_of(post: Post, piece: Piece, message_id: str) -> Headers:
+    """The facts of a bare payload, as the engine reads them; nothing of the request besides."""
+    found = [
+        (MESSAGE_ID, message_id.encode()),
+        (INTERFACE, post.service.encode()),
+        (SENDER, post.system.encode()),
+    ]
+    return [*found, (USER, piece.user.encode())] if piece.user else found
+
+
+def _facts(post: Post, message_id: str, count: int) -> dict[str, object]:
+    found: dict[str, object] = {
+        "message_id": message_id,
+        "service": post.service,
+        "count": count,
+        "state": "accepted",
+    }
+    if post.sender_id is not None:
+        found["sender_id"] = post.sender_id
+    return found

@@ -1,0 +1,53 @@
+"""API tokens: how one is made, what is stored of it, and how it is known again."""
+
+import hashlib
+import hmac
+import secrets
+from typing import Final, NamedTuple
+
+BEGIN: Final = "sluice_"
+PREFIX_LENGTH: Final = len(BEGIN) + 8
+_LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+LONGEST: Final = 200
+
+
+class NewToken(NamedTuple):
+    """A token with what is stored of it. `text` is shown once and kept nowhere."""
+
+    text: str
+    prefix: str
+    token_hash: str
+
+
+def new_token() -> NewToken:
+    """A token of 256 random bits behind a prefix by which it is found.
+
+    >>> made = new_token()
+    >>> made.text.startswith(made.prefix) and is_token(made.text, made.token_hash)
+    True
+    """
+    prefix = BEGIN + "".join(secrets.choice(_LETTERS) for _ in range(8))
+    text = f"{prefix}_{secrets.token_urlsafe(32)}"
+    return NewToken(text, prefix, hash_of(text))
+
+
+def prefix_of(text: str) -> str | None:
+    """The part by which a token is found; None for what cannot be one.
+
+    >>> prefix_of("sluice_abcdefgh_secret"), prefix_of("secret")
+    ('sluice_abcdefgh', None)
+    """
+    is_one = text.startswith(BEGIN) and len(text) <= LONGEST and text.isascii()
+    return (
+        text[:PREFIX_LENGTH] if is_one and text[PREFIX_LENGTH : PREFIX_LENGTH + 1] == "_" else None
+    )
+
+
+def hash_of(text: str) -> str:
+    """SHA-256, hexadecimal: 256 random bits need no slow hash."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_token(text: str, token_hash: str) -> bool:
+    """Whether the text is the token; takes the same time whatever differs."""
+    return hmac.compare_digest(hash_of(text), token_hash)
