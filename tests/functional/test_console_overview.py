@@ -276,7 +276,7 @@ class TestQueuePage:
         queue.max_retries = 7
         save(queue, Author("anna", "the partner is slow"))
         page = words(as_("Viewers").get(reverse("queue", args=["orders"])).text)
-        assert "max_retries: 3 → 7 “the partner is slow”" in page
+        assert "Retries: 3 → 7 “the partner is slow”" in page
         assert "The current batch was the last one. “stocktaking”" in page
         assert page.index("the partner is slow") < page.index("“stocktaking”")
 
