@@ -154,6 +154,11 @@ class Queue(models.Model):
     )
     stay_seconds = models.FloatField(default=60, validators=[MinValueValidator(0)])
     handler_timeout_seconds = models.FloatField(default=60, validators=[MinValueValidator(1)])
+    tracks = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Write down what becomes of each message, so that people can search.",
+    )
 
     # what others find out
     topic_keeps_seconds = models.BigIntegerField(

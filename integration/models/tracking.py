@@ -7,7 +7,12 @@ from integration.models.queue import Queue
 
 
 class MessageTrack(models.Model):
-    """One ending of one message; written by COPY in the batch's own transaction."""
+    """One ending of one try of one message; written by COPY in the batch's own transaction.
+
+    In the database it is partitioned by the day of `at` (`store/track_days.py`), and its key is
+    (at, id). What to search by beside the message id is taken from the payload where the
+    service or channel has paths for it; empty and null both mean "none".
+    """
 
     queue = models.ForeignKey(
         Queue, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
@@ -19,6 +24,15 @@ class MessageTrack(models.Model):
     interface = models.TextField()
     ended = models.CharField(max_length=12)
     at = models.DateTimeField(db_default=Now())
+    key = models.TextField(null=True, help_text="the Kafka record's key as text")  # noqa: DJ001 - a column added to many rows
+    kafka_ms = models.BigIntegerField(
+        null=True, help_text="when it was written to Kafka, milliseconds since 1970; 0 = not known"
+    )
+    external_id = models.TextField(null=True)  # noqa: DJ001 - null costs the index nothing
+    search_a = models.TextField(null=True)  # noqa: DJ001 - as above
+    search_b = models.TextField(null=True)  # noqa: DJ001 - as above
+    caused_by = models.TextField(null=True, help_text="the id of the message it answers")  # noqa: DJ001 - as above
+    payload = models.BinaryField(null=True, help_text="the record's value, compressed by zlib")
 
     def __str__(self) -> str:
         return f"{self.queue_id}[{self.partition}]@{self.offset}: {self.ended}"

@@ -1,0 +1,169 @@
+"""The days of tracking: a partition for each day, made ahead and dropped as a whole.
+
+A row whose day has no partition goes to the default one: nothing ever fails for want of a day.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+from django.db import IntegrityError, OperationalError, connections, transaction
+from psycopg.errors import CheckViolation, LockNotAvailable
+
+from integration.store.sessions import alias
+
+TABLE: Final = "integration_messagetrack"
+DEFAULT: Final = f"{TABLE}_default"
+SEARCH_INDEX: Final = "track_search"
+DAYS_AHEAD: Final = 7
+# A day is attached and taken off under locks that batches need too: rather later than long.
+_BRIEF: Final = "SET LOCAL lock_timeout = '500ms'"
+_ONE_AT_A_TIME: Final = f"SELECT pg_advisory_xact_lock(hashtext('{TABLE}'))"
+_PARTS: Final = f"""
+SELECT c.relname, pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '{TABLE}'::regclass ORDER BY c.relname
+"""  # noqa: S608 - a constant
+# What a run of ours took off and could not drop any more.
+_LEFT: Final = f"""
+SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
+  AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{TABLE}'::regclass)
+  AND c.relname ~ '^{TABLE}_(d[0-9]{{8}}|before)$'
+"""  # noqa: S608 - a constant
+_BOUNDS: Final = re.compile(r"FROM \((?:'([^']+)'|MINVALUE)\) TO \('([^']+)'\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One partition that has bounds; without `begin` it holds everything before `until`."""
+
+    table: str
+    begin: datetime | None
+    until: datetime
+
+
+def named(day: date) -> str:
+    return f"{TABLE}_d{day:%Y%m%d}"
+
+
+def parts() -> list[Part]:
+    """Every partition but the default one, by name."""
+    with _cursor() as cursor:
+        return _parts(cursor)
+
+
+def make_ahead(days: int = DAYS_AHEAD) -> int:
+    """Make the missing partitions of today and the days to come; return how many were made.
+
+    A day is left out, and found in the default partition, when its lock is not to be had at
+    once or when rows of it lie there already.
+    """
+    with _cursor() as cursor:
+        cursor.execute("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date")
+        (today,) = cursor.fetchone()
+    return sum(_made(today + timedelta(days=number)) for number in range(days + 1))
+
+
+def drop_before(moment: datetime) -> Counter[str]:
+    """Drop each partition whose last day ended by then; what its rows had ended in, counted.
+
+    Each is taken off first, under a brief lock, and dropped when nobody else can meet it. One
+    that is in use is left to the next time.
+    """
+    dropped: Counter[str] = Counter()
+    for part in parts():
+        if part.until <= moment:
+            dropped += _dropped(part.table)
+    with _cursor() as cursor:
+        cursor.execute(_LEFT)
+        left = [name for (name,) in cursor.fetchall()]
+    for name in left:
+        with _cursor() as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {name}")
+    return dropped
+
+
+def summarize() -> int:
+    """Tell the search index of rows that came since; returns how many ranges it learnt.
+
+    Autovacuum does it too, in its own time; rows it has not seen are found by reading them.
+    """
+    learnt = 0
+    for part in parts():
+        with _cursor() as cursor:
+            cursor.execute(
+                "SELECT coalesce(sum(brin_summarize_new_values(i.indexrelid)), 0) FROM pg_index i "
+                "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
+                "WHERE i.indrelid = to_regclass(%s) AND a.amname = 'brin'",
+                [part.table],
+            )
+            learnt += int(cursor.fetchone()[0])
+    return learnt
+
+
+def _parts(cursor: Any) -> list[Part]:  # noqa: ANN401 - Django's cursor
+    cursor.execute("SET LOCAL TimeZone = 'UTC'")
+    cursor.execute(_PARTS)
+    found = [(name, _BOUNDS.search(bound)) for name, bound in cursor.fetchall()]
+    return [Part(name, _moment(m[1]), _aware(m[2])) for name, m in found if m is not None]
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else _aware(text)
+
+
+def _aware(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _made(day: date) -> bool:
+    table, begin = named(day), datetime(day.year, day.month, day.day, tzinfo=UTC)
+    end = begin + timedelta(days=1)
+    try:
+        with _cursor() as cursor:
+            cursor.execute(_BRIEF)
+            cursor.execute(_ONE_AT_A_TIME)
+            there = _parts(cursor)
+            if any(one.until > begin and (one.begin is None or one.begin < end) for one in there):
+                return False
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {table} "
+                f"(LIKE {TABLE} INCLUDING DEFAULTS INCLUDING STORAGE)"
+            )
+            # The bounds are dates of the database's own; they cannot be parameters.
+            cursor.execute(
+                f"ALTER TABLE {TABLE} ATTACH PARTITION {table} "
+                f"FOR VALUES FROM ('{begin.isoformat()}') TO ('{end.isoformat()}')"
+            )
+    except (OperationalError, IntegrityError) as failure:
+        if isinstance(failure.__cause__, LockNotAvailable | CheckViolation):
+            return False
+        raise
+    return True
+
+
+def _dropped(table: str) -> Counter[str]:
+    with _cursor() as cursor:
+        cursor.execute(f"SELECT ended, count(*) FROM {table} GROUP BY ended")  # noqa: S608 - its own name
+        counted = Counter(dict(cursor.fetchall()))
+    try:
+        with _cursor() as cursor:
+            cursor.execute(_BRIEF)
+            cursor.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {table}")
+    except OperationalError as failure:
+        if isinstance(failure.__cause__, LockNotAvailable):
+            return Counter()
+        raise
+    with _cursor() as cursor:
+        cursor.execute(f"DROP TABLE {table}")
+    return counted
+
+
+@contextmanager
+def _cursor() -> Iterator[Any]:
+    """A cursor in a transaction of its own."""
+    with transaction.atomic(using=alias()), connections[alias()].cursor() as cursor:
+        yield cursor
