@@ -1,4 +1,4 @@
-"""One decision about many outgoing rows: first what it would touch, then what became of it."""
+"""One decision about many rows of the outbox: first what it would touch, then what became of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from django.shortcuts import render
 from console.frame.access import BULK_ROWS, Right, needs, scope_of
 from console.frame.answers import actor_of, parse_id, see, see_list, tell_problem
 from console.frame.asked import chosen_of, number_of, query_of
-from console.outbox.filters import OutgoingFilterForm
+from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox
 from integration.actions.outbox import OutboxOutcome
 from integration.errors import IntegrationError
-from integration.selectors.outbox import outgoing
+from integration.selectors.outbox import rows as outbox_rows
 from integration.selectors.outbox.choice import choice
-from integration.selectors.outbox.outgoing_scope import known_of
+from integration.selectors.outbox.scope import known_of
 
 Chosen = dict[int, UUID | None]
 
@@ -111,13 +111,13 @@ def _reviewed(
     return render(request, "console/outbox/review.html", context, status=status)
 
 
-def _filter_of(request: HttpRequest) -> OutgoingFilterForm:
-    return OutgoingFilterForm(query_of(request), [], [])
+def _filter_of(request: HttpRequest) -> OutboxFilterForm:
+    return OutboxFilterForm(query_of(request), [], [])
 
 
-def _all_matching(request: HttpRequest, form: OutgoingFilterForm) -> Chosen:
+def _all_matching(request: HttpRequest, form: OutboxFilterForm) -> Chosen:
     form.refuse_unreadable()
-    return outgoing.selection(form.wanted(scope_of(request.user)), BULK_ROWS)
+    return outbox_rows.selection(form.wanted(scope_of(request.user)), BULK_ROWS)
 
 
 def _chosen(request: HttpRequest) -> Chosen:

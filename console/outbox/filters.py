@@ -7,7 +7,7 @@ from django.http import QueryDict
 
 from console.frame.list_filter import ListFilterForm
 from integration.delivery.policy.states import OutboxKind, OutboxState
-from integration.selectors.outbox.outgoing import OutgoingFilter
+from integration.selectors.outbox.rows import OutboxFilter
 from integration.selectors.scope import Scope
 
 STATES: Final = (
@@ -23,7 +23,7 @@ KINDS: Final = (
 )
 
 
-class OutgoingFilterForm(ListFilterForm):
+class OutboxFilterForm(ListFilterForm):
     """The filter of the outbox list."""
 
     state = forms.ChoiceField(choices=STATES, required=False)
@@ -42,11 +42,11 @@ class OutgoingFilterForm(ListFilterForm):
         self._offer("code", codes, "All codes")
         self._lay_out()
 
-    def wanted(self, scope: Scope) -> OutgoingFilter:
+    def wanted(self, scope: Scope) -> OutboxFilter:
         """The filter without the fields that could not be read."""
         self.is_valid()
         said = {name: text for name, text in self.cleaned_data.items() if text}
-        return OutgoingFilter(scope=scope, **said)
+        return OutboxFilter(scope=scope, **said)
 
     def _says(self, name: str) -> bool:
         is_usual = name == "state" and self.data.get(name) == OutboxState.DEAD

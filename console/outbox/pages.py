@@ -12,13 +12,13 @@ from django.views.decorators.http import require_GET
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, parse_id, see, see_again, tell_problem
 from console.frame.asked import number_of
-from console.outbox.filters import OutgoingFilterForm
+from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox
 from integration.actions.outbox import OutboxMismatchError
 from integration.counting import so_many
 from integration.errors import IntegrationError
-from integration.selectors.outbox import outgoing
-from integration.selectors.outbox.outgoing_scope import known_of
+from integration.selectors.outbox import rows as outbox_rows
+from integration.selectors.outbox.scope import known_of
 
 ONE: Final[Mapping[str, Callable[..., None]]] = MappingProxyType(
     {"send-again": outbox.send_again, "give-up": outbox.give_up}
@@ -40,7 +40,7 @@ def outbox_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @needs(Right.VIEW)
-def outgoing_row(request: HttpRequest, row_id: int) -> HttpResponse:
+def outbox_row(request: HttpRequest, row_id: int) -> HttpResponse:
     return _show_row(request, row_id)
 
 
@@ -50,7 +50,7 @@ def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
     if verb not in ONE:
         raise Http404(f"There is nothing called {verb}.")
     if request.method != "POST":
-        return see("outgoing", row_id)
+        return see("outbox-row", row_id)
     if not known_of([row_id], scope_of(request.user)):
         raise Http404(GONE)
     batch = parse_id(request.POST.get("batch", ""))
@@ -60,11 +60,11 @@ def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
     except IntegrationError as problem:
         if isinstance(problem, OutboxMismatchError) and problem.already_done:
             messages.info(request, str(problem))
-            return see_again(request, "outgoing", row_id)
+            return see_again(request, "outbox-row", row_id)
         tell_problem(request, problem)
         return _show_row(request, row_id, status=409)
     messages.success(request, f"Row {row_id} was {DONE[verb]}.")
-    return see_again(request, "outgoing", row_id)
+    return see_again(request, "outbox-row", row_id)
 
 
 @needs(Right.VIEW, Right.OPERATE)
@@ -96,10 +96,10 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
 
 def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> HttpResponse:
     scope = scope_of(request.user)
-    form = OutgoingFilterForm(query, outgoing.outbound_names(scope), outgoing.dead_codes(scope))
+    form = OutboxFilterForm(query, outbox_rows.outbound_names(scope), outbox_rows.dead_codes(scope))
     wanted = form.wanted(scope)
     after = query.get("after", "")
-    found = outgoing.page(wanted, number_of(after))
+    found = outbox_rows.page(wanted, number_of(after))
     context = {
         "form": form,
         "page": found,
@@ -107,21 +107,21 @@ def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> 
         "query": form.query(),
         "is_default": wanted.is_default,
         "is_continued": bool(after),
-        "doubts": outgoing.doubts(scope),
-        "changes": outgoing.recent_changes(scope),
-        "cap": outgoing.COUNT_CAP,
+        "doubts": outbox_rows.doubts(scope),
+        "changes": outbox_rows.recent_changes(scope),
+        "cap": outbox_rows.COUNT_CAP,
     }
     return render(request, "console/outbox/list.html", context, status=status)
 
 
 def _show_row(request: HttpRequest, row_id: int, *, status: int = 200) -> HttpResponse:
-    found = outgoing.detail(row_id, scope_of(request.user))
+    found = outbox_rows.detail(row_id, scope_of(request.user))
     if found is None:
         raise Http404(GONE)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
     context = {
         "detail": found,
         "row": found.row,
-        "contents": outgoing.contents(found.row) if may_see else None,
+        "contents": outbox_rows.contents(found.row) if may_see else None,
     }
     return render(request, "console/outbox/row.html", context, status=status)

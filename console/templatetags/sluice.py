@@ -39,7 +39,7 @@ STATUS_SIGNS: Final = {
     Status.RUNNING: "✓",
     Status.OFF: "○",
 }
-OUTGOING_SIGNS: Final = {
+OUTBOX_SIGNS: Final = {
     OutboxState.PENDING: ("azure", "…", "Waiting"),
     OutboxState.STAMPED: ("purple", "→", "Being sent"),
     OutboxState.PUBLISHED: ("green", "✓", "In Kafka"),
@@ -87,10 +87,10 @@ def failure_kind(failure_class: str) -> str:
 
 
 @register.simple_tag
-def outgoing_state(state: str) -> SafeString:
-    """The badge of where an outgoing row stands."""
+def outbox_state(state: str) -> SafeString:
+    """The badge of where a row of the outbox stands."""
     known = state in set(OutboxState)
-    tone, sign, name = OUTGOING_SIGNS[OutboxState(state)] if known else ("secondary", "?", state)
+    tone, sign, name = OUTBOX_SIGNS[OutboxState(state)] if known else ("secondary", "?", state)
     return format_html(BADGE, tone, sign, name)
 
 

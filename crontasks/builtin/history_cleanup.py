@@ -17,7 +17,7 @@ from crontasks.running import history
 class HistoryParameters:
     """How long each kind of history is kept."""
 
-    outbox_days: int = option(7, "Sent and cancelled outgoing rows, in days.", least=0, most=3_650)
+    outbox_days: int = option(7, "Sent and cancelled outbox rows, in days.", least=0, most=3_650)
     tracking_days: int = option(30, "What became of every message, in days.", least=0, most=3_650)
     ids_days: int = option(
         30,
@@ -39,7 +39,7 @@ class HistoryParameters:
 class HistoryCleanup:
     """Removes runs beyond each instance's number to keep, and other history past its days.
 
-    That is: sent outgoing rows, tracking, batch logs and message
+    That is: sent outbox rows, tracking, batch logs and message
     ids the topic has outlived, notices that are
     over, ended bulk operations and abandoned ones, and, where days are set,
     what people decided. Rows that still wait, are in doubt or dead stay.

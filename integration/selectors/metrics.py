@@ -163,9 +163,14 @@ def _of_endings(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
 
 def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
     counted: tuple[tuple[str, str, str, Callable[[Relaying], float]], ...] = (
-        ("relay_pending", f"Outgoing rows not sent yet, up to {PENDING_CAP:,}", "gauge", _pending),
+        (
+            "relay_pending",
+            f"Outbox rows not sent yet, up to {PENDING_CAP:,}",
+            "gauge",
+            _pending,
+        ),
         ("relay_age_seconds", "For how long the oldest due row waits", "gauge", _age),
-        ("relay_dead", "Outgoing rows that Kafka refused", "gauge", lambda row: row.dead),
+        ("relay_dead", "Outbox rows that Kafka refused", "gauge", lambda row: row.dead),
         ("relay_in_doubt", "1 = a person must decide", "gauge", _in_doubt),
         ("relay_held", "1 = a relay is at work", "gauge", lambda row: row.is_held),
         ("relay_takes", "How often a relay took the outbox", "counter", lambda row: row.takeovers),

@@ -7,7 +7,7 @@ from typing import Final
 
 from integration.delivery.policy.states import OutboxState
 from integration.models import OutboxRow
-from integration.selectors.outbox import outgoing_scope
+from integration.selectors.outbox import scope as outbox_scope
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.scope import Scope
@@ -31,7 +31,7 @@ _OPEN: Final = f"""
 class Totals:
     """Over all queues a person may know of. Counts stop one above COUNT_CAP.
 
-    `relay_age_seconds` is how long the longest waiting outgoing row has been due, None when none
+    `relay_age_seconds` is how long the longest waiting outbox row has been due, None when none
     is, and for people who do not see the whole outbox. `seen_at` is the oldest look at a topic.
     """
 
@@ -49,7 +49,7 @@ def totals(rows: Sequence[QueueRow], scope: Scope) -> Totals:
     waiting = [row for row in rows if row.oldest_waiting_at is not None]
     seen = [part.seen_at for row in rows for part in row.partitions if part.seen_at is not None]
     counts = _open([row.id for row in rows])
-    dead = OutboxRow.objects.filter(outgoing_scope.within(scope), state=OutboxState.DEAD)
+    dead = OutboxRow.objects.filter(outbox_scope.within(scope), state=OutboxState.DEAD)
     return Totals(
         lag=sum(row.lag or 0 for row in rows),
         oldest=min(waiting, key=_waits_since, default=None),

@@ -22,7 +22,7 @@ def test_the_outbox_complains_of_nothing_and_is_no_wider_than_the_screen(
     row = a_dead_row(provider, strict_queue=queue.pk, topic="a-topic-with-a-long-name." * 8)
     a_relay_in_doubt(a_provider(name="other"))
     page = open_page("Editors", colours=colours, width=width)
-    for address in (reverse("outbox"), reverse("outgoing", args=[row.pk]), reverse("overview")):
+    for address in (reverse("outbox"), reverse("outbox-row", args=[row.pk]), reverse("overview")):
         page.goto(address)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address

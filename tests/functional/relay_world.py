@@ -1,4 +1,4 @@
-"""Outgoing rows and relays for the tests of the relay."""
+"""Rows of the outbox and relays for the tests of the relay."""
 
 import time
 import uuid

@@ -1,4 +1,4 @@
-"""What people decide about outgoing rows: once, seen, with a line of history that stays."""
+"""What people decide about rows of the outbox: once, seen, with a line of history that stays."""
 
 import uuid
 

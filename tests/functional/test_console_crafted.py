@@ -13,7 +13,7 @@ from tests.support.rows import a_held, a_person, a_queue_row
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 DIGITS = "9" * 5_000
 BEYOND_BIGINT = "9" * 30
-LISTS = [("review", "release", "code"), ("review-outgoing", "give-up", "code")]
+LISTS = [("review", "release", "code"), ("review-outbox", "give-up", "code")]
 SPOILT_QUERIES = {
     "a NUL in the nested filter": "code=%00",
     "a NUL in a name": "co%00de=x",
@@ -125,7 +125,7 @@ def test_a_mark_that_is_none_is_refused_where_it_is_ticked_and_where_it_is_carri
     rows()
     steps = {
         "failures": (reverse("review"),),
-        "outbox": (reverse("review-outgoing"), reverse("decide-many", args=["give-up"])),
+        "outbox": (reverse("review-outbox"), reverse("decide-many", args=["give-up"])),
     }
     verbs = {"failures": "release", "outbox": "give-up"}
     for place, marks in spoilt_marks():

@@ -29,7 +29,7 @@ def logged_in(role: str) -> Client:
 
 
 def verb(row: OutboxRow, name: str) -> str:
-    return reverse("decide-outgoing", args=[row.pk, name])
+    return reverse("decide-outbox", args=[row.pk, name])
 
 
 def decisions(provider: Provider) -> list[tuple[str, dict[str, object]]]:
@@ -40,7 +40,7 @@ def decisions(provider: Provider) -> list[tuple[str, dict[str, object]]]:
     return [
         (verb(row, "send-again"), {"batch": row.batch}),
         (verb(row, "give-up"), {"batch": row.batch, "reason": "x"}),
-        (reverse("review-outgoing"), {"verb": "give-up", "chosen": mark}),
+        (reverse("review-outbox"), {"verb": "give-up", "chosen": mark}),
         (reverse("decide-many", args=["give-up"]), {"chosen": mark, "reason": "x"}),
         (reverse("resolve-doubt", args=[lease.pk]), {"batch": batch, "word": "sent"}),
     ]
@@ -56,13 +56,13 @@ def test_a_refused_row_tells_why_and_what_to_do(provider: Provider) -> None:
     row = a_dead_row(provider, strict_queue=queue.pk)
     a_dead_row(provider, state="PENDING", strict_queue=queue.pk, dead_code="", dead_text="")
     client = logged_in("Operators")
-    for address in (reverse("outbox"), reverse("outgoing", args=[row.pk])):
+    for address in (reverse("outbox"), reverse("outbox-row", args=[row.pk])):
         page = client.get(address).text
         assert "Message size too large" in page
         assert "Raise max.message.bytes of the topic" in page
         assert "The queue orders keeps its order, so whatever follows waits." in page
         assert verb(row, "send-again") in page
-    assert "1 message waits behind it" in client.get(reverse("outgoing", args=[row.pk])).text
+    assert "1 message waits behind it" in client.get(reverse("outbox-row", args=[row.pk])).text
     waiting = client.get(reverse("outbox"), {"state": "PENDING"}).text
     assert f"It waits behind row {row.pk}, which Kafka refused" in waiting
     assert "Send again" not in waiting
@@ -70,7 +70,7 @@ def test_a_refused_row_tells_why_and_what_to_do(provider: Provider) -> None:
 
 def test_a_ticket_can_only_be_given_up(provider: Provider) -> None:
     row = a_dead_row(provider, kind="TICKET", value=b"")
-    page = logged_in("Operators").get(reverse("outgoing", args=[row.pk])).text
+    page = logged_in("Operators").get(reverse("outbox-row", args=[row.pk])).text
     assert "nothing is lost" in page
     assert verb(row, "give-up") in page
     assert verb(row, "send-again") not in page
@@ -89,7 +89,7 @@ def test_every_state_has_its_sentence_and_no_button(
     provider: Provider, fields: dict[str, str], said: str
 ) -> None:
     row = a_dead_row(provider, **fields)
-    page = logged_in("Operators").get(reverse("outgoing", args=[row.pk])).text
+    page = logged_in("Operators").get(reverse("outbox-row", args=[row.pk])).text
     assert said in page
     assert "Give up" not in page
 
@@ -97,7 +97,7 @@ def test_every_state_has_its_sentence_and_no_button(
 def test_a_row_that_waits_for_its_time_says_so(provider: Provider) -> None:
     due = timezone.now() + timezone.timedelta(hours=1)
     row = a_dead_row(provider, state="PENDING", not_before=due)
-    page = logged_in("Viewers").get(reverse("outgoing", args=[row.pk])).text
+    page = logged_in("Viewers").get(reverse("outbox-row", args=[row.pk])).text
     assert "It waits for its time" in page
 
 
@@ -157,7 +157,7 @@ def test_ticked_rows_are_decided_together_and_the_others_left(provider: Provider
 def test_nothing_ticked_is_told(provider: Provider) -> None:
     a_dead_row(provider)
     client = logged_in("Operators")
-    client.post(reverse("review-outgoing"), {"verb": "send-again"})
+    client.post(reverse("review-outbox"), {"verb": "send-again"})
     assert "Nothing was selected" in client.get(reverse("outbox")).text
 
 
@@ -221,7 +221,7 @@ def test_deciding_needs_the_right_and_a_form_of_ours(provider: Provider) -> None
 
 def test_the_pages_need_the_right_to_see_and_the_payload_its_own(provider: Provider) -> None:
     row = a_dead_row(provider)
-    pages = [reverse("outbox"), reverse("outgoing", args=[row.pk])]
+    pages = [reverse("outbox"), reverse("outbox-row", args=[row.pk])]
     for address in pages:
         assert logged_in("").get(address).status_code == 403
         seen = logged_in("Viewers").get(address)
@@ -229,7 +229,7 @@ def test_the_pages_need_the_right_to_see_and_the_payload_its_own(provider: Provi
         assert "You lack the right to release" in seen.text
         assert "assetnum" not in seen.text
     assert "assetnum" in logged_in("Editors").get(pages[1]).text
-    assert logged_in("Viewers").get(reverse("outgoing", args=[9])).status_code == 404
+    assert logged_in("Viewers").get(reverse("outbox-row", args=[9])).status_code == 404
 
 
 def test_no_page_asks_more_for_more_rows(
@@ -293,10 +293,10 @@ def test_a_limited_person_knows_of_the_rows_of_their_partners_only(provider: Pro
     page = client.get(reverse("outbox")).text
     assert "to-erp" in page
     assert "to-others" not in page
-    assert client.get(reverse("outgoing", args=[shown.pk])).status_code == 200
-    assert client.get(reverse("outgoing", args=[hidden.pk])).status_code == 404
+    assert client.get(reverse("outbox-row", args=[shown.pk])).status_code == 200
+    assert client.get(reverse("outbox-row", args=[hidden.pk])).status_code == 404
     answer = client.post(
-        reverse("decide-outgoing", args=[hidden.pk, "give-up"]),
+        reverse("decide-outbox", args=[hidden.pk, "give-up"]),
         {"batch": hidden.batch, "reason": "mine"},
     )
     assert answer.status_code == 404

@@ -1,4 +1,4 @@
-"""One decision about many outgoing rows: reviewed first, then only what was seen is decided."""
+"""One decision about many outbox rows: reviewed first, then only what was seen is decided."""
 
 import re
 import uuid
@@ -35,7 +35,7 @@ def mark(row: OutboxRow) -> str:
 def reviewed(client: Client, verb: str, query: str = "", **form: object) -> tuple[str, str]:
     """The review's page, and the choice that it froze."""
     fields = {"verb": verb, "query": query, **form}
-    answer = client.post(reverse("review-outgoing"), fields)
+    answer = client.post(reverse("review-outbox"), fields)
     assert answer.status_code == 200
     found = re.search(r'name="chosen" value="([^"]*)"', answer.text)
     assert found is not None
@@ -134,7 +134,7 @@ def test_giving_up_without_a_reason_shows_the_review_again(
 def test_all_that_match_takes_only_rows_kafka_refused(provider: Provider, client: Client) -> None:
     row = a_dead_row(provider, topic="gone", state="PENDING")
     form = {"verb": GIVE_UP, "scope": "matching", "query": "topic=gone&state=PENDING"}
-    answer = client.post(reverse("review-outgoing"), form, follow=True)
+    answer = client.post(reverse("review-outbox"), form, follow=True)
     assert "Nothing was selected" in answer.content.decode()
     assert states(row.pk) == ["PENDING"]
 
@@ -142,7 +142,7 @@ def test_all_that_match_takes_only_rows_kafka_refused(provider: Provider, client
 def test_both_steps_need_a_post_a_verb_and_the_right(provider: Provider, client: Client) -> None:
     row = a_dead_row(provider)
     form = {"verb": GIVE_UP, "chosen": mark(row), "reason": "x"}
-    review, decide = reverse("review-outgoing"), reverse("decide-many", args=[GIVE_UP])
+    review, decide = reverse("review-outbox"), reverse("decide-many", args=[GIVE_UP])
     viewer = Client()
     viewer.force_login(a_person("Viewers"))
     for address in (review, decide):

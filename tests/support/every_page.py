@@ -118,7 +118,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "operation_id": _an_operation(name, error).pk,
         "verb": VERBS[0],
         "decide-many:verb": VERBS[1],
-        "decide-outgoing:verb": VERBS[1],
+        "decide-outbox:verb": VERBS[1],
         **_set_up(name, system, queue.provider.pk),
     }
 

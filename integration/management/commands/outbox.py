@@ -13,8 +13,8 @@ from integration.actions import outbox
 from integration.actions.problems import ReasonMissingError
 from integration.delivery.policy.states import OutboxState
 from integration.errors import IntegrationError
-from integration.selectors.outbox import outgoing
-from integration.selectors.outbox.outgoing import Doubt, OutgoingFilter
+from integration.selectors.outbox import rows as outbox_rows
+from integration.selectors.outbox.rows import Doubt, OutboxFilter
 
 STATES: Final = {
     "refused": OutboxState.DEAD,
@@ -76,11 +76,11 @@ class Command(BaseCommand):
             sys.exit(MOVED_ON)
 
     def _list(self, options: dict[str, Any]) -> bool:
-        doubts = outgoing.doubts()
+        doubts = outbox_rows.doubts()
         for doubt in doubts:
             self._tell_doubt(doubt)
         wanted = _filter(options, STATES[options["state"]])
-        found = outgoing.page(wanted, size=max(1, options["limit"]))
+        found = outbox_rows.page(wanted, size=max(1, options["limit"]))
         for one in found.rows:
             row = one.row
             about = f", message {row.message_id}" if row.message_id else ""
@@ -89,7 +89,7 @@ class Command(BaseCommand):
         if found.count > len(found.rows):
             more = f"{found.shown_count:,}{' or more' if found.is_capped else ''}"
             self.stdout.write(f"{len(found.rows)} of {more} rows; use --limit to see others.")
-        refused = outgoing.dead_count()
+        refused = outbox_rows.dead_count()
         if not found.rows and not doubts:
             self.stdout.write("Nothing to show." if refused else "Kafka refused nothing.")
         return not doubts and not refused
@@ -122,7 +122,7 @@ class Command(BaseCommand):
 
     def _resolve(self, options: dict[str, Any]) -> bool:
         name = options["provider"]
-        doubts = {doubt.provider: doubt for doubt in outgoing.doubts()}
+        doubts = {doubt.provider: doubt for doubt in outbox_rows.doubts()}
         if name not in doubts:
             known = ", ".join(doubts) or "none"
             message = f"No relay of a provider {name!r} is in doubt. In doubt are: {known}."
@@ -150,8 +150,8 @@ def _add_who(parser: ArgumentParser) -> None:
     parser.add_argument("--actor", default="", help="who decides; else the terminal's user")
 
 
-def _filter(options: dict[str, Any], state: OutboxState) -> OutgoingFilter:
-    return OutgoingFilter(
+def _filter(options: dict[str, Any], state: OutboxState) -> OutboxFilter:
+    return OutboxFilter(
         state=state, queue=options["queue"], topic=options["topic"], code=options["code"]
     )
 
@@ -164,11 +164,11 @@ def _chosen(options: dict[str, Any]) -> dict[int, UUID | None]:
         message = "Name rows by their numbers, or choose them by --queue, --topic or --code."
         raise CommandError(message, returncode=MISUNDERSTOOD)
     if not rows:
-        found = outgoing.selection(wanted)
+        found = outbox_rows.selection(wanted)
         if not found:
             raise CommandError("No refused row matches.", returncode=MISUNDERSTOOD)
         return found
-    found = outgoing.as_now(list(rows))
+    found = outbox_rows.as_now(list(rows))
     missing = [str(row) for row in rows if row not in found]
     if missing:
         message = f"Not in the outbox: {', '.join(missing)}. Nothing was changed."

@@ -1,4 +1,4 @@
-"""What a choice of outgoing rows consists of at this moment, for people who are about to decide."""
+"""What a choice of outbox rows consists of at this moment, for people who are about to decide."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What happened to an outgoing row, why, and what to do now; no query is made here."""
+"""What happened to a row of the outbox, why, and what to do now; no query is made here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

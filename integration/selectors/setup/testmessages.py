@@ -50,7 +50,7 @@ class Journey:
     interface: str
     sent_at: datetime
     sent_by: str
-    outgoing_row: int
+    outbox_row: int
     steps: tuple[Step, ...]
     verdict: str = ""
     works: bool = False
@@ -108,7 +108,7 @@ def journey(message_id: str, scope: Scope) -> Journey | None:
         interface=str(facts.get("interface", "")),
         sent_at=sent.at,
         sent_by=sent.actor,
-        outgoing_row=number,
+        outbox_row=number,
         steps=tuple(steps),
         verdict=verdict,
         works=works,

@@ -1,4 +1,4 @@
-"""Which outgoing rows a person may know of: those for topics of queues they may know of."""
+"""Which rows of the outbox a person may know of: those for topics of queues they may know of."""
 
 from collections.abc import Iterable
 

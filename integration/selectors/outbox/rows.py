@@ -1,4 +1,4 @@
-"""Outgoing rows as people see them: by filter, a page at a time, one row, and relays in doubt."""
+"""Outbox rows as people see them: by filter, a page at a time, one row, and relays in doubt."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from integration.delivery.policy.states import OutboxState
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
 from integration.selectors.failures.failure import Contents
 from integration.selectors.failures.payloads import bytes_as_text, decode_headers, show
-from integration.selectors.outbox.outgoing_scope import within
+from integration.selectors.outbox.scope import within
 from integration.selectors.outbox.words import Account, Place, account
 from integration.selectors.scope import EVERYTHING, Scope
 
@@ -24,7 +24,7 @@ OPEN_STATES: Final = (OutboxState.DEAD, OutboxState.PENDING, OutboxState.STAMPED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutgoingFilter:
+class OutboxFilter:
     """What a list shows: one open state; every other text must match exactly.
 
     `queue` is an outbound queue's name: its topic, or its own rows where it keeps an order.
@@ -40,11 +40,11 @@ class OutgoingFilter:
 
     @property
     def is_default(self) -> bool:
-        return self == OutgoingFilter(scope=self.scope)
+        return self == OutboxFilter(scope=self.scope)
 
 
 @dataclass(frozen=True, slots=True)
-class OutgoingRow:
+class OutboxLine:
     """One line of the list: the row without its payload, and its story."""
 
     row: OutboxRow
@@ -52,10 +52,10 @@ class OutgoingRow:
 
 
 @dataclass(frozen=True, slots=True)
-class OutgoingPage:
+class OutboxPage:
     """One page in the order of sending; `next_after` is the last id, or None at the end."""
 
-    rows: tuple[OutgoingRow, ...]
+    rows: tuple[OutboxLine, ...]
     count: int
     next_after: int | None
 
@@ -84,7 +84,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class OutgoingDetail:
+class OutboxDetail:
     """Everything the page of one row shows."""
 
     row: OutboxRow
@@ -93,7 +93,7 @@ class OutgoingDetail:
     changes: tuple[OutboxChange, ...]
 
 
-def page(wanted: OutgoingFilter, after: int | None = None, size: int = PAGE_ROWS) -> OutgoingPage:
+def page(wanted: OutboxFilter, after: int | None = None, size: int = PAGE_ROWS) -> OutboxPage:
     """The rows behind the id `after`, without payloads, in at most five queries."""
     matching = _matching(wanted)
     at = matching if after is None else matching.filter(pk__gt=after)
@@ -102,14 +102,14 @@ def page(wanted: OutgoingFilter, after: int | None = None, size: int = PAGE_ROWS
     order = F("pk") if wanted.state == OutboxState.DEAD else F("pk") + 0
     found = list(_told(at).order_by(order).defer("value", "headers")[: size + 1])
     rows = found[:size]
-    return OutgoingPage(
-        rows=tuple(OutgoingRow(row, account(row, place)) for row, place in _placed(rows)),
+    return OutboxPage(
+        rows=tuple(OutboxLine(row, account(row, place)) for row, place in _placed(rows)),
         count=matching.order_by()[: COUNT_CAP + 1].count(),
         next_after=rows[-1].pk if len(found) > size else None,
     )
 
 
-def selection(wanted: OutgoingFilter, limit: int = COUNT_CAP) -> dict[int, UUID | None]:
+def selection(wanted: OutboxFilter, limit: int = COUNT_CAP) -> dict[int, UUID | None]:
     """The dead rows that match, oldest first, with the batch each is dead under."""
     dead = _matching(wanted).filter(state=OutboxState.DEAD).order_by("pk")
     return dict(dead.values_list("pk", "batch")[:limit])
@@ -120,7 +120,7 @@ def as_now(ids: list[int]) -> dict[int, UUID | None]:
     return dict(OutboxRow.objects.filter(pk__in=ids).values_list("pk", "batch"))
 
 
-def detail(row_id: int, scope: Scope = EVERYTHING) -> OutgoingDetail | None:
+def detail(row_id: int, scope: Scope = EVERYTHING) -> OutboxDetail | None:
     """One row with its history, or None when there is none (any more)."""
     row = _told(OutboxRow.objects.filter(within(scope), pk=row_id)).first()
     if row is None:
@@ -129,7 +129,7 @@ def detail(row_id: int, scope: Scope = EVERYTHING) -> OutgoingDetail | None:
     about = Q(row=row_id)
     if row.batch is not None:
         about |= Q(row=None, batch=row.batch)
-    return OutgoingDetail(
+    return OutboxDetail(
         row=row,
         account=account(row, place),
         behind=_behind(row) if row.state == OutboxState.DEAD else 0,
@@ -190,7 +190,7 @@ def _told(found: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
     )
 
 
-def _matching(wanted: OutgoingFilter) -> QuerySet[OutboxRow]:
+def _matching(wanted: OutboxFilter) -> QuerySet[OutboxRow]:
     state = wanted.state if wanted.state in OPEN_STATES else OutboxState.DEAD
     exact = {
         "topic": wanted.topic,
