@@ -44,6 +44,7 @@ class Env:
     email_url: str
     from_email: str
     lease_seconds: float
+    publish_lock_seconds: float
     deployment: str
     log_level: str
     static_root: Path
@@ -161,6 +162,7 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         email_url=r.text("SLUICE_EMAIL_URL", ""),
         from_email=r.text("SLUICE_FROM_EMAIL", "sluice@localhost"),
         lease_seconds=r.seconds("SLUICE_LEASE_SECONDS", 10.0),
+        publish_lock_seconds=r.seconds("SLUICE_PUBLISH_LOCK_SECONDS", 5.0),
         deployment=r.text("SLUICE_DEPLOYMENT", "sluice"),
         log_level=r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO"),
         static_root=Path(r.text("SLUICE_STATIC_ROOT", "static")),

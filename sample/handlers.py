@@ -23,7 +23,7 @@ from integration.handlers import (
     inbound,
     missing_dependency,
     permanent,
-    publish,
+    publish_to,
 )
 from sample.checking import check
 from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
@@ -84,7 +84,7 @@ def take_order(message: Message) -> Verdict:
     _save(order, many(fields.get("poline")), str(need(fields, "siteid")))
     if order.status == PurchaseOrder.Status.APPROVED:
         receipt = {"ponum": ponum, "revision": revision, "total": order.total}
-        publish(RECEIPTS, receipt, key=ponum, interface="MXRECEIPTInterface")
+        publish_to(RECEIPTS, receipt, key=ponum, interface="MXRECEIPTInterface")
     return None
 
 

@@ -11,7 +11,7 @@ from integration.envelope.document import (
     parse_founding_id,
 )
 from integration.envelope.flaw import Flaw, FlawCode
-from integration.envelope.reading import parse, read
+from integration.envelope.reading import body_of, parse, read
 from integration.envelope.writing import Outgoing, UnwritableMessage, write
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Limits",
     "Outgoing",
     "UnwritableMessage",
+    "body_of",
     "parse",
     "parse_founding_id",
     "read",

@@ -48,6 +48,15 @@ def parse(
     return _document(fields, body, value, wrapped=False)
 
 
+def body_of(source: bytes | str, limits: Limits = DEFAULT) -> object:
+    """Return what is in a payload's own text, without envelope or headers, or a Flaw."""
+    if len(source) > limits.max_bytes:
+        return too_large("The payload", limits.max_bytes)
+    if isinstance(source, str):
+        return _parsed_text(source, limits.max_depth)
+    return _parsed(source, limits.max_depth)
+
+
 def _parsed(source: bytes, max_depth: int) -> object:
     """Return the body in these bytes, or a Flaw."""
     if source[:1] != b"{":

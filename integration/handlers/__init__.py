@@ -9,6 +9,7 @@ from integration.handlers.failures import (
     MissingDependencyError,
     OutageError,
     PermanentError,
+    QueueLockTimeoutError,
     Superseded,
     TransientError,
     Verdict,
@@ -18,7 +19,8 @@ from integration.handlers.failures import (
     transient,
 )
 from integration.handlers.message import Message
-from integration.handlers.publishing import caused_by, publish
+from integration.handlers.payloads import PayloadRefusedError
+from integration.handlers.publishing import Publication, caused_by, publish, publish_to
 from integration.handlers.registry import inbound
 from integration.handlers.sql import cursor
 
@@ -32,7 +34,10 @@ __all__ = [
     "Message",
     "MissingDependencyError",
     "OutageError",
+    "PayloadRefusedError",
     "PermanentError",
+    "Publication",
+    "QueueLockTimeoutError",
     "Superseded",
     "TransientError",
     "Verdict",
@@ -45,6 +50,7 @@ __all__ = [
     "outage",
     "permanent",
     "publish",
+    "publish_to",
     "transient",
 ]
 

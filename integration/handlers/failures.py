@@ -10,6 +10,7 @@ import psycopg
 from django.core import exceptions as django_errors
 from django.db import DataError as DjangoDataError
 from django.db import Error as DjangoDatabaseError
+from django.db import OperationalError
 from django.db.transaction import TransactionManagementError
 from psycopg import errors as pg
 
@@ -28,6 +29,7 @@ __all__ = [
     "MissingDependencyError",
     "OutageError",
     "PermanentError",
+    "QueueLockTimeoutError",
     "Superseded",
     "TransientError",
     "Verdict",
@@ -103,6 +105,25 @@ class ForeignDatabaseError(HandlerError):
             "transaction: after a crash it would be applied twice. "
             "Declare the handler with at_least_once=True if that does no harm."
         )
+
+
+class QueueLockTimeoutError(HandlerError, OperationalError):
+    """Another transaction holds a sequential queue's turn for longer than this one may wait.
+
+    Also a database error, as Django has them: only a rollback, at least to a savepoint, makes
+    the transaction usable again.
+    """
+
+    code = "QUEUE_LOCK_TIMEOUT"
+    kind = FailureClass.CONFLICT
+
+    def __init__(self, queue: str, seconds: float) -> None:
+        super().__init__(
+            f"Another transaction has published to the sequential queue {queue} and has not ended "
+            f"within {seconds:g} seconds. Publish late in each transaction, right before its "
+            "commit, and look for one that hangs."
+        )
+        self.queue = queue
 
 
 class BatchItemError(IntegrationError):
@@ -246,8 +267,8 @@ def _chain(exception: BaseException) -> Iterator[BaseException]:
 
 
 def _only_wraps(link: BaseException) -> bool:
-    if isinstance(link, BatchItemError):
-        return True
+    if isinstance(link, IntegrationError):
+        return isinstance(link, BatchItemError)
     return isinstance(link, DjangoDatabaseError) and isinstance(link.__cause__, psycopg.Error)
 
 

@@ -82,7 +82,7 @@ class Plan:
         key = key_of(self.paths, body)
         if isinstance(key, Flaw):
             return permanent(f"{key.message} {key.hint}", key.code)
-        if self.validator is not None and (refused := self._refused(body)):
+        if refused := self.refused(body):
             return refused
         found = None if self.version_path is None else self.version_path.first(body)
         version = version_of(found)
@@ -121,12 +121,15 @@ class Plan:
             )
         return json.dumps([str(p) for p in parts], ensure_ascii=False, separators=(",", ":"))
 
-    def _refused(self, body: object) -> Failure | None:
+    def refused(self, body: object) -> Failure | None:
+        """What the JSON Schema has against a document; None without a schema."""
+        if self.validator is None:
+            return None
         if is_xml(body):
             text = f"{self.name} has a JSON Schema, but the document is XML."
             return permanent(text, "SCHEMA_VIOLATION")
         try:
-            first = next(self.validator.iter_errors(body), None) if self.validator else None
+            first = next(self.validator.iter_errors(body), None)
         except Unresolvable:
             text = f"The JSON Schema of {self.name} refers to another document; put it inside."
             return permanent(text, "SCHEMA_UNUSABLE")

@@ -1,6 +1,7 @@
 """The advisory locks of the installation: one number a kind, so that nobody takes another's.
 
-All are taken as `pg_try_advisory_lock(class, id)`. In pg_locks they are the rows with
+All are taken as `pg_try_advisory_lock(class, id)`, or waited for until the transaction's end as
+`pg_advisory_xact_lock(class, id)`. In pg_locks they are the rows with
 locktype = 'advisory', classid = the class, objid = the id and objsubid = 2.
 """
 
@@ -15,6 +16,7 @@ class LockClass(IntEnum):
     BEAT = 20_003  # the beat that leads; id = 0
     DISPATCHER = 20_004  # the dispatcher that leads; id = 0
     INSTANCE = 20_005  # a cron instance's run; id = CronInstance.id
+    STRICT_QUEUE = 20_006  # the turn to publish to a sequential queue; id = Queue.id
     CONFIGURATION = 20_008  # a configuration file that is being applied; id = 0
     PROBE = 20_009  # what `doctor` tries things out with; id = any
 

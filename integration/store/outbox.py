@@ -1,13 +1,18 @@
-"""Writing the outbox: one statement for all rows of a batch, strict queues locked in id order."""
+"""Writing the outbox: one statement for all rows of a batch, strict queues' turns in id order."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from django.db import connections
+from django.conf import settings
+from django.db import OperationalError, connections
+from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from integration.codec import encode_headers
 from integration.delivery.values import Outgoing
+from integration.handlers.failures import QueueLockTimeoutError
+from integration.store.locks import LockClass
 from integration.store.sessions import alias
 
 ROW: Final = (
@@ -18,29 +23,53 @@ COLUMNS: Final = (
     "provider_id, shard, topic, partition, key, headers, value, kind, message_id, error, "
     "retry_no, strict_queue, not_before, state, created_at, dead_code, dead_text"
 )
+# What was set before comes back with it; the transaction's own setting, so that a rollback,
+# also to a savepoint, undoes it.
+_PATIENCE: Final = (
+    "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true), "
+    "(SELECT jsonb_object_agg(id, name) FROM integration_queue WHERE id = ANY(%s))"
+)
 
 
 def insert(rows: Sequence[Outgoing]) -> None:
-    """Write rows in the current transaction, in order. Raises Django's database errors.
+    """Write rows in the current transaction, in order; there has to be one.
 
-    Rows of strict queues lock the queue first, in id order: insert order is then commit order,
-    and two batches cannot deadlock.
+    Rows of strict queues wait for the queue's turn first, in id order: insert order is then
+    commit order, and two batches cannot deadlock. Raises QueueLockTimeoutError where the turn is
+    taken for longer than SLUICE_PUBLISH_LOCK_SECONDS, and Django's database errors.
     """
     if not rows:
         return
     strict = sorted({row.strict_queue for row in rows if row.strict_queue is not None})
     with connections[alias()].cursor() as cursor:
         if strict:
-            cursor.execute(
-                "SELECT id FROM integration_queue WHERE id = ANY(%s) ORDER BY id FOR UPDATE",
-                [strict],
-            )
+            _take_turns(cursor, strict)
         values: list[Any] = []
         for row in rows:
             values += _values(row)
         marks = ", ".join([ROW] * len(rows))
         # The columns and marks are constants of this module; every value is a parameter.
         cursor.execute(f"INSERT INTO integration_outboxrow ({COLUMNS}) VALUES {marks}", values)  # noqa: S608
+
+
+def _take_turns(cursor: Any, queues: Sequence[int]) -> None:  # noqa: ANN401 - Django's cursor
+    """Hold the turn of each queue until the transaction ends; nobody else inserts meanwhile.
+
+    A lock of its own and not that of the queue's row: who starts, changes or removes a queue must
+    not wait for whoever publishes to it.
+    """
+    seconds = float(settings.SLUICE_PUBLISH_LOCK_SECONDS)
+    cursor.execute(_PATIENCE, [f"{max(1, round(seconds * 1_000))}ms", list(queues)])
+    before, _, names = cursor.fetchone()
+    for queue in queues:
+        try:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LockClass.STRICT_QUEUE, queue])
+        except OperationalError as e:
+            if isinstance(e.__cause__, LockNotAvailable):
+                name = json.loads(names or "{}").get(str(queue), str(queue))
+                raise QueueLockTimeoutError(name, seconds) from e
+            raise
+    cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 
 
 def _values(row: Outgoing) -> list[Any]:

@@ -1,4 +1,4 @@
-"""publish(): in the outbox with its cause or not at all, under an id that repetitions share."""
+"""publish_to(): in the outbox with its cause or not at all, under an id that repetitions share."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from lxml import etree
 
 from integration import envelope
 from integration.codec import decode_headers
-from integration.handlers import Message, PermanentError, caused_by, inbound, publish
+from integration.handlers import Message, PermanentError, caused_by, inbound, publish_to
 from integration.handlers.publishing import Outbound, UnknownQueueError, current
 from integration.handlers.registry import HandlerConflictError, Registry, registry
 from integration.models import (
@@ -62,7 +62,7 @@ def inside() -> Iterator[Outbound]:
 
 
 def test_outside_a_handler_the_row_is_written_at_once(outbound_queue: Queue) -> None:
-    message_id = publish(
+    message_id = publish_to(
         "orders-out", {"total": Decimal("1.10")}, key="4711", interface="MXPO", headers={"a": "1"}
     )
     row = OutboxRow.objects.get()
@@ -73,6 +73,7 @@ def test_outside_a_handler_the_row_is_written_at_once(outbound_queue: Queue) -> 
         "sluice-message-id": message_id.encode(),
         "sluice-interface": b"MXPO",
         "sluice-sender": b"sluice",
+        "sluice-destination": b"erp",
     }
     sent = envelope.read(bytes(row.value))
     assert isinstance(sent, envelope.Document)
@@ -83,16 +84,16 @@ def test_outside_a_handler_the_row_is_written_at_once(outbound_queue: Queue) -> 
 
 def test_a_rolled_back_transaction_sends_nothing(outbound_queue: Queue) -> None:
     with suppress(ZeroDivisionError), transaction.atomic():
-        publish("orders-out", {"n": 1 / 0})
+        publish_to("orders-out", {"n": 1 / 0})
     with transaction.atomic():
-        publish("orders-out", {})
+        publish_to("orders-out", {})
         transaction.set_rollback(True)
     assert not OutboxRow.objects.exists()
 
 
 def test_a_strict_queue_keeps_its_order() -> None:
     queue = a_queue("strict-out", Queue.Kind.SEQUENTIAL)
-    publish("strict-out", {})
+    publish_to("strict-out", {})
     assert OutboxRow.objects.get().strict_queue == queue.pk
 
 
@@ -109,20 +110,20 @@ def test_a_strict_queue_keeps_its_order() -> None:
 def test_a_bare_payload_is_sent_as_it_is(
     outbound_queue: Queue, payload: Any, value: bytes | None
 ) -> None:
-    publish("orders-out", payload, envelope=False, key=b"k")
+    publish_to("orders-out", payload, envelope=False, key=b"k")
     stored = OutboxRow.objects.get().value
     assert (None if stored is None else bytes(stored)) == value
 
 
 def test_an_xml_payload_goes_into_the_envelope_as_text(outbound_queue: Queue) -> None:
-    publish("orders-out", etree.fromstring("<a>7</a>"))
+    publish_to("orders-out", etree.fromstring("<a>7</a>"))
     written = json.loads(bytes(OutboxRow.objects.get().value))
     assert (written["payload"], written["mimetype"]) == ("<a>7</a>", "application/xml")
 
 
 def test_our_headers_replace_the_author_s(outbound_queue: Queue) -> None:
     given = [("Sluice-Message-Id", "mine"), ("x", None), ("x", b"\xff")]
-    message_id = publish("orders-out", {}, headers=given)
+    message_id = publish_to("orders-out", {}, headers=given)
     headers = decode_headers(OutboxRow.objects.get().headers)
     assert headers[:2] == [("x", None), ("x", b"\xff")]
     assert [value for name, value in headers if name.lower() == "sluice-message-id"] == [
@@ -133,7 +134,7 @@ def test_our_headers_replace_the_author_s(outbound_queue: Queue) -> None:
 def test_only_outbound_queues_can_be_published_to(outbound_queue: Queue) -> None:
     Queue.objects.update(direction=Queue.Direction.INBOUND)
     with pytest.raises(UnknownQueueError, match="no outbound queue named 'orders-out'"):
-        publish("orders-out", {})
+        publish_to("orders-out", {})
 
 
 # --- inside a handler ---------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def test_only_outbound_queues_can_be_published_to(outbound_queue: Queue) -> None
 def test_inside_a_handler_rows_are_kept_for_the_engine(
     outbound_queue: Queue, inside: Outbound
 ) -> None:
-    ids = [publish("orders-out", {"n": n}) for n in range(3)]
+    ids = [publish_to("orders-out", {"n": n}) for n in range(3)]
     assert [row.message_id for row in inside.rows] == ids
     assert not OutboxRow.objects.exists()
     del inside.rows[1:]
@@ -152,11 +153,11 @@ def test_inside_a_handler_rows_are_kept_for_the_engine(
 def test_a_repeated_message_publishes_under_the_same_ids(
     outbound_queue: Queue, inside: Outbound
 ) -> None:
-    first = [publish("orders-out", {}) for _ in range(2)]
+    first = [publish_to("orders-out", {}) for _ in range(2)]
     inside.begin(a_message({}, message_id="m-2"))
-    other = publish("orders-out", {})
+    other = publish_to("orders-out", {})
     inside.begin(a_message({"edited": True}, message_id="m-1", attempt=2))
-    assert [publish("orders-out", {}) for _ in range(2)] == first
+    assert [publish_to("orders-out", {}) for _ in range(2)] == first
     assert len({*first, other}) == 3
 
 
@@ -169,7 +170,7 @@ def test_a_partner_that_uses_an_id_twice_does_not_double_ours(
     ids = []
     for facts in (here, here | elsewhere):
         inside.begin(a_message({}, **facts))
-        ids.append(publish("orders-out", {}))
+        ids.append(publish_to("orders-out", {}))
     assert len(set(ids)) == 2
 
 
@@ -180,7 +181,7 @@ def test_what_took_the_place_of_a_lost_record_has_ids_of_its_own(
     ids = []
     for message_id in ("m-1", "m-2"):
         inside.begin(a_message({}, message_id=message_id, topic_uuid="t", offset=7))
-        ids.append(publish("orders-out", {}))
+        ids.append(publish_to("orders-out", {}))
     assert len(set(ids)) == 2
 
 
@@ -194,7 +195,7 @@ def test_ids_of_a_batch_do_not_depend_on_how_it_was_cut(
         ids = []
         for message in [*batch, *batch]:
             with caused_by(message):
-                ids.append(publish("orders-out", {}))
+                ids.append(publish_to("orders-out", {}))
         return ids
 
     together = sent(messages)
@@ -206,14 +207,14 @@ def test_what_a_handler_rolls_back_itself_is_not_sent(
     outbound_queue: Queue, inside: Outbound
 ) -> None:
     with transaction.atomic():
-        before = publish("orders-out", {})
+        before = publish_to("orders-out", {})
         with suppress(PermanentError), transaction.atomic():
-            publish("orders-out", {})
+            publish_to("orders-out", {})
             with transaction.atomic():
-                publish("orders-out", {})
+                publish_to("orders-out", {})
             raise PermanentError("not this one")
         with transaction.atomic():
-            after = publish("orders-out", {})
+            after = publish_to("orders-out", {})
     assert [row.message_id for row in inside.rows] == [before, after]
 
 
@@ -222,7 +223,7 @@ def test_a_queue_is_looked_up_once_a_transaction(
 ) -> None:
     with django_assert_num_queries(1):
         for _ in range(3):
-            publish("orders-out", {})
+            publish_to("orders-out", {})
 
 
 # --- what run_handler shows of it ---------------------------------------------------------------
@@ -230,7 +231,7 @@ def test_a_queue_is_looked_up_once_a_transaction(
 
 def test_a_handler_that_publishes_is_tested_with_a_queue_of_the_test() -> None:
     def receipt(message: Message) -> None:
-        publish("receipts", {"n": message.body["n"]}, key="4711")
+        publish_to("receipts", {"n": message.body["n"]}, key="4711")
 
     missing = run_handler(receipt, {"n": 7}).failure
     assert missing is not None
@@ -244,7 +245,7 @@ def test_a_handler_that_publishes_is_tested_with_a_queue_of_the_test() -> None:
 def test_a_failure_leaves_neither_rows_nor_messages(outbound_queue: Queue) -> None:
     def half_done(message: Message) -> None:
         Asset.objects.create(assetnum="1", siteid="N", status="OPERATING")
-        publish("orders-out", {})
+        publish_to("orders-out", {})
         raise PermanentError("half-way", code="HALF_WAY")
 
     outcome = run_handler(half_done, {})

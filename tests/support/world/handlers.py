@@ -15,7 +15,7 @@ from integration.handlers.failures import (
     TransientError,
 )
 from integration.handlers.message import Message
-from integration.handlers.publishing import publish
+from integration.handlers.publishing import publish_to
 from tests.support.world.models import Child, Effect, Unique
 
 
@@ -83,7 +83,7 @@ DEEDS = {
     "deadlock": lambda _: deadlock(),
     "timeout": lambda _: time_out(),
     "orphan": lambda _: Child.objects.create(parent_id=-1),
-    "publish": lambda m: publish(
+    "publish": lambda m: publish_to(
         "out", {"n": m.body["n"], "text": m.body.get("text", "")}, key=str(m.body["n"])
     ),
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),

@@ -1,0 +1,126 @@
+"""What the handlers of one transaction have published so far, and what its ids derive from."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from django.conf import settings
+from django.db import connections
+
+from integration.delivery.values import Outgoing
+from integration.handlers.channels import Channel, Target, channel_named, target_of_queue
+from integration.handlers.message import Message
+
+# Published ids are uuid5 of this and of what they derive from; it must never change.
+ID_SPACE: Final = uuid.UUID("5b1f1c52-3c0e-5e0e-9d6a-6d5f2a0c7a11")
+
+
+class Outbound:
+    """What the handlers of one transaction have published so far, in order.
+
+    The engine makes one per transaction, calls `begin` before each handler call, cuts `rows` at
+    a savepoint's rollback and inserts them last. Rows published under an atomic block that was
+    rolled back inside the handler are no longer among `rows`.
+    """
+
+    def __init__(self) -> None:
+        self.cause: Message | None = None
+        self.targets: dict[str, Target] = {}
+        self.channels: dict[str, Channel] = {}
+        self._rows: list[Outgoing] = []
+        self._guarded: list[tuple[Outgoing, _Mark]] = []
+        self._ordinals: dict[str, int] = {}
+
+    def begin(self, message: Message | None) -> None:
+        """A handler is called now for this message: ids derive from it, from 1 on."""
+        self.cause = message
+        self._ordinals.clear()
+
+    @property
+    def rows(self) -> list[Outgoing]:
+        if self._guarded:
+            self._drop_rolled_back()
+        return self._rows
+
+    def next_name(self) -> str | None:
+        """What the ids of the next call derive from: the cause and the number of the call."""
+        if self.cause is None:
+            return None
+        cause = _identity(self.cause)
+        ordinal = self._ordinals[cause] = self._ordinals.get(cause, 0) + 1
+        return f"{cause}\n{ordinal}"
+
+    def channel(self, name: str) -> Channel:
+        """Looked up once a transaction. Raises UnknownChannelError."""
+        found = self.channels.get(name)
+        if found is None:
+            found = self.channels[name] = channel_named(name)
+        return found
+
+    def target(self, queue: str) -> Target:
+        """Looked up once a transaction. Raises UnknownQueueError."""
+        found = self.targets.get(queue)
+        if found is None:
+            found = self.targets[queue] = target_of_queue(queue)
+        return found
+
+    def append(self, row: Outgoing) -> None:
+        self._rows.append(row)
+        connection = connections[settings.SLUICE_DATABASE]
+        if any(connection.savepoint_ids):
+            mark = _Mark()
+            connection.on_commit(mark)
+            self._guarded.append((row, mark))
+
+    def _drop_rolled_back(self) -> None:
+        """Django forgets the commit hooks of a savepoint it rolls back: those rows go as well."""
+        hooks = connections[settings.SLUICE_DATABASE].run_on_commit
+        alive = {id(hook[1]) for hook in hooks}
+        gone = {id(row) for row, mark in self._guarded if id(mark) not in alive}
+        self._guarded = [pair for pair in self._guarded if id(pair[0]) not in gone]
+        self._rows[:] = [row for row in self._rows if id(row) not in gone]
+
+
+def _identity(message: Message) -> str:
+    """What no other consumed message has, and this one has at every try and after every edit.
+
+    Its first position: a partner may use an id for several messages. And its id: a cluster that
+    lost its last records gives their offsets away again.
+    """
+    place = f"{message.topic_uuid}\n{message.partition}\n{message.offset}"
+    return f"{place}\n{message.message_id}"
+
+
+class _Mark:
+    """A commit hook that does nothing; while Django keeps it, its savepoint stands."""
+
+    def __call__(self) -> None:
+        return
+
+
+current: ContextVar[Outbound | None] = ContextVar("sluice_outbound", default=None)
+
+
+@contextmanager
+def caused_by(message: Message) -> Iterator[None]:
+    """Inside a batch handler: what is published in the block derives its ids from this message.
+
+    Without it ids derive from the batch's first message, and another batching after a restore
+    of the database gives other ids.
+    """
+    outbound = current.get()
+    if outbound is None:
+        yield
+        return
+    before, outbound.cause = outbound.cause, message
+    try:
+        yield
+    finally:
+        outbound.cause = before
+
+
+def id_of(name: str | None) -> str:
+    """A message id that derives from this name; a random one without."""
+    return str(uuid.uuid4() if name is None else uuid.uuid5(ID_SPACE, name))
