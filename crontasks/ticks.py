@@ -19,7 +19,7 @@ from crontasks.running import history, shutdown, starts
 from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.sealed import masked
-from integration.selectors.deployment import foreign_environment
+from integration.selectors.deployment import may_act
 from integration.store import locks
 from integration.store.sessions import raw_connection
 
@@ -51,7 +51,7 @@ class Asked:
 def tick(instance_id: int, scheduled_at: datetime, asked: Asked | None = None) -> Outcome:
     """Act upon one moment. A moment that is not newer than the last one is nothing."""
     instance = claim(instance_id, scheduled_at)
-    if instance is None or foreign_environment() is not None:
+    if instance is None or not may_act():
         return NOTHING
     definition = registry.named(instance.task)
     context = Context(

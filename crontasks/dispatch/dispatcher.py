@@ -62,7 +62,7 @@ class Dispatcher(threading.Thread):
             if time.monotonic() - self._beat_at >= BEAT_EVERY_SECONDS or leads != was_leading:
                 self._beat_at = time.monotonic()
                 self.heart.beat(cursor, leads=leads)
-            if not leads or deployments.foreign_environment(cursor) is not None:
+            if not leads or not deployments.may_act(cursor):
                 return []
             ripe = self.patience.select(due.find(cursor), time.monotonic())
             asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}

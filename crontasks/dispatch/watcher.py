@@ -63,7 +63,7 @@ class Watcher(threading.Thread):
         if now - self._sampled_at < samples.SAMPLE_SECONDS - ROUND_SECONDS / 2:
             return
         with django_cursor() as cursor:
-            if deployments.foreign_environment(cursor) is not None:
+            if not deployments.may_act(cursor):
                 return
             samples.write(cursor)
             samples.prune(cursor)

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from django.conf import settings
 from django.db import close_old_connections
@@ -13,10 +14,16 @@ from integration.delivery.run import run
 from integration.delivery.steps import Observer, Silent
 from integration.kafka.source import open_source
 from integration.models import Queue
+from integration.store import deployments
 from integration.store.configuration import snapshot
 from integration.store.desk import PartitionDesk
 from integration.store.ledger import DatabaseLedger
+from integration.store.sessions import django_connection
 from integration.worker import worker_name
+
+MAY_NOT_ACT: Final = (
+    "The database is a copy of another installation's, or was restored and waits for a decision."
+)
 
 
 def run_queue(
@@ -35,6 +42,9 @@ def run_queue(
         road = build(queue_id, stop=stop, observer=observer or Silent())
     except Queue.DoesNotExist:
         return Report().ended(RunEnding.STOPPED, "The queue was deleted.")
+    with django_connection().cursor() as cursor:
+        if not deployments.may_run(cursor, queue_id):
+            return Report().ended(RunEnding.STOPPED, MAY_NOT_ACT)
     if not road.queue.enabled or road.queue.paused:
         return Report().ended(RunEnding.STOPPED, "The queue is paused or switched off.")
     try:

@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('noticed_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('noticed_by', models.CharField(choices=[('database', 'Another database server, database or timeline'), ('watermark', 'Kafka has a batch that this database never sent'), ('person', 'A person said so')], max_length=10)),
+                ('noticed_by', models.CharField(choices=[('database', 'The data is in another database than before'), ('timeline', 'The server went on from an earlier state'), ('watermark', 'Kafka has a batch that this database never sent'), ('person', 'A person said so')], max_length=10)),
                 ('text', models.TextField()),
                 ('examined_at', models.DateTimeField(null=True)),
                 ('remarks', models.JSONField(db_default=[], default=list)),

@@ -13,7 +13,8 @@ class Restore(models.Model):
     class NoticedBy(models.TextChoices):
         """What told that the database is not as it was left."""
 
-        DATABASE = "database", "Another database server, database or timeline"
+        DATABASE = "database", "The data is in another database than before"
+        TIMELINE = "timeline", "The server went on from an earlier state"
         WATERMARK = "watermark", "Kafka has a batch that this database never sent"
         PERSON = "person", "A person said so"
 

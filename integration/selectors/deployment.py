@@ -1,10 +1,23 @@
-"""Whether this database belongs to this installation."""
+"""Whether this database belongs to this installation, and whether it may act."""
 
 from integration.store import deployments
+from integration.store.deployments import Standing
 from integration.store.sessions import django_connection
 
 
 def foreign_environment() -> str | None:
-    """The environment this database belongs to if that is not ours; None when it may act."""
+    """Whose database this is if it is not ours; None when it belongs to this installation."""
     with django_connection().cursor() as cursor:
         return deployments.foreign_environment(cursor)
+
+
+def may_act() -> bool:
+    """Whether anything may be read, sent, delivered or accepted with this database."""
+    with django_connection().cursor() as cursor:
+        return deployments.may_act(cursor)
+
+
+def standing() -> Standing:
+    """How this database stands to this process; changes nothing."""
+    with django_connection().cursor() as cursor:
+        return deployments.standing(cursor)

@@ -1,17 +1,136 @@
-"""Whose database this is. A copy of a production database must not act anywhere else."""
+"""Whose database this is, and whether it may act: a copy must not, nor one that went back in time.
 
+What keeps it from acting is asked in one statement, by everything that would start something.
+"""
+
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.conf import settings
 
-_FOREIGN: Final = "SELECT environment FROM integration_deployment WHERE environment <> %s LIMIT 1"
+# Another value than the noted one: the data was restored into another database, or the server
+# went on from an earlier state. The timeline changes at each promotion of a standby.
+MARK: Final = (
+    "(SELECT system_identifier FROM pg_control_system())::text || '/' "
+    "|| (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' "
+    "|| (SELECT timeline_id FROM pg_control_checkpoint())"
+)
+_STANDING: Final = f"""
+    SELECT d.name, d.environment, d.database_mark, {MARK}, r.id, r.examined_at IS NOT NULL
+    FROM (SELECT 1) one LEFT JOIN integration_deployment d ON true
+    LEFT JOIN integration_restore r ON r.closed_at IS NULL
+    ORDER BY (d.name = %s AND d.environment = %s), d.id LIMIT 1"""  # noqa: S608 - a constant of this module
+_NOTE_MARK: Final = (
+    "UPDATE integration_deployment SET database_mark = %s WHERE database_mark = %s RETURNING id"
+)
+NOTICE: Final = """
+    INSERT INTO integration_restore (noticed_by, text) VALUES (%s, %s)
+    ON CONFLICT ((1)) WHERE closed_at IS NULL DO UPDATE SET examined_at = NULL"""
+_OPEN: Final = (
+    "EXISTS (SELECT 1 FROM integration_restore r WHERE r.closed_at IS NULL AND "
+    "(r.examined_at IS NULL OR EXISTS (SELECT 1 FROM integration_restorefinding f "
+    "WHERE f.restore_id = r.id AND f.decided_at IS NULL AND {})))"
+)
+
+
+def holds_queue(queue: str) -> str:
+    """SQL condition: a restore holds the queue whose id is the SQL expression `queue`."""
+    return _OPEN.format(f"f.queue = {queue}")
+
+
+def holds_relay(provider: str, shard: str) -> str:
+    """SQL condition: a restore holds the relay of these two SQL expressions."""
+    return _OPEN.format(f"f.provider = {provider} AND f.shard = {shard}")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What this database is to this process. `mark` is what it is by now."""
+
+    name: str | None
+    environment: str | None
+    noted_mark: str
+    mark: str
+    restore_id: int | None
+    is_examined: bool
+
+    @property
+    def owner(self) -> str | None:
+        """Whose it is, where that is not us: the environment, and the name if that differs too."""
+        if self.environment is None:
+            return None
+        if self.name != settings.SLUICE_DEPLOYMENT:
+            return f"{self.environment} ({self.name})"
+        return None if self.environment == settings.SLUICE_ENVIRONMENT else self.environment
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the data is not where it was written, or went on from another state."""
+        return self.noted_mark not in {"", self.mark}
+
+    @property
+    def is_another_database(self) -> bool:
+        """Whether it was restored or copied; a promoted standby is the same database."""
+        return self.is_moved and self.noted_mark.rsplit("/", 1)[0] != self.mark.rsplit("/", 1)[0]
+
+
+def standing(cursor: Any) -> Standing:  # noqa: ANN401 - psycopg's and Django's alike
+    """How this database stands now. Raises the cursor's own error when it is away."""
+    ours = (settings.SLUICE_DEPLOYMENT, settings.SLUICE_ENVIRONMENT)
+    cursor.execute(_STANDING, ours)
+    name, environment, noted, mark, restore_id, is_examined = cursor.fetchone()
+    return Standing(name, environment, noted or "", mark, restore_id, bool(is_examined))
 
 
 def foreign_environment(cursor: Any) -> str | None:  # noqa: ANN401 - psycopg's and Django's alike
-    """The environment this database belongs to if that is not ours; None when it may act.
+    """Whose database this is if it is not ours; None when it belongs to this installation.
 
     Raises the cursor's own error when the database is away.
     """
-    cursor.execute(_FOREIGN, (settings.SLUICE_ENVIRONMENT,))
-    row = cursor.fetchone()
-    return None if row is None else str(row[0])
+    return standing(cursor).owner
+
+
+def may_act(cursor: Any) -> bool:  # noqa: ANN401 - psycopg's and Django's alike
+    """Whether anything may be read, sent, delivered or accepted with this database.
+
+    Not in a copy, and not between noticing a restore and having looked what it means; what is
+    held after that look, each queue and relay asks for itself. The first who finds the database
+    somewhere else writes that down.
+    """
+    found = standing(cursor)
+    if found.owner is not None:
+        return False
+    if found.is_moved or (found.environment is not None and not found.noted_mark):
+        return not _note(cursor, found)
+    return found.restore_id is None or found.is_examined
+
+
+def may_run(cursor: Any, queue_id: int) -> bool:  # noqa: ANN401 - psycopg's and Django's alike
+    """Whether this queue may be read: see `may_act`, and no decision about it is open."""
+    if not may_act(cursor):
+        return False
+    cursor.execute(f"SELECT NOT {holds_queue('%s')}", (queue_id,))
+    return bool(cursor.fetchone()[0])
+
+
+def _note(cursor: Any, found: Standing) -> bool:  # noqa: ANN401 - psycopg's and Django's alike
+    """Note where the data is by now; whether that is a return to be looked at."""
+    cursor.execute(_NOTE_MARK, (found.mark, found.noted_mark))
+    is_first = cursor.fetchone() is not None
+    if is_first and found.is_moved:
+        notice(cursor, "database" if found.is_another_database else "timeline", moved_text(found))
+    return found.is_moved or not (found.restore_id is None or found.is_examined)
+
+
+def notice(cursor: Any, how: str, text: str) -> None:  # noqa: ANN401 - psycopg's and Django's alike
+    """Write down that the database went back; one that is open already is looked at anew."""
+    cursor.execute(NOTICE, (how, text))
+
+
+def moved_text(found: Standing) -> str:
+    if found.is_another_database:
+        return (
+            "This data was written in another database: it was restored from a backup, copied, "
+            "or its server was upgraded."
+        )
+    return "The database server went on from an earlier state: a standby took over, or a restore."

@@ -9,7 +9,9 @@ from uuid import UUID
 import psycopg
 
 from integration.codec import decode_headers
+from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
+from integration.store import deployments
 
 Session = psycopg.Connection[tuple[Any, ...]]
 
@@ -57,8 +59,13 @@ RETURNING o.id, o.topic, o.partition, o.key, o.value, o.headers
 """
 STAMPED: Final = f"SELECT batch FROM integration_outboxrow WHERE {MINE} AND state = 'STAMPED'"
 OF_BATCH: Final = f"{MINE} AND state = 'STAMPED' AND batch = %(batch)s"
+# The lease remembers the batch as Kafka does: one that it does not know came from another state
+# of this database.
 MARK: Final = f"""
-WITH {OWN} UPDATE integration_outboxrow
+WITH own AS (
+  UPDATE integration_relaylease SET watermark = %(batch)s::uuid::text
+  WHERE id = %(lease)s AND epoch = %(epoch)s RETURNING 1)
+UPDATE integration_outboxrow
 SET state = 'PUBLISHED', published_at = clock_timestamp()
 WHERE {OF_BATCH} AND EXISTS (SELECT 1 FROM own)
 """
@@ -77,9 +84,17 @@ carried AS (
 SELECT id FROM dead
 """
 IN_DOUBT: Final = (
-    "SELECT in_doubt_since IS NOT NULL FROM integration_relaylease "
+    f"SELECT in_doubt_since IS NOT NULL OR {deployments.holds_relay('l.provider_id', 'l.shard')} "
+    "FROM integration_relaylease l WHERE id = %(lease)s AND epoch = %(epoch)s"
+)
+WATERMARK: Final = (
+    "SELECT watermark FROM integration_relaylease WHERE id = %(lease)s AND epoch = %(epoch)s"
+)
+NOTE_WATERMARK: Final = (
+    "UPDATE integration_relaylease SET watermark = %(text)s "
     "WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
+WENT_BACK: Final = "watermark"
 DOUBT: Final = """
 UPDATE integration_relaylease SET in_doubt_text = %(text)s,
   in_doubt_since = coalesce(in_doubt_since, clock_timestamp())
@@ -147,6 +162,22 @@ class RelayOutbox:
         if row is None:
             raise RelayLostError
         return bool(row[0])
+
+    def watermark(self) -> str | None:
+        row = self._run(WATERMARK).fetchone()
+        if row is None:
+            raise RelayLostError
+        return None if row[0] is None else str(row[0])
+
+    def note_watermark(self, text: str) -> None:
+        self._expect(self._run(NOTE_WATERMARK, text=text), 1)
+
+    def went_back(self) -> None:
+        try:
+            with self._session.cursor() as cursor:
+                deployments.notice(cursor, WENT_BACK, policy.AHEAD_TEXT)
+        except psycopg.Error as e:
+            raise RelayLostError(str(e)) from e
 
     def doubt(self, text: str) -> None:
         self._expect(self._run(DOUBT, text=text), 1)

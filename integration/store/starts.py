@@ -6,10 +6,14 @@ partition. One that stands longer than ten seconds was lost on its way and is ma
 
 from typing import Final
 
+from integration.store import deployments
 from integration.store.sessions import django_connection
 
 REISSUE_SECONDS: Final = 10
-IS_WANTED: Final = "(q.enabled AND NOT q.paused AND q.direction = 'inbound')"
+IS_WANTED: Final = (
+    "(q.enabled AND NOT q.paused AND q.direction = 'inbound' "
+    f"AND NOT {deployments.holds_queue('q.id')})"
+)
 IS_UNASKED: Final = f"""(
         q.start_requested_at IS NULL
         OR q.start_requested_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS})

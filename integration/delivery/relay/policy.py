@@ -37,6 +37,15 @@ def judge(stamped: UUID, watermark: str | None) -> Finding:
     return Finding.SENT if watermark == str(stamped) else Finding.NOT_SENT
 
 
+def is_ahead(watermark: str | None, *, known: str | None, stamped: UUID | None) -> bool:
+    """Whether Kafka has a batch that this database never sent: then the database went back.
+
+    `known` is the last batch the database knows to be in Kafka, None while it never noted one.
+    By identity alone, as above; nothing is ahead where Kafka has forgotten or begins anew.
+    """
+    return bool(watermark) and known is not None and watermark not in {known, str(stamped)}
+
+
 @dataclass(slots=True)
 class Pace:
     """How many rows the next batch may have; narrowed down to the row that Kafka refuses."""
@@ -79,6 +88,12 @@ class Patience:
 
     def reset(self) -> None:
         self.failures = 0
+
+
+AHEAD_TEXT: Final = (
+    "Kafka has a batch of outgoing messages that this database never sent: the database is an "
+    "earlier state of one that went on."
+)
 
 
 def doubt_text(count: int) -> str:

@@ -136,7 +136,16 @@ class Outbox(Protocol):
         """Make the one row of `batch` DEAD; a ticket's failure goes on without it."""
 
     def is_in_doubt(self) -> bool:
-        """Whether a person's word on the stamped batch is still awaited."""
+        """Whether a person's word is still awaited: on the stamped batch, or after a restore."""
+
+    def watermark(self) -> str | None:
+        """The last batch known to be in Kafka, "" for none yet; None while nothing was noted."""
+
+    def note_watermark(self, text: str) -> None:
+        """Note what Kafka has as the last batch, so that a later look can be compared with it."""
+
+    def went_back(self) -> None:
+        """Note that Kafka has a batch which these rows never were in: people have to decide."""
 
     def doubt(self, text: str) -> None:
         """Note that a person has to say what became of the stamped batch."""

@@ -122,9 +122,24 @@ class Relay:
 
     def _account(self, publisher: Publisher) -> bool:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
+        known = self.outbox.watermark()
+        if policy.is_ahead(watermark, known=known, stamped=stamped[0] if stamped else None):
+            self.outbox.went_back()
+            log.error("Kafka has a batch that this database never sent; people must decide.")
+            return False
+        if not self._account_for(publisher, stamped, watermark):
+            return False
+        if watermark is not None and known is None:
+            self.outbox.note_watermark(watermark)
+        return True
+
+    def _account_for(
+        self, publisher: Publisher, stamped: tuple[uuid.UUID, int] | None, watermark: str | None
+    ) -> bool:
         if stamped is None:
             if watermark is None:
                 publisher.write_watermark("")
+                self.outbox.note_watermark("")
             return True
         batch, count = stamped
         match self.judge(batch, watermark):

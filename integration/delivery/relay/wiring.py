@@ -63,10 +63,10 @@ def relay_all(stop: Stop) -> None:
 
 
 def shards() -> list[tuple[int, int]]:
-    """Every (provider, shard) to relay; none in a copy of another environment's database."""
+    """Every (provider, shard) to relay; none where the database may not act."""
     try:
         with connections[alias()].cursor() as cursor:
-            if deployments.foreign_environment(cursor) is not None:
+            if not deployments.may_act(cursor):
                 return []
         return [(pk, 0) for pk in Provider.objects.using(alias()).values_list("pk", flat=True)]
     finally:

@@ -1,0 +1,144 @@
+"""Letting a copied database act: it becomes this installation's, by one decision of a person."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from django.conf import settings
+from django.db.models import Count
+
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.actions.transaction import short_transaction
+from integration.counting import so_many
+from integration.delivery.policy.states import OutboxState
+from integration.errors import IntegrationError
+from integration.models import Deployment, OutboxRow, RelayLease
+from integration.store import deployments
+from integration.store.deployments import Standing
+from integration.store.sessions import django_connection
+
+WITHOUT_OWNER: Final = "There is no note of whose this database is."
+
+
+class NothingToAdoptError(IntegrationError):
+    """The database belongs to this installation already, or nobody has set it up."""
+
+    code: ClassVar[str] = "NOTHING_TO_ADOPT"
+
+    def __init__(self, standing: Standing) -> None:
+        if standing.environment is None:
+            text, step = WITHOUT_OWNER, "Run `manage.py migrate`, which sets it up."
+        else:
+            text, step = "This database belongs to this installation already.", "Nothing to do."
+        super().__init__(text, next_step=step)
+
+
+class TwinRunningError(IntegrationError):
+    """Another database may act under the same deployment name: nobody said that it does not."""
+
+    code: ClassVar[str] = "TWIN_MAY_RUN"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"This is a copy, and the database it was made of may still act as {name}: their "
+            "relays would fence each other, and both would read the same queues.",
+            next_step="Give this installation a SLUICE_DEPLOYMENT of its own. If this database "
+            "replaces the other one for good, confirm that nothing runs on the other any more.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What adopting would change; pages and commands show it before they ask.
+
+    `needs_word`: a twin of the same name may be alive. `stamped` outgoing messages are in a batch
+    under the name that was; `is_renamed` says whether that name changes.
+    """
+
+    from_environment: str
+    from_name: str
+    to_environment: str
+    to_name: str
+    stamped: int
+    pending: int
+    is_copy: bool
+
+    @property
+    def is_renamed(self) -> bool:
+        return self.from_name != self.to_name
+
+    @property
+    def needs_word(self) -> bool:
+        return self.is_copy and not self.is_renamed
+
+    def consequences(self) -> list[str]:
+        """What becomes of what is under way, in sentences."""
+        told = ["Queues, relays, deliveries, cron tasks and the HTTP door begin to act."]
+        if self.is_renamed:
+            told.append(
+                f"Relays write as “sluice.{self.to_name}.…” from now on, and positions for lag "
+                f"tools go to groups named “{self.to_name}-…”; what stands in Kafka under "
+                f"“{self.from_name}” is left to whoever goes on with that name."
+            )
+            if self.stamped:
+                told.append(
+                    f"{so_many(self.stamped, 'outgoing message was', 'outgoing messages were')} "
+                    f"about to be sent as {self.from_name}: under the new name Kafka knows "
+                    "nothing of them, so the relay will be in doubt and ask a person."
+                )
+        if self.pending:
+            told.append(
+                f"{so_many(self.pending, 'outgoing message waits', 'outgoing messages wait')} "
+                "and will be sent, unless what is found below says otherwise."
+            )
+        if self.is_copy:
+            told.append("As the data was copied, it is first looked at as after a restore.")
+        return told
+
+
+def planned() -> Adoption | None:
+    """What adopting would do; None when there is nothing to adopt."""
+    with django_connection().cursor() as cursor:
+        standing = deployments.standing(cursor)
+    if standing.owner is None:
+        return None
+    states = (OutboxState.STAMPED, OutboxState.PENDING)
+    rows = OutboxRow.objects.filter(state__in=states).values_list("state")
+    counts = dict(rows.annotate(n=Count("id")).order_by())
+    return Adoption(
+        from_environment=standing.environment or "",
+        from_name=standing.name or "",
+        to_environment=settings.SLUICE_ENVIRONMENT,
+        to_name=settings.SLUICE_DEPLOYMENT,
+        stamped=counts.get(OutboxState.STAMPED, 0),
+        pending=counts.get(OutboxState.PENDING, 0),
+        is_copy=standing.noted_mark != standing.mark,
+    )
+
+
+def adopt(author: Author, *, twin_is_stopped: bool = False) -> str:
+    """Make this database this installation's; returns what was done, in a sentence.
+
+    `twin_is_stopped` is a person's word that nothing runs on the database it was copied from;
+    it is needed where the deployment's name stays. Writes one row of audit. Raises
+    NothingToAdoptError, TwinRunningError, RowBusyError.
+    """
+    with short_transaction():
+        deployment = Deployment.objects.select_for_update().order_by("pk").first()
+        plan = planned()
+        if deployment is None or plan is None:
+            with django_connection().cursor() as cursor:
+                raise NothingToAdoptError(deployments.standing(cursor))
+        if plan.needs_word and not twin_is_stopped:
+            raise TwinRunningError(plan.to_name)
+        deployment.name, deployment.environment = plan.to_name, plan.to_environment
+        configuration.save(deployment, author)
+        if plan.is_renamed:
+            # Kafka knows nothing under the new name, so nothing is to be compared with it.
+            RelayLease.objects.update(watermark=None)
+        with django_connection().cursor() as cursor:
+            deployments.may_act(cursor)  # notes where the data is by now
+    return (
+        f"This database now belongs to {plan.to_environment} ({plan.to_name}); it belonged to "
+        f"{plan.from_environment} ({plan.from_name})."
+    )
