@@ -107,7 +107,7 @@ def _walk(walk: Walk) -> None:
 
 def _stored(kind: Kind) -> dict[str, dict[str, Any]]:
     rows = kind.model._default_manager.all()
-    return {str(getattr(row, kind.key)): facts.shown(kind, row) for row in rows}
+    return {kind.name_of(row): facts.shown(kind, row) for row in rows}
 
 
 def _in_order(kind: Kind, entries: tuple[Entry, ...], stored: dict[str, Any]) -> Iterator[Entry]:
@@ -138,27 +138,35 @@ def _target(entry: Entry) -> str | None:
 
 def _carry(walk: Walk, kind: Kind, entry: Entry, known: dict[str, dict[str, Any]]) -> None:
     """Bring one thing to what its entry says."""
-    given = entry.values.get(kind.key)
-    if given is None or not isinstance(given.value, str) or not given.value:
-        walk.refuse(entry.line, kind.section, f"Every entry begins with its {kind.key}, a text.")
+    name = _name(kind, entry)
+    if name is None:
+        wanted = " and its ".join(kind.keys)
+        walk.refuse(entry.line, kind.section, f"Every entry begins with its {wanted}, a text.")
         return
-    place = f"{kind.section} {given.value[:80]}"
-    if (kind.section, given.value) in walk.seen:
-        walk.refuse(given.line, place, "This name is given twice.")
+    place = f"{kind.section} {name[:80]}"
+    if (kind.section, name) in walk.seen:
+        walk.refuse(entry.values[kind.key].line, place, "This name is given twice.")
         return
-    walk.seen.add((kind.section, given.value))
+    walk.seen.add((kind.section, name))
     before = len(walk.mistakes)
     row, was = _row(kind, entry), None
     if row.pk is not None:
         was = kind.model._default_manager.get(pk=row.pk)
     _fill(walk, kind, entry, (row, place))
     if len(walk.mistakes) == before:
-        _keep(walk, kind, entry, (row, was, known.get(given.value), place))
+        _keep(walk, kind, entry, (row, was, known.get(name), place))
+
+
+def _name(kind: Kind, entry: Entry) -> str | None:
+    """What the entry is called; None where that cannot be told."""
+    given = [entry.values.get(key) for key in kind.keys]
+    values = [one.value for one in given if one is not None]
+    is_whole = len(values) == len(given) and all(isinstance(v, str) and v for v in values)
+    return kind.named(values) if is_whole else None
 
 
 def _row(kind: Kind, entry: Entry) -> Any:  # noqa: ANN401 - a row of any model
-    name = entry.values[kind.key].value
-    found = kind.model._default_manager.filter(**{kind.key: name}).first()
+    found: models.Model | None = kind.rows_named([entry.values[k].value for k in kind.keys]).first()
     if found is None and kind.model is CronInstance:
         found = _consumer(entry)
     return found or kind.model()
@@ -212,7 +220,9 @@ def _keep(walk: Walk, kind: Kind, entry: Entry, about: tuple[Any, Any, Any, str]
     differences = tuple(_differences(kind, known or {}, after, (was, row)))
     action = "create" if known is None else "change"
     if differences:
-        walk.steps.append(Step(action, kind.word, str(after[kind.key]), differences))
+        walk.steps.append(
+            Step(action, kind.word, kind.named([after[key] for key in kind.keys]), differences)
+        )
 
 
 def _differs(column: facts.Column, was: models.Model, row: models.Model) -> bool:
@@ -259,10 +269,10 @@ def _prune(walk: Walk, kind: Kind, known: dict[str, dict[str, Any]]) -> None:
     if kind.section not in walk.document.sections:
         return
     line, entries = walk.document.sections[kind.section]
-    named = {entry.values[kind.key].value for entry in entries}
+    named = {_name(kind, entry) for entry in entries}
     waiting, problems = sorted(set(known) - named, reverse=True), {}
     while waiting:
-        problems = {name: _removed(walk, kind, name) for name in waiting}
+        problems = {name: _removed(walk, kind, known[name]) for name in waiting}
         held = [name for name in waiting if problems[name]]
         if len(held) == len(waiting):
             break
@@ -272,9 +282,10 @@ def _prune(walk: Walk, kind: Kind, known: dict[str, dict[str, Any]]) -> None:
         walk.refuse(line, f"{kind.section} {name}", problems[name])
 
 
-def _removed(walk: Walk, kind: Kind, name: str) -> str:
-    """Remove one; why not, if not."""
-    row = kind.model._default_manager.filter(**{kind.key: name}).first()
+def _removed(walk: Walk, kind: Kind, known: dict[str, Any]) -> str:
+    """Remove one, given as a file shows it; why not, if not."""
+    keys = [known[key] for key in kind.keys]
+    row = kind.rows_named(keys).first()
     # A queue's consumer goes with its queue, and lives as long as it.
     if row is None or (isinstance(row, CronInstance) and row.queue_id is not None):
         return ""
@@ -285,5 +296,5 @@ def _removed(walk: Walk, kind: Kind, name: str) -> str:
             configuration.delete(row, walk.author)
     except IntegrationError as problem:
         return str(problem)
-    walk.steps.append(Step("remove", kind.word, name))
+    walk.steps.append(Step("remove", kind.word, kind.named(keys)))
     return ""

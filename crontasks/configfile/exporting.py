@@ -48,4 +48,4 @@ def _rows(kind: Kind) -> Any:  # noqa: ANN401 - rows of any model
         else kind.model._default_manager.all()
     )
     # By code points, whatever the database's own order of letters is.
-    return sorted(found, key=lambda row: str(getattr(row, kind.key)))
+    return sorted(found, key=kind.name_of)

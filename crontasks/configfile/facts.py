@@ -30,7 +30,7 @@ def _shown(kind: Kind, row: models.Model, column: Column, names: Names | None) -
         related = getattr(row, column.name)
         return None if related is None else getattr(related, name_column(type(related)))
     value = column.value_from_object(row)
-    parts = (kind.section, str(getattr(row, kind.key)), column.name)
+    parts = (kind.section, kind.name_of(row), column.name)
     if isinstance(column, SecretField):
         return _hidden(names, *parts) if value else ""
     if isinstance(column, models.JSONField):

@@ -19,6 +19,7 @@ from integration.models import (
     ExternalSystem,
     ObjectStructure,
     Provider,
+    PublishChannel,
     Queue,
     QueuePartition,
 )
@@ -77,6 +78,9 @@ def a_whole_configuration() -> None:
         system=system,
         handler_type="http",
         properties={"url": "https://eam.example/in"},
+        rate_per_second=2.5,
+        open_after=7,
+        idempotent=True,
     )
     made: dict[str, Queue] = {}
     # The last by name is needed by the first.
@@ -98,9 +102,39 @@ def a_whole_configuration() -> None:
     )
 
 
+def a_channel_with_targets() -> None:
+    """On top of the whole configuration, whose endpoint one of them delivers to."""
+    structure, endpoint = ObjectStructure.objects.get(), Endpoint.objects.get()
+    provider = Provider.objects.get()
+    channel = PublishChannel.objects.create(
+        name="MXPO Interface",
+        structure=structure,
+        key_path="$.ponum",
+        search_paths=["$.vendor"],
+        keeps_payload=True,
+    )
+    other = ExternalSystem.objects.create(
+        name="wms", enabled=False, requests_per_minute=60, legacy_door=True
+    )
+    out = Queue.objects.create(
+        name="out",
+        topic="out",
+        provider=provider,
+        kind="continuous",
+        direction="outbound",
+        start_from="end",
+        endpoint=endpoint,
+        lanes=4,
+    )
+    targets = channel.targets
+    targets.create(system=endpoint.system, queue=out, endpoint=endpoint)
+    targets.create(system=other, queue=out, enabled=False)
+
+
 def empty_database() -> None:
     CronInstance.objects.all().delete()
-    Queue.objects.update(error_queue=None)
+    PublishChannel.objects.all().delete()
+    Queue.objects.update(error_queue=None, endpoint=None)
     for model in (Endpoint, Queue, EnterpriseService, ObjectStructure, ExternalSystem, Provider):
         model._default_manager.all().delete()
 
@@ -109,6 +143,7 @@ def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_whole_configuration()
+    a_channel_with_targets()
     _, told = config("export", "--secrets", "env")
     assert SECRET not in told
     assert "${ENV:SLUICE_CONFIG_PROVIDERS_PLANT_PASSWORD}" in told
@@ -130,6 +165,61 @@ def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
     rows = list(ConfigurationChange.objects.all())
     assert {(row.actor, row.reason) for row in rows} == {("config apply (ada)", "the move")}
     assert SECRET not in str([(row.before, row.after) for row in rows])
+
+
+def test_targets_are_told_apart_by_channel_and_system(config: Config) -> None:
+    a_whole_configuration()
+    a_channel_with_targets()
+    text = config("export")[1]
+    assert "- channel: MXPO Interface\n  system: eam\n" in text
+
+    code, said = config("plan", text=text.replace("system: wms\n  enabled: false", "system: wms"))
+    assert (code, said) == (0, "No changes.\n"), "what is left out stays"
+    switched = text.replace("system: wms\n  enabled: false", "system: wms\n  enabled: true")
+    code, said = config("apply", text=switched)
+    assert code == 0
+    assert "~ target MXPO Interface to wms" in said
+    change = ConfigurationChange.objects.get()
+    assert (change.name, change.system) == (
+        "MXPO Interface to wms",
+        ExternalSystem.objects.get(name="wms"),
+    )
+
+
+def test_a_target_needs_both_its_names_and_fits_its_system(config: Config) -> None:
+    a_whole_configuration()
+    a_channel_with_targets()
+    text = """format: 1
+channel_targets:
+- channel: MXPO Interface
+  queue: out
+- channel: MXPO Interface
+  system: wms
+  queue: assets
+- channel: MXPO Interface
+  system: wms
+  queue: out
+"""
+    code, said = config("plan", text=text)
+    assert code == 1
+    assert "line 3: channel_targets: Every entry begins with its channel and its system" in said
+    assert "line 7: channel_targets MXPO Interface to wms, queue: Messages of a channel" in said
+    assert "line 8: channel_targets MXPO Interface to wms: This name is given twice." in said
+
+
+def test_pruning_removes_a_target_and_leaves_its_channel(config: Config) -> None:
+    a_whole_configuration()
+    a_channel_with_targets()
+    text = """format: 1
+channel_targets:
+- channel: MXPO Interface
+  system: eam
+"""
+    code, said = config("apply", "--prune", text=text)
+    assert (code, said.count("- target MXPO Interface to wms")) == (0, 1), said
+    assert [str(target) for target in PublishChannel.objects.get().targets.all()] == [
+        "MXPO Interface to eam"
+    ]
 
 
 def test_secrets_that_are_kept_stay_as_they_are(config: Config) -> None:
@@ -154,7 +244,7 @@ def test_a_plan_tells_field_by_field_and_applying_does_exactly_that(config: Conf
     a_whole_configuration()
     text = config("export")[1].replace("  batch_size: 500\n", "  batch_size: 50\n")
     text = text.replace("- name: eam\n", "- name: eam\n  enabled: false\n", 1).replace(
-        "  enabled: true\nstructures", "structures"
+        "  enabled: true\n  requests_per_minute", "  requests_per_minute"
     )
     code, planned = config("plan", text=text)
     assert code == 2, planned
@@ -230,7 +320,7 @@ cron_instances:
     assert code == 1
     for told in (
         "line 4: systems eam, enabled: Write true or false.",
-        "line 5: systems eam, colour: There is no such field; known: name, description, enabled.",
+        "line 5: systems eam, colour: There is no such field; known: name, description, enabled, ",
         "line 6: systems eam: This name is given twice.",
         "line 7: systems: Every entry begins with its name, a text.",
         "line 10: queues assets, provider: There is no provider called “nowhere”.",

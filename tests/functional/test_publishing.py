@@ -1,18 +1,17 @@
 """publish(): a channel's message for each of its targets, judged, with ids that stay."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import connection, transaction
 from lxml import etree
 
 from integration import envelope
 from integration.codec import decode_headers
-from integration.handlers import PayloadRefusedError, QueueLockTimeoutError, publish, publish_to
+from integration.handlers import PayloadRefusedError, publish, publish_to
 from integration.handlers.documents import publish_document
 from integration.handlers.failures import classify
 from integration.handlers.publishing import Outbound, UnknownChannelError, current
@@ -340,89 +339,3 @@ def test_a_document_that_cannot_be_read_is_refused(body: bytes, code: str) -> No
     with pytest.raises(PayloadRefusedError) as told:
         publish_document("MXPO", body)
     assert told.value.failure_code == code
-
-
-# --- sequential queues --------------------------------------------------------------------------
-
-
-@pytest.mark.django_db(transaction=True)
-def test_insert_order_of_a_strict_queue_is_commit_order() -> None:
-    """The second waits for the first to commit, although it could insert at once."""
-    a_channel("MXPO", "erp", kind=Queue.Kind.SEQUENTIAL)
-    events: list[str] = []
-    at_work = threading.Event()
-
-    def second() -> None:
-        at_work.set()
-        with transaction.atomic():
-            publish("MXPO", {"n": 2})
-            events.append("second inserted")
-        connections.close_all()
-
-    other = threading.Thread(target=second)
-    with transaction.atomic():
-        publish("MXPO", {"n": 1})
-        other.start()
-        at_work.wait(10)
-        wait_for_a_waiter()
-        events.append("first goes on")
-    other.join(10)
-    assert events == ["first goes on", "second inserted"]
-    rows = OutboxRow.objects.order_by("id")
-    bodies = [envelope.read(bytes(row.value)) for row in rows]
-    assert [one.body for one in bodies if isinstance(one, envelope.Document)] == [
-        {"n": 1},
-        {"n": 2},
-    ]
-    assert {row.strict_queue for row in rows} == {Queue.objects.get().pk}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_who_waits_too_long_is_told_and_may_go_on(settings: Any) -> None:
-    settings.SLUICE_PUBLISH_LOCK_SECONDS = 0.05
-    a_channel("MXPO", "erp", kind=Queue.Kind.SEQUENTIAL)
-    taken, done = threading.Event(), threading.Event()
-
-    def holds() -> None:
-        with transaction.atomic():
-            publish("MXPO", {"n": 1})
-            taken.set()
-            done.wait(10)
-        connections.close_all()
-
-    other = threading.Thread(target=holds)
-    other.start()
-    assert taken.wait(10)
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL lock_timeout = '7s'")
-        with pytest.raises(QueueLockTimeoutError, match=r"erp-out.*Publish late") as told:
-            publish("MXPO", {"n": 2})
-        assert lock_timeout() == "7s"
-        done.set()
-        other.join(10)
-        publish("MXPO", {"n": 3})
-        assert lock_timeout() == "7s"
-    assert isinstance(told.value, DatabaseError)
-    failure = classify(told.value)
-    assert (failure.kind, failure.code) == ("conflict", "QUEUE_LOCK_TIMEOUT")
-    assert OutboxRow.objects.count() == 2
-
-
-def lock_timeout() -> str:
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW lock_timeout")
-        return str(cursor.fetchone()[0])
-
-
-def wait_for_a_waiter() -> None:
-    """Until another session waits for an advisory lock that this one holds."""
-    with connection.cursor() as cursor:
-        for _ in range(2_000):
-            cursor.execute(
-                "SELECT count(*), pg_sleep(0.005) FROM pg_locks "
-                "WHERE locktype = 'advisory' AND NOT granted"
-            )
-            if cursor.fetchone()[0]:
-                return
-    raise AssertionError("nobody waits")
