@@ -108,6 +108,20 @@ def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
     return key
 
 
+def text_at(path: Path, body: object, longest: int) -> str | None:
+    """What the path finds, as text of at most so many characters; None when there is nothing.
+
+    For what only accompanies a message: no document makes it raise.
+    """
+    try:
+        value = path.first(body)
+        if value is None:
+            return None
+        return (value if type(value) is str else _plain_number(value))[:longest]
+    except Exception:  # noqa: BLE001 - a search id is never worth the batch it belongs to
+        return None
+
+
 class _PlainPath:
     """Names and indexes only: answered with plain look-ups."""
 

@@ -8,6 +8,7 @@ from integration import envelope
 from integration.delivery.outcome import Failed
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
+from integration.delivery.tracing import trace_of
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Headers, Record, content_hash
 from integration.envelope.fields import FIELDS, addressed_by_headers
@@ -124,19 +125,30 @@ class Reader:
             return [self.unit(record) for record in records]
         (service, origin), prefix = default, self._id_prefix
         taker, interface = service.taker, origin.interface
+        follow = self.queue.followed.get(interface)
         units = []
         for record in records:
             body = envelope.parse(record.value, record.headers) if record.value else None
             if type(body) is dict:
                 id_ = f"{prefix}{record.partition}~{record.offset}"
                 message = Message(record, origin, id_, body, None)
-                units.append(Unit(record, message, taker, None, id_, interface))
+                unit = Unit(record, message, taker, None, id_, interface)
+                if follow is not None or record.headers:
+                    unit.trace = trace_of(record, body, follow)
+                units.append(unit)
             else:
                 units.append(self.unit(record, body))
         return units
 
     def unit(self, record: Record, parsed: Parsed | None = None) -> Unit:
         """What is to be done with one record. Whatever is wrong with it is known afterwards."""
+        unit = self._read(record, parsed)
+        if record.headers or self.queue.followed:
+            body = None if unit.message is None else unit.message.body
+            unit.trace = trace_of(record, body, self.queue.followed.get(unit.interface))
+        return unit
+
+    def _read(self, record: Record, parsed: Parsed | None) -> Unit:
         value = record.value
         if value is None:
             return self._tombstone(record)

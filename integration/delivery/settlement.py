@@ -5,6 +5,7 @@ from uuid import UUID
 
 from integration.delivery.policy.failure import Failure
 from integration.delivery.policy.states import Ended, ErrorState, PartitionState
+from integration.delivery.tracing import Track
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Outgoing
 
@@ -65,9 +66,9 @@ class Settlement:
     """One commit. `next_offset` is where the partition stands after it."""
 
     next_offset: int
-    tracks: list[tuple[int, str, str, str]] = field(default_factory=list)
-    """(offset, message id, interface, ended) of each message that ended"""
-    strays: list[tuple[int, tuple[int, str, str, str]]] = field(default_factory=list)
+    tracks: list[Track] = field(default_factory=list)
+    """what is known of each message that ended"""
+    strays: list[tuple[int, Track]] = field(default_factory=list)
     """(partition, track) of rows whose own partition is gone: the lowest one works for them"""
     new_errors: list[NewError] = field(default_factory=list)
     changes: list[RowChange] = field(default_factory=list)

@@ -12,6 +12,7 @@ from integration.delivery.policy.states import Ended, PartitionState
 from integration.delivery.reading import mirrored_failure
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, Settlement, StateChange
+from integration.delivery.tracing import Track
 from integration.delivery.unit import Unit
 
 # What a released row meets says nothing about why the partition is not read.
@@ -34,7 +35,10 @@ def tally(road: Road, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Ou
     settlement, tracks = result.settlement, result.settlement.tracks
     for unit, outcome in zip(units, outcomes, strict=False):
         if outcome is APPLIED and unit.row is None:
-            tracks.append((unit.record.offset, unit.message_id, unit.interface, "APPLIED"))
+            record = unit.record
+            place, id_, interface = record.offset, unit.message_id, unit.interface
+            key, at_ms = record.key, record.timestamp_ms
+            tracks.append((place, id_, interface, "APPLIED", key, at_ms, unit.trace))
             settlement.next_offset = unit.at + 1
             continue
         ending = _ending(road, owned, unit, outcome)
@@ -69,12 +73,11 @@ def _add(result: Tally, unit: Unit, ending: Ending, *, partition: int) -> None:
         settlement.changes.append(ending.change)
     settlement.outgoing += ending.outgoing
     if ending.ended is not None:
-        record = unit.record
-        track = (record.offset, unit.message_id, unit.interface, ending.ended.value)
-        if record.partition == partition:
+        track = track_of(unit, ending.ended.value)
+        if unit.record.partition == partition:
             settlement.tracks.append(track)
         else:
-            settlement.strays.append((record.partition, track))
+            settlement.strays.append((unit.record.partition, track))
     if isinstance(unit.known, Waits):
         settlement.mirrors.append((unit.known.error, unit.record.offset))
     elif ending.ended is Ended.PASSED and (failure := mirrored_failure(unit.record)) is not None:
@@ -82,6 +85,12 @@ def _add(result: Tally, unit: Unit, ending: Ending, *, partition: int) -> None:
     if unit.moves:
         stays = ending.stop is not None
         settlement.next_offset = unit.at + (0 if stays else 1)
+
+
+def track_of(unit: Unit, ended: str) -> Track:
+    record = unit.record
+    told = (record.offset, unit.message_id, unit.interface, ended)
+    return (*told, record.key, record.timestamp_ms, unit.trace)
 
 
 def _log_range(settlement: Settlement, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> None:

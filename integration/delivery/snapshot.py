@@ -7,6 +7,7 @@ from typing import Any
 from integration.delivery.policy.brake import BrakePolicy
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.retry import RetryPolicy
+from integration.delivery.tracing import Following
 from integration.handlers.registry import Registration
 
 
@@ -52,6 +53,9 @@ class QueueSnapshot:
     batch_size: int = 500
     stay_seconds: float = 60.0
     handler_timeout_seconds: float = 60.0
+    tracks: bool = True
+    followed: Mapping[str, Following] = field(default_factory=dict)
+    """by interface, what tracking keeps of its messages beside their ids"""
     services: Mapping[str, Service] = field(default_factory=dict)
     worker: str = ""
     mark: Any = None

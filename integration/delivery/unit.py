@@ -5,6 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from integration.delivery.outcome import Outcome
+from integration.delivery.tracing import Trace
 from integration.delivery.values import Record
 from integration.handlers.message import Message
 from integration.handlers.registry import Registration
@@ -55,7 +56,8 @@ class Unit:
     `at` is the offset it occupies in the log (of its ticket, when a ticket brought it). `known`
     is an outcome that stands before any handler runs (unreadable, switched off, stale ticket).
     `row` is its error row when it comes from one. `moves` tells whether settling it
-    moves the partition's position (records and the head of a sequential queue).
+    moves the partition's position (records and the head of a sequential queue). `trace` is what
+    tracking keeps of it besides its ids.
     """
 
     __slots__ = (
@@ -68,6 +70,7 @@ class Unit:
         "record",
         "row",
         "taker",
+        "trace",
     )
 
     def __init__(  # noqa: PLR0917 - positional, as one is made for every message
@@ -88,3 +91,4 @@ class Unit:
         self.interface = interface
         self.row: OpenError | None = None
         self.moves = True
+        self.trace: Trace | None = None

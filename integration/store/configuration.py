@@ -1,11 +1,13 @@
 """One frozen picture of a queue's configuration, read in two queries."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
+from integration.delivery.tracing import Following, following
 from integration.handlers.builtin import Missing, resolve
-from integration.models import EnterpriseService, ObjectStructure, Queue
+from integration.models import EnterpriseService, ObjectStructure, PublishChannel, Queue
 from integration.store import strict_order
 
 
@@ -44,6 +46,8 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         batch_size=queue.batch_size,
         stay_seconds=queue.stay_seconds,
         handler_timeout_seconds=queue.handler_timeout_seconds,
+        tracks=queue.tracks,
+        followed=_followed(_trackings(queue, rows)) if queue.tracks else {},
         services=services,
         worker=worker,
         mark=_mark(queue, rows),
@@ -54,6 +58,8 @@ def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:  # noqa: ANN401 -
     system, error_queue = queue.system, queue.error_queue
     services = tuple((r.interface, r.enabled, r.structure_id, _marked(r.structure)) for r in rows)
     return (
+        queue.tracks,
+        _trackings(queue, rows),
         queue.changed_at,
         queue.provider.name,
         queue.enabled,
@@ -63,6 +69,29 @@ def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:  # noqa: ANN401 -
         strict_order.of(error_queue),
         services,
     )
+
+
+Tracking = tuple[str, str, tuple[str, ...], bool]
+
+
+def _trackings(queue: Queue, services: Iterable[EnterpriseService]) -> tuple[Tracking, ...]:
+    """(interface, external id's path, search paths, keeps payload) of whoever names any."""
+    named: Iterable[EnterpriseService | PublishChannel] = services
+    if queue.direction == Queue.Direction.OUTBOUND:
+        named = PublishChannel.objects.all()
+    found = (
+        (str(one), one.external_id_path, tuple(map(str, one.search_paths)), one.keeps_payload)
+        for one in named
+    )
+    return tuple(told for told in found if any(told[1:]))
+
+
+def _followed(trackings: Iterable[Tracking]) -> dict[str, Following]:
+    found = {
+        interface: following(external, searched, keeps_payload=keeps)
+        for interface, external, searched, keeps in trackings
+    }
+    return {interface: follow for interface, follow in found.items() if follow is not None}
 
 
 def _marked(structure: ObjectStructure | None) -> Any:  # noqa: ANN401 - only compared

@@ -17,7 +17,7 @@ from integration.delivery.policy.states import OutboxKind
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.values import content_hash
-from integration.store import outbox, rows, tracks
+from integration.store import deliveries, outbox, rows, tracks
 
 # What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
 # would forget every prepared statement at each ROLLBACK, whatever it rolls back to.
@@ -181,22 +181,32 @@ class LedgerWork:
             failures, offsets = zip(*settlement.mirrors, strict=True)
             self._run(LINK_MIRRORS, [list(failures), list(offsets), self.queue.id])
         outbox.insert(settlement.outgoing)
+        if settlement.dispatch is not None:
+            deliveries.write(self._run, settlement.dispatch, (self.queue.id, self.owned))
         self.settled = self._advance(settlement)
         return self.settled
 
     def _tracks(self, settlement: Settlement) -> None:
-        if not settlement.tracks and not settlement.strays:
+        if not self.queue.tracks:
             return
+        by_partition = {self.owned.partition: settlement.tracks}
+        for partition, track in settlement.strays:
+            by_partition.setdefault(partition, []).append(track)
+        for partition, found in by_partition.items():
+            place = (self.queue.id, partition, self.arrival)
+            if bare := tracks.untraced(found):
+                self._copy(tracks.COPY, tracks.lines(place, bare))
+            if len(bare) < len(found):
+                lines = tracks.traced_lines(place, tracks.traced(found))
+                self._copy(tracks.COPY_TRACED, lines)
+
+    def _copy(self, sql: str, lines: bytes) -> None:
         with (
             self.connection.wrap_database_errors,
             self.raw.cursor() as cursor,
-            cursor.copy(tracks.COPY) as copy,
+            cursor.copy(sql) as copy,
         ):
-            place = (self.queue.id, self.owned.partition, self.arrival)
-            if settlement.tracks:
-                copy.write(tracks.lines(place, settlement.tracks))
-            for partition, track in settlement.strays:
-                copy.write(tracks.lines((self.queue.id, partition, self.arrival), [track]))
+            copy.write(lines)
 
     def _errors(self, settlement: Settlement) -> None:
         mirrored = frozenset(

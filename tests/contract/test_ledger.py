@@ -16,6 +16,7 @@ from tests.support.deliveries import (
     a_new_error,
     a_settlement,
     a_ticket,
+    a_track,
     a_unit,
     blocked,
 )
@@ -59,9 +60,10 @@ def everything(tables: World) -> Settlement:
 
 def test_a_track_of_a_row_whose_partition_is_gone_tells_that_partition(tables):
     ledger, owned = tables.ledger(), owned_by(tables)
-    stray = Settlement(10, strays=[(7, (4, "id-4", "X", "APPLIED"))])
+    stray = Settlement(10, strays=[(7, a_track(4))])
     assert settle(ledger, owned, stray)
-    mixed = a_settlement(11, 10, strays=[(7, (5, "id\t5", "X", "HOLD")), (8, (4, "", "", "HOLD"))])
+    odd, empty = a_track(5, "HOLD", message_id="id\t5"), a_track(4, "HOLD", message_id="")
+    mixed = a_settlement(11, 10, strays=[(7, odd), (8, empty)])
     assert settle(ledger, owned, mixed)
     assert sorted(tables.tracks()) == [
         (0, 10, "APPLIED"),

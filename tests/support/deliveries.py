@@ -9,6 +9,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import Ended, ErrorState, PartitionState
 from integration.delivery.settlement import Counters, NewError, RowChange, Settlement, StateChange
+from integration.delivery.tracing import Trace, Track
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Outgoing, Record
 from integration.handlers.message import Message, Origin
@@ -131,8 +132,20 @@ def a_change(row: OpenError, state: ErrorState = ErrorState.RESOLVED, **fields: 
 def a_settlement(next_offset: int, *offsets: int, **fields: Any) -> Settlement:
     """The position moves to `next_offset`; each of `offsets` was applied."""
     settlement = Settlement(next_offset, **fields)
-    settlement.tracks += [(offset, f"id-{offset}", "X", "APPLIED") for offset in offsets]
+    settlement.tracks += [a_track(offset) for offset in offsets]
     return settlement
+
+
+def a_track(
+    offset: int,
+    ended: str = "APPLIED",
+    *,
+    message_id: str | None = None,
+    key: bytes | None = None,
+    trace: Trace | None = None,
+) -> Track:
+    id_ = f"id-{offset}" if message_id is None else message_id
+    return (offset, id_, "X", ended, key, 1_700_000_000_000, trace)
 
 
 def a_ticket(error: UUID, retry_no: int = 1, *, provider_id: int = 1) -> Outgoing:

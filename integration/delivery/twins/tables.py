@@ -180,12 +180,12 @@ class MemoryDatabase:
         place = self.place(owned)
         self.effects += batch.effects
         self.tracks += [
-            TrackRow(owned.partition, offset, batch.arrival, *told)
-            for offset, *told in settlement.tracks
+            TrackRow(owned.partition, track[0], batch.arrival, *track[1:4])
+            for track in settlement.tracks
         ]
         self.tracks += [
-            TrackRow(partition, offset, batch.arrival, *told)
-            for partition, (offset, *told) in settlement.strays
+            TrackRow(partition, track[0], batch.arrival, *track[1:4])
+            for partition, track in settlement.strays
         ]
         mirrored = {row.error for row in settlement.outgoing if row.kind == OutboxKind.MIRROR}
         for new in settlement.new_errors:
