@@ -1,11 +1,9 @@
 """`manage.py config`: export, plan and apply; every mistake with its line; audit; hostile files."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from crontasks.configfile import reading
 from crontasks.configfile.exporting import export
@@ -15,128 +13,27 @@ from crontasks.models import CronInstance
 from integration.models import (
     ConfigurationChange,
     Endpoint,
-    EnterpriseService,
     ExternalSystem,
-    ObjectStructure,
     Provider,
-    PublishChannel,
     Queue,
     QueuePartition,
 )
 from integration.sealed import unseal
+from tests.functional.config_world import (
+    SECRET,
+    Config,
+    a_channel_with_targets,
+    a_whole_configuration,
+    empty_database,
+)
 from tests.support.rows import a_message_to_send, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
-SECRET = "s3cret-word"
-
-
-class Config:
-    """The command with its file, and what it said."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "sluice.yaml"
-
-    def __call__(self, verb: str, *options: str, text: str | None = None) -> tuple[int, str]:
-        if text is not None:
-            self.path.write_text(text)
-        said, complained = io.StringIO(), io.StringIO()
-        arguments = [verb, *options] if verb == "export" else [verb, str(self.path), *options]
-        code = 0
-        try:
-            call_command("config", *arguments, stdout=said, stderr=complained)
-        except SystemExit as end:
-            code = int(end.code or 0)
-        except CommandError as problem:
-            code = problem.returncode
-            complained.write(str(problem))
-        return code, said.getvalue() + complained.getvalue()
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     return Config(tmp_path)
-
-
-def a_whole_configuration() -> None:
-    provider = Provider.objects.create(
-        name="plant",
-        bootstrap_servers="127.0.0.1:1",
-        security_protocol="SASL_SSL",
-        sasl_mechanism="PLAIN",
-        username="sluice",
-        password=SECRET,
-        ca_certificate="-----BEGIN-----\nabc\n-----END-----\n",
-        properties={"client.id": "yes", "socket.timeout.ms": 1000},
-    )
-    system = ExternalSystem.objects.create(name="eam", description="Anlagen: “no” … 12:30")
-    structure = ObjectStructure.objects.create(
-        name="assets", key_paths=["$.assetnum"], json_schema={"type": "object", "minimum": 1.5}
-    )
-    service = EnterpriseService.objects.create(interface="MXASSET", structure=structure)
-    Endpoint.objects.create(
-        name="eam-in",
-        system=system,
-        handler_type="http",
-        properties={"url": "https://eam.example/in"},
-        rate_per_second=2.5,
-        open_after=7,
-        idempotent=True,
-    )
-    made: dict[str, Queue] = {}
-    # The last by name is needed by the first.
-    for name, fields in {
-        "zz-errors": {"kind": "sequential", "is_error_queue": True},
-        "assets": {"kind": "sequential", "default_service": service, "system": system},
-        "orders": {"kind": "continuous", "retry_delays_seconds": [1, 2.5], "dedupe": True},
-    }.items():
-        made[name] = Queue.objects.create(
-            name=name, topic=name, provider=provider, start_from="beginning", **fields
-        )
-    Queue.objects.filter(name="assets").update(error_queue=made["zz-errors"])
-    CronInstance.objects.create(
-        name="Typed",
-        task="typed",
-        crontab="30 2 * * mon-fri",
-        time_zone="Europe/Berlin",
-        parameters={"name": "ours", "token": SECRET},
-    )
-
-
-def a_channel_with_targets() -> None:
-    """On top of the whole configuration, whose endpoint one of them delivers to."""
-    structure, endpoint = ObjectStructure.objects.get(), Endpoint.objects.get()
-    provider = Provider.objects.get()
-    channel = PublishChannel.objects.create(
-        name="MXPO Interface",
-        structure=structure,
-        key_path="$.ponum",
-        search_paths=["$.vendor"],
-        keeps_payload=True,
-    )
-    other = ExternalSystem.objects.create(
-        name="wms", enabled=False, requests_per_minute=60, legacy_door=True
-    )
-    out = Queue.objects.create(
-        name="out",
-        topic="out",
-        provider=provider,
-        kind="continuous",
-        direction="outbound",
-        start_from="end",
-        endpoint=endpoint,
-        lanes=4,
-    )
-    targets = channel.targets
-    targets.create(system=endpoint.system, queue=out, endpoint=endpoint)
-    targets.create(system=other, queue=out, enabled=False)
-
-
-def empty_database() -> None:
-    CronInstance.objects.all().delete()
-    PublishChannel.objects.all().delete()
-    Queue.objects.update(error_queue=None, endpoint=None)
-    for model in (Endpoint, Queue, EnterpriseService, ObjectStructure, ExternalSystem, Provider):
-        model._default_manager.all().delete()
 
 
 def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
@@ -165,61 +62,6 @@ def test_an_export_applied_to_an_empty_database_exports_the_same_bytes(
     rows = list(ConfigurationChange.objects.all())
     assert {(row.actor, row.reason) for row in rows} == {("config apply (ada)", "the move")}
     assert SECRET not in str([(row.before, row.after) for row in rows])
-
-
-def test_targets_are_told_apart_by_channel_and_system(config: Config) -> None:
-    a_whole_configuration()
-    a_channel_with_targets()
-    text = config("export")[1]
-    assert "- channel: MXPO Interface\n  system: eam\n" in text
-
-    code, said = config("plan", text=text.replace("system: wms\n  enabled: false", "system: wms"))
-    assert (code, said) == (0, "No changes.\n"), "what is left out stays"
-    switched = text.replace("system: wms\n  enabled: false", "system: wms\n  enabled: true")
-    code, said = config("apply", text=switched)
-    assert code == 0
-    assert "~ target MXPO Interface to wms" in said
-    change = ConfigurationChange.objects.get()
-    assert (change.name, change.system) == (
-        "MXPO Interface to wms",
-        ExternalSystem.objects.get(name="wms"),
-    )
-
-
-def test_a_target_needs_both_its_names_and_fits_its_system(config: Config) -> None:
-    a_whole_configuration()
-    a_channel_with_targets()
-    text = """format: 1
-channel_targets:
-- channel: MXPO Interface
-  queue: out
-- channel: MXPO Interface
-  system: wms
-  queue: assets
-- channel: MXPO Interface
-  system: wms
-  queue: out
-"""
-    code, said = config("plan", text=text)
-    assert code == 1
-    assert "line 3: channel_targets: Every entry begins with its channel and its system" in said
-    assert "line 7: channel_targets MXPO Interface to wms, queue: Messages of a channel" in said
-    assert "line 8: channel_targets MXPO Interface to wms: This name is given twice." in said
-
-
-def test_pruning_removes_a_target_and_leaves_its_channel(config: Config) -> None:
-    a_whole_configuration()
-    a_channel_with_targets()
-    text = """format: 1
-channel_targets:
-- channel: MXPO Interface
-  system: eam
-"""
-    code, said = config("apply", "--prune", text=text)
-    assert (code, said.count("- target MXPO Interface to wms")) == (0, 1), said
-    assert [str(target) for target in PublishChannel.objects.get().targets.all()] == [
-        "MXPO Interface to eam"
-    ]
 
 
 def test_secrets_that_are_kept_stay_as_they_are(config: Config) -> None:
