@@ -1,0 +1,132 @@
+"""What Kafka still knows of a database's work: its last batch, and which records were written."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from integration.delivery.values import Headers, Record
+from integration.kafka import admin
+from integration.kafka.client import connection, new_consumer
+from integration.kafka.errors import BrokerUnreachableError
+from integration.kafka.publisher import RELAY_TOPIC
+from integration.kafka.source import UNREADABLE, headers_of
+from integration.kafka.troubles import END_REACHED, unreachable
+from integration.models.provider import Provider
+
+ANSWER_SECONDS: Final = 15.0
+# Without a record for so long the cluster is taken for silent, as the client says nothing then.
+SILENCE_SECONDS: Final = 30.0
+PORTION: Final = 1_000
+# Nothing is ever committed under it: positions are given.
+GROUP: Final = "sluice-aftermath"
+
+Digest = bytes
+
+
+def digest_of(topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Digest:
+    """What a record is known by; our headers carry an id, so no two messages share it."""
+    found = sha256()
+    named = [part for name, content in headers for part in (name.encode(), content)]
+    for part in (topic.encode(), key, value, *named):
+        content = part or b""
+        found.update(len(content).to_bytes(8, "big"))
+        found.update(content)
+    return found.digest()
+
+
+def last_batch(provider: Provider, transactional_id: str) -> str | None:
+    """The id of the last batch in Kafka, "" for none yet, None when Kafka knows nothing of it.
+
+    Raises BrokerUnreachableError, ProviderUnusableError.
+    """
+    to = connection(provider)
+    with closing(new_consumer(to, transactional_id, {"error_cb": _ignore})) as consumer:
+        try:
+            found = consumer.committed([TopicPartition(RELAY_TOPIC, 0)], ANSWER_SECONDS)[0]
+        except KafkaException as e:
+            raise unreachable(to.name, e) from e
+        if found.error is not None:
+            raise unreachable(to.name, KafkaException(found.error))
+        return None if found.offset < 0 else found.metadata or ""
+
+
+def written_since(provider: Provider, topics: Mapping[str, datetime]) -> Iterator[Digest]:
+    """The digest of every committed record of these topics, each from its time on.
+
+    A topic that is not there has none. Raises BrokerUnreachableError, ProviderUnusableError.
+    """
+    for topic, since in topics.items():
+        facts = admin.topic_facts(provider, topic)
+        if facts is None:
+            continue
+        first = admin.offsets_at(provider, facts, topic, since)
+        ranges = {p: (first[p], facts.high[p]) for p in first}
+        for record in _read(provider, topic, ranges):
+            yield digest_of(topic, record.key, record.value, tuple(record.headers or ()))
+
+
+def records_between(
+    provider: Provider, topic: str, partition: int, offsets: tuple[int, int]
+) -> Iterator[Record]:
+    """The committed records of `offsets` (first, first after) in their order.
+
+    Raises BrokerUnreachableError, ProviderUnusableError.
+    """
+    return _read(provider, topic, {partition: offsets})
+
+
+def _read(
+    provider: Provider, topic: str, ranges: Mapping[int, tuple[int, int]]
+) -> Iterator[Record]:
+    left = {p: after for p, (first, after) in ranges.items() if first < after}
+    to = connection(provider)
+    with closing(new_consumer(to, GROUP, {"error_cb": _ignore})) as consumer:
+        consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in left])
+        heard_at = time.monotonic()
+        while left:
+            messages = _portion(consumer, to.name)
+            if not messages and time.monotonic() - heard_at > SILENCE_SECONDS:
+                raise BrokerUnreachableError(to.name, f"nothing more of {topic} comes")
+            heard_at = time.monotonic() if messages else heard_at
+            yield from _within(messages, left)
+
+
+def _portion(consumer: Consumer, provider: str) -> list[Message]:
+    try:
+        return consumer.consume(PORTION, 0.5)
+    except KafkaException as e:
+        raise unreachable(provider, e) from e
+
+
+def _within(messages: Iterable[Message], left: dict[int, int]) -> Iterator[Record]:
+    """Those before the end of their range; what came to its end is taken out of `left`."""
+    for message in messages:
+        error, partition, offset = message.error(), message.partition(), message.offset()
+        if error is not None:
+            if error.code() != END_REACHED:
+                raise BrokerUnreachableError(GROUP, error.str())
+            left.pop(-1 if partition is None else partition, None)
+        elif partition in left and offset is not None:
+            if offset < left[partition]:
+                yield _record(message, partition, offset)
+            if offset + 1 >= left[partition]:
+                del left[partition]
+
+
+def _record(message: Message, partition: int, offset: int) -> Record:
+    kind, timestamp_ms = message.timestamp()
+    try:
+        headers = headers_of(message)
+    except (SystemError, UnicodeDecodeError):
+        headers = UNREADABLE
+    at = timestamp_ms if kind else None
+    return Record(partition, offset, at, message.key(), message.value(), headers)
+
+
+def _ignore(_error: object) -> None:
+    """Each call tells its own errors; this one must exist and must not raise."""

@@ -1,0 +1,219 @@
+"""What can be decided about a finding, in words: one place for the pages, commands and actions."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from integration.counting import so_many
+from integration.models import RestoreFinding
+
+Kind = RestoreFinding.Kind
+Facts = dict[str, Any]
+
+READ_AGAIN: Final = "read-again"
+SKIP: Final = "skip"
+REVIEW: Final = "review"
+PAUSE: Final = "pause"
+MARK_SENT: Final = "mark-sent"
+SEND_ALL: Final = "send-all"
+HOLD: Final = "hold"
+DELIVER: Final = "deliver"
+# So many messages are laid out for review, no more: each becomes a failure with its payload.
+REVIEW_LIMIT: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to decide: its word in commands, its button, and what it brings about."""
+
+    word: str
+    label: str
+    effect: str
+    is_advised: bool = False
+    needs_reason: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A finding as people read it."""
+
+    title: str
+    what: str
+    why: str
+    options: tuple[Option, ...]
+
+
+def card(finding: RestoreFinding) -> Card:
+    """What was found, what is known and what is not, and the ways out."""
+    facts: Facts = finding.facts
+    if facts.get("problem"):
+        return _silent(finding)
+    if finding.kind == Kind.POSITION:
+        return _delivered(facts, finding) if facts["delivers"] else _read(facts, finding)
+    return _sent(facts) if finding.kind == Kind.SENT else _waiting(facts)
+
+
+def words(finding: RestoreFinding) -> dict[str, Option]:
+    """The finding's options by their word."""
+    return {option.word: option for option in card(finding).options}
+
+
+def _pause(name: str) -> Option:
+    return Option(PAUSE, "Leave it paused", f"{name} stays paused until somebody resumes it.")
+
+
+def _range(facts: Facts) -> tuple[int, str]:
+    count = facts["to"] - facts["from"]
+    return count, f"{facts['topic']}, offsets {facts['from']:,} to {facts['to'] - 1:,}"
+
+
+def _told(facts: Facts, count: int) -> str:
+    """What else is known of the range."""
+    told = []
+    if facts["expired"]:
+        told.append(
+            f"{so_many(facts['expired'], 'of these offsets is', 'of these offsets are')} no longer "
+            "in Kafka: they show as a gap that waits for an acknowledgement."
+        )
+    if facts["failures"]:
+        told.append(
+            f"{so_many(facts['failures'], 'open failure lies', 'open failures lie')} at or beyond "
+            "the position; each keeps its row and is passed when it is met."
+        )
+    told.append(f"Offsets have gaps, so there may be fewer than {so_many(count, 'message')}.")
+    return " ".join(told)
+
+
+def _read(facts: Facts, finding: RestoreFinding) -> Card:
+    count, where = _range(facts)
+    return Card(
+        title=f"{facts['name']}, partition {finding.partition}: read further than this database",
+        what=f"The lost database had read at least {so_many(count, 'message')} more ({where}).",
+        why="What they did went back together with the database: business rows, failures and "
+        "outgoing messages. " + _told(facts, count),
+        options=(
+            Option(
+                READ_AGAIN,
+                f"Read {count:,} again",
+                "Each is applied once, to the data as it was restored. What handlers publish goes "
+                "out again with the ids it had, so partners can drop the repeats.",
+                is_advised=True,
+            ),
+            Option(
+                SKIP,
+                f"Skip {count:,}",
+                f"Reading goes on at {facts['to']:,}. They are never applied; a gap is recorded, "
+                "acknowledged by you. For effects that survived outside this database.",
+                needs_reason=True,
+            ),
+            _pause(facts["name"]),
+        ),
+    )
+
+
+def _delivered(facts: Facts, finding: RestoreFinding) -> Card:
+    count, where = _range(facts)
+    kept = min(count, facts["end"] - facts["from"])
+    review = Option(
+        REVIEW,
+        f"Hold {kept:,} for review",
+        "Each becomes a failure on hold with its payload: release what the partner does not "
+        "have, delete what it has. Nothing is sent meanwhile.",
+        is_advised=count <= REVIEW_LIMIT,
+    )
+    return Card(
+        title=f"{facts['name']}, partition {finding.partition}: delivered further than this "
+        "database knows",
+        what=f"The lost database had gone through at least {so_many(count, 'message')} more "
+        f"({where}).",
+        why="Which of them the partner accepted is written nowhere that survived: only the partner "
+        "can tell. Most were delivered. " + _told(facts, count),
+        options=(
+            *((review,) if count <= REVIEW_LIMIT else ()),
+            Option(
+                SKIP,
+                f"Take {count:,} as delivered",
+                f"Delivery goes on at {facts['to']:,}. What had failed is not sent again; a gap is "
+                "recorded, acknowledged by you.",
+                is_advised=count > REVIEW_LIMIT,
+                needs_reason=True,
+            ),
+            Option(
+                READ_AGAIN,
+                f"Deliver {count:,} again",
+                "All are sent again with the ids they had. Right where the partner drops repeats.",
+            ),
+            _pause(facts["name"]),
+        ),
+    )
+
+
+def _sent(facts: Facts) -> Card:
+    waiting, sent = facts["waiting"], len(facts["sent"])
+    left = waiting - sent
+    return Card(
+        title=f"{facts['name']}: the relay had sent more than this database knows",
+        what=f"{so_many(waiting, 'outgoing message waits', 'outgoing messages wait')} here; "
+        f"{so_many(sent, 'is', 'are')} in Kafka already, {left:,} not.",
+        why="The last batch in Kafka is none of this database's. Each waiting message was looked "
+        f"for in {', '.join(facts['topics'])} by what it contains, so this is certain, except "
+        "for records that have expired there. Messages written after the backup are in Kafka "
+        "only; what is read again publishes them anew under the same ids.",
+        options=(
+            Option(
+                MARK_SENT,
+                f"Mark {sent:,} as sent, send {left:,}",
+                "Nothing goes out twice.",
+                is_advised=True,
+            ),
+            Option(
+                SEND_ALL,
+                f"Send all {waiting:,}",
+                f"{so_many(sent, 'message goes', 'messages go')} out a second time, with the same "
+                "ids. For a cluster that was put back as well.",
+                needs_reason=True,
+            ),
+        ),
+    )
+
+
+def _waiting(facts: Facts) -> Card:
+    count = facts["waiting"]
+    many = so_many(count, "failed message waits", "failed messages wait")
+    return Card(
+        title=f"{facts['name']}: failures that may have been delivered since",
+        what=f"{many} to be delivered again. The backup cannot tell whether that happened since.",
+        why="A delivery leaves its trace in the database alone. Ask the partner, or look at the "
+        "times: everything here is older than the backup.",
+        options=(
+            Option(
+                HOLD,
+                f"Hold {count:,} for review",
+                "They wait on the page Failures: release what the partner does not have, delete "
+                "what it has.",
+                is_advised=True,
+            ),
+            Option(
+                DELIVER,
+                f"Deliver {count:,}",
+                "They are tried as if nothing had happened, with the ids they had.",
+            ),
+        ),
+    )
+
+
+def _silent(finding: RestoreFinding) -> Card:
+    facts: Facts = finding.facts
+    is_relay = finding.kind == Kind.SENT
+    where = "the relay" if is_relay else f"partition {finding.partition}"
+    go_on = (
+        Option(SEND_ALL, "Send what waits", "What was sent since the backup goes out twice.")
+        if is_relay
+        else Option(READ_AGAIN, "Go on", f"Reading goes on at {facts['from']:,}, unchecked.")
+    )
+    return Card(
+        title=f"{facts['name']}, {where}: Kafka could not be asked",
+        what=facts["problem"],
+        why="What was done since the backup can only be told when the cluster answers: mend that "
+        "and look again. Until then this is held.",
+        options=(go_on,) if is_relay else (go_on, _pause(facts["name"])),
+    )

@@ -1,0 +1,107 @@
+"""Messages that may have been delivered already, laid out for people as failures on hold."""
+
+from typing import Final
+
+from django.db import connections
+from django.db.models import F
+
+from integration.actions.errors import cancel_tickets
+from integration.clock import database_now
+from integration.codec import encode_headers
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.policy.states import ErrorState
+from integration.delivery.reading import Reader
+from integration.delivery.unit import Unit
+from integration.kafka import aftermath
+from integration.models import ErrorChange, MessageError, Queue, RestoreFinding
+from integration.store.configuration import snapshot
+from integration.store.sessions import alias
+from integration.worker import worker_name
+
+ROWS_AT_ONCE: Final = 500
+WAITING: Final = (ErrorState.RETRY, ErrorState.READY)
+REVIEW: Final = Failure(
+    FailureClass.PERMANENT,
+    "RESTORED_REVIEW",
+    "The database was restored, and this message may have been delivered before. Ask the partner: "
+    "release it if it is missing there, delete it if it is not.",
+)
+_ARRIVAL: Final = "SELECT nextval('integration_arrival')"
+
+
+def records_of(finding: RestoreFinding) -> list[Unit]:
+    """The messages that the lost database had gone through, as the queue reads them.
+
+    Raises BrokerUnreachableError, ProviderUnusableError.
+    """
+    assert finding.queue is not None and finding.partition is not None  # noqa: S101, PT018 - of a position
+    queue = Queue.objects.select_related("provider").get(pk=finding.queue)
+    offsets = finding.facts["from"], finding.facts["to"]
+    records = aftermath.records_between(queue.provider, queue.topic, finding.partition, offsets)
+    reader = Reader(snapshot(queue.pk, worker=worker_name()))
+    return [reader.unit(record) for record in records]
+
+
+def lay_out(finding: RestoreFinding, units: list[Unit]) -> None:
+    """Write each as a failure on hold; one whose row is there already keeps it."""
+    with connections[alias()].cursor() as cursor:
+        cursor.execute(_ARRIVAL)
+        (arrival,) = cursor.fetchone()
+    rows = [_row(finding, unit, arrival) for unit in units]
+    MessageError.objects.bulk_create(rows, batch_size=ROWS_AT_ONCE, ignore_conflicts=True)
+
+
+def _row(finding: RestoreFinding, unit: Unit, arrival: int) -> MessageError:
+    record = unit.record
+    assert finding.queue is not None  # noqa: S101 - of a position
+    return MessageError(
+        queue_id=finding.queue,
+        topic_uuid=finding.facts["topic_uuid"],
+        partition=record.partition,
+        offset=record.offset,
+        message_id=unit.message_id,
+        interface=unit.interface[:100],
+        key=record.key,
+        headers=encode_headers(record.headers),
+        payload=record.value,
+        state=ErrorState.HOLD,
+        failure_class=REVIEW.kind,
+        code=REVIEW.code,
+        text=REVIEW.text,
+        fingerprint=REVIEW.fingerprint,
+        arrival_batch=arrival,
+        arrival_index=record.offset,
+        first_failed_at=database_now(),
+        last_failed_at=database_now(),
+    )
+
+
+def hold_waiting(finding: RestoreFinding, actor: str, reason: str) -> int:
+    """Put what waits for another delivery on hold; returns how many there were."""
+    rows = list(
+        MessageError.objects.select_for_update()
+        .filter(queue=finding.queue, state__in=WAITING)
+        .order_by("pk")
+        .values_list("pk", "state")
+    )
+    ids = [pk for pk, _ in rows]
+    MessageError.objects.filter(pk__in=ids).update(
+        state=ErrorState.HOLD, version=F("version") + 1, not_before=None
+    )
+    cancel_tickets(ids)
+    ErrorChange.objects.bulk_create(
+        (
+            ErrorChange(
+                error_id=pk,
+                at=database_now(),
+                actor=actor,
+                action="hold",
+                from_state=state,
+                to_state=ErrorState.HOLD,
+                reason=reason or REVIEW.text,
+            )
+            for pk, state in rows
+        ),
+        batch_size=ROWS_AT_ONCE,
+    )
+    return len(ids)
