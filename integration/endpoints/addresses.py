@@ -1,0 +1,103 @@
+"""Which machine is really connected to: a name is resolved once, judged, and that address used.
+
+A name that answers differently a moment later changes nothing: nobody asks it again.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Final
+
+from integration.endpoints.codes import EndpointCode
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Where clouds tell a machine its own credentials: not all of them are link-local.
+METADATA: Final = frozenset(
+    ipaddress.ip_address(text)
+    for text in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
+)
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+
+
+class NoAddressError(Exception):
+    """There is no address to connect to; `code` and the sentence say why."""
+
+    def __init__(self, code: EndpointCode, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequence[str]:
+    """The addresses of a host that may be connected to, in the resolver's order.
+
+    `private` also permits private and loopback networks. Link-local addresses and those where
+    clouds hand out credentials are never permitted. Raises NoAddressError within `seconds`.
+    """
+    found = _resolved(host, port, seconds)
+    may = [str(one) for one in found if not refusal(one, private=private)]
+    if may:
+        return may
+    sentence = refusal(found[0], private=private)
+    raise NoAddressError(EndpointCode.ADDRESS_REFUSED, f"{host} is {found[0]}: {sentence}")
+
+
+def refusal(address: Address, *, private: bool) -> str:
+    """Why this address is not connected to; empty when it is.
+
+    >>> refusal(ipaddress.ip_address("169.254.169.254"), private=True)
+    'a link-local address, or one of a cloud for its own machines; it is never connected to.'
+    """
+    real = _inner(address)
+    if real.is_link_local or real in METADATA:
+        return (
+            "a link-local address, or one of a cloud for its own machines; it is never connected "
+            "to."
+        )
+    if real.is_multicast or real.is_unspecified or (real.is_reserved and not real.is_private):
+        return "no address of a machine."
+    if not real.is_global and not private:
+        return (
+            "a private or loopback address. Permit private networks in the endpoint if the "
+            "partner is meant to be there."
+        )
+    return ""
+
+
+def _inner(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one stands for, where it does."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    inner = address.ipv4_mapped or address.sixtofour
+    return inner or address
+
+
+def _resolved(host: str, port: int, seconds: float) -> list[Address]:
+    """Each address once. The system's resolver knows no time limit, so it has a thread."""
+    told: SimpleQueue[list[Address] | OSError] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            # A link-local IPv6 address comes with its zone, which is no part of the address.
+            texts = dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows)
+            told.put([ipaddress.ip_address(text) for text in texts])
+        except (OSError, UnicodeError) as problem:
+            told.put(problem if isinstance(problem, OSError) else OSError(str(problem)))
+
+    Thread(target=ask, name="sluice-resolve", daemon=True).start()
+    try:
+        found = told.get(timeout=max(seconds, 0.001))
+    except Empty:
+        sentence = f"The name {host} was not resolved within {seconds:g} seconds."
+        raise NoAddressError(EndpointCode.NAME_NOT_FOUND, sentence) from None
+    if isinstance(found, OSError) or not found:
+        reason = getattr(found, "strerror", None) or "no address"
+        sentence = f"The name {host} has no address: {reason}."
+        raise NoAddressError(EndpointCode.NAME_NOT_FOUND, sentence) from None
+    return found

@@ -1,0 +1,234 @@
+"""How an endpoint's properties are declared: once, as fields of a dataclass.
+
+Reading, judging, the console's form and the table in docs/endpoints.md are all made of these.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from integration.endpoints.templates import BadTemplateError, Template
+
+MAX_CHARACTERS: Final = 2_000
+MAX_PEM_CHARACTERS: Final = 64_000
+MAX_PAIRS: Final = 200
+MAX_TOTAL_SECONDS: Final = 600
+MAX_AT_ONCE: Final = 1_000
+FIELDS: Final = "{message_id}, {interface}, {system}, {key} and paths such as {$.order.number}"
+_MARK: Final = "sluice"
+_NUL: Final = "\x00"
+
+
+class Shape(StrEnum):
+    """What kind of value a property holds, as JSON has it."""
+
+    TEXT = "text"  # one line
+    TEMPLATE = "template"  # one line with {…} in it
+    PEM = "pem"  # several lines
+    CHOICE = "choice"  # one of `choices`
+    NUMBER = "number"  # from `least` to `most`; whole where `is_whole`
+    FLAG = "flag"  # true or false
+    PAIRS = "pairs"  # an object of names and templates
+    NAMES = "names"  # a list of names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One property, or one secret: what it is called, means and may be.
+
+    `only` names another property and its values for which this one counts; forms show it then.
+    """
+
+    shape: Shape = Shape.TEXT
+    label: str
+    help: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    least: float = 0
+    most: float = 0
+    is_whole: bool = False
+    is_needed: bool = False
+    is_secret: bool = False
+    check: Callable[[Any], str] | None = None
+    only: tuple[str, tuple[str, ...]] | None = None
+
+
+def declare(default: Any, declared: Declared) -> Any:  # noqa: ANN401 - a dataclass field of any type
+    """A dataclass field with its declaration; a mapping is copied for each value of the class."""
+    marks = {_MARK: declared}
+    if isinstance(default, dict | list):
+        return field(default_factory=default.copy, metadata=marks)
+    return field(default=default, metadata=marks)
+
+
+def seconds(label: str, help_text: str) -> Declared:
+    return Declared(
+        shape=Shape.NUMBER, label=label, help=help_text, least=0.1, most=MAX_TOTAL_SECONDS
+    )
+
+
+def at_once(help_text: str) -> Declared:
+    return Declared(
+        shape=Shape.NUMBER,
+        label="Messages at once",
+        help=help_text,
+        least=1,
+        most=MAX_AT_ONCE,
+        is_whole=True,
+    )
+
+
+def secret(label: str, help_text: str, only: tuple[str, tuple[str, ...]] | None = None) -> Any:  # noqa: ANN401 - a dataclass field
+    return declare("", Declared(label=label, help=help_text, only=only, is_secret=True))
+
+
+def declarations(kind: type[Any]) -> dict[str, Declared]:
+    """Every property and secret of a class of properties, in the order of its fields."""
+    return {one.name: one.metadata[_MARK] for one in dataclasses.fields(kind)}
+
+
+def default_of(kind: type[Any], name: str) -> Any:  # noqa: ANN401 - a JSON value
+    return getattr(kind(), name)
+
+
+Kind = TypeVar("Kind")
+
+
+def made(kind: type[Kind], properties: Mapping[str, Any], secrets: Mapping[str, str]) -> Kind:
+    """The values as the class has them. They were judged before."""
+    known = declarations(kind)
+    given: dict[str, Any] = {}
+    for name, declared in known.items():
+        source: Mapping[str, Any] = secrets if declared.is_secret else properties
+        if name in source:
+            given[name] = source[name]
+    return kind(**given)
+
+
+def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with each property, as the rest of a sentence that begins with its name."""
+    found: dict[str, str] = {}
+    for name, declared in declarations(kind).items():
+        if declared.is_secret:
+            continue
+        value = properties.get(name)
+        if _is_nothing(value):
+            if declared.is_needed and counts(declared, kind, properties):
+                found[name] = "is missing: an endpoint of this type needs it"
+        elif told := _of_value(declared, value):
+            found[name] = told
+    return found
+
+
+def counts(declared: Declared, kind: type[Any], properties: Mapping[str, Any]) -> bool:
+    """Whether a property means anything beside what the others say."""
+    if declared.only is None:
+        return True
+    name, values = declared.only
+    return properties.get(name, default_of(kind, name)) in values
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or value in ("", {}, [])
+
+
+def _of_value(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    told = _JUDGES[declared.shape](declared, value)
+    if not told and declared.check is not None:
+        told = declared.check(value)
+    return told
+
+
+def _text(_declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    if not isinstance(value, str) or not value.strip():
+        return "must be a text"
+    if not value.isprintable():
+        return "must be one line without control characters"
+    return f"is longer than {MAX_CHARACTERS:,} characters" if len(value) > MAX_CHARACTERS else ""
+
+
+def _template(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    if told := _text(declared, value):
+        return told
+    try:
+        Template(value)
+    except BadTemplateError as problem:
+        return f"cannot be used: {problem.sentence}"
+    return ""
+
+
+def _pem(_declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    if not isinstance(value, str) or "-----BEGIN " not in value or _NUL in value:
+        return "must be a certificate in PEM: it begins with -----BEGIN CERTIFICATE-----"
+    return "is too long" if len(value) > MAX_PEM_CHARACTERS else ""
+
+
+def _choice(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    known = [one for one, _ in declared.choices]
+    return "" if value in known else f"must be one of {', '.join(known)}"
+
+
+def _number(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    kinds = int if declared.is_whole else int | float
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if is_number and declared.least <= value <= declared.most:
+        return ""
+    what = "whole number" if declared.is_whole else "number"
+    return f"must be a {what} from {declared.least:g} to {declared.most:g}"
+
+
+def _flag(_declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    return "" if isinstance(value, bool) else "must be true or false"
+
+
+def _pairs(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    if not isinstance(value, dict) or len(value) > MAX_PAIRS:
+        return f"must be names with values, at most {MAX_PAIRS}"
+    for name, one in value.items():
+        if told := _text(declared, name) or _template(declared, one):
+            return f"has a mistake at “{name[:80]}”: its value {told}"
+    return ""
+
+
+def _names(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+    if not isinstance(value, list) or len(value) > MAX_PAIRS:
+        return f"must be a list of names, at most {MAX_PAIRS}"
+    told = next((told for one in value if (told := _text(declared, one))), "")
+    return f"has a name that {told}" if told else ""
+
+
+_JUDGES: Final[Mapping[Shape, Callable[[Declared, Any], str]]] = {
+    Shape.TEXT: _text,
+    Shape.TEMPLATE: _template,
+    Shape.PEM: _pem,
+    Shape.CHOICE: _choice,
+    Shape.NUMBER: _number,
+    Shape.FLAG: _flag,
+    Shape.PAIRS: _pairs,
+    Shape.NAMES: _names,
+}
+
+
+def lines_of(pairs: Mapping[str, str], sign: str) -> str:
+    r"""Pairs as a person writes them, one a line.
+
+    >>> lines_of({"X-Key": "{key}"}, ":")
+    'X-Key: {key}'
+    """
+    lead = "" if sign == ":" else " "
+    return "\n".join(f"{name}{lead}{sign} {value}" for name, value in pairs.items())
+
+
+def pairs_of(text: str, sign: str) -> dict[str, str]:
+    """The pairs that such lines say. Raises ValueError with a sentence."""
+    found: dict[str, str] = {}
+    for line in filter(None, map(str.strip, re.split(r"\r?\n", text))):
+        name, between, value = (part.strip() for part in line.partition(sign))
+        if not between or not name or not value:
+            raise ValueError(f"“{line[:80]}” is not written as NAME {sign} VALUE.")
+        if name in found:
+            raise ValueError(f"{name} is given twice.")
+        found[name] = value
+    return found

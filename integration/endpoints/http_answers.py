@@ -1,0 +1,93 @@
+"""What a status of HTTP means for a message. Pure: values in, answer out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import (
+    EXCERPT_CHARACTERS,
+    Accepted,
+    Answer,
+    Later,
+    Refused,
+    Unreachable,
+)
+
+MAX_AFTER_SECONDS: Final = 3_600.0
+OUTAGES: Final = frozenset({502, 503, 504})
+TOO_MANY: Final = 429
+LATER: Final = frozenset({408, 425})
+LOGINS: Final = frozenset({401, 407})
+REDIRECTS: Final = frozenset({301, 302, 307, 308})
+
+
+def answer_to(
+    status: int,
+    headers: Mapping[str, str],
+    excerpt: str,
+    *,
+    success: Sequence[range],
+    now: datetime,
+) -> Answer:
+    """The answer that an HTTP status comes to. `now` is what a date in Retry-After counts from."""
+    if any(status in one for one in success):
+        return Accepted(text=f"It answered {status}.", status=status, excerpt=excerpt)
+    if status in OUTAGES or status == TOO_MANY:
+        after = after_seconds(headers.get("retry-after", ""), now)
+        is_full = status == TOO_MANY
+        return Unreachable(
+            code=EndpointCode.HTTP_TOO_MANY if is_full else EndpointCode.HTTP_UNAVAILABLE,
+            text=_asked(f"It answered {status}{': too many requests' if is_full else ''}", after),
+            status=status,
+            excerpt=excerpt,
+            after_seconds=after,
+        )
+    if status in LOGINS:
+        # Every message would meet the same: the login is wrong, not the message.
+        text = f"It answered {status}: it does not accept our login. Correct it in the endpoint."
+        return Unreachable(
+            code=EndpointCode.HTTP_LOGIN_REFUSED, text=text, status=status, excerpt=excerpt
+        )
+    if status in LATER or status >= 500:
+        return Later(
+            code=EndpointCode.HTTP_FAILED,
+            text=f"It answered {status}.",
+            status=status,
+            excerpt=excerpt,
+        )
+    text = f"It answered {status}: it does not take this message."
+    return Refused(code=EndpointCode.HTTP_REFUSED, text=text, status=status, excerpt=excerpt)
+
+
+def after_seconds(value: str, now: datetime) -> float | None:
+    """What Retry-After asks for, at most an hour; None when it asks nothing that can be read.
+
+    >>> after_seconds("120", datetime(2026, 1, 1, tzinfo=UTC))
+    120.0
+    >>> after_seconds("Thu, 01 Jan 2026 00:00:30 GMT", datetime(2026, 1, 1, tzinfo=UTC))
+    30.0
+    """
+    text = value.strip()
+    if text.isascii() and text.isdecimal():
+        seconds = float(text[:9])
+    else:
+        try:
+            at = parsedate_to_datetime(text)
+        except (ValueError, IndexError, OverflowError):
+            return None
+        aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        seconds = (aware - now).total_seconds()
+    return min(max(seconds, 0.0), MAX_AFTER_SECONDS) if math.isfinite(seconds) else None
+
+
+def excerpt_of(body: bytes) -> str:
+    """The beginning of an answer as text that a page can show and PostgreSQL can store."""
+    text = body[: EXCERPT_CHARACTERS * 4].decode("utf-8", "replace")[:EXCERPT_CHARACTERS]
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+
+
+def _asked(text: str, after: float | None) -> str:
+    return f"{text}." if after is None else f"{text}, and asks for {after:g} seconds of pause."

@@ -1,0 +1,41 @@
+"""Opens the handler of an endpoint: what is stored in its row becomes something that delivers."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from integration.endpoints.credentials import tls_context
+from integration.endpoints.http import HttpEndpoint
+from integration.endpoints.http_properties import HttpProperties
+from integration.endpoints.port import Deliverer
+from integration.endpoints.properties import EndpointSettingsError, read, read_secrets
+from integration.models import Endpoint
+
+
+def open_endpoint(endpoint_id: int) -> Deliverer:
+    """The opened handler of an endpoint; close it when done.
+
+    Asks nothing of the other side. Raises EndpointSettingsError where properties or secrets are
+    wrong, Endpoint.DoesNotExist where there is no such endpoint.
+    """
+    return opened(Endpoint.objects.get(pk=endpoint_id))
+
+
+def opened(endpoint: Endpoint) -> Deliverer:
+    """The opened handler of a row, which need not be stored. Raises EndpointSettingsError."""
+    try:
+        secrets = read_secrets(endpoint.secrets)
+        properties = read(endpoint.handler_type, endpoint.properties, secrets)
+        return _OPENERS[type(properties)](properties)
+    except (ValueError, ssl.SSLError) as problem:
+        raise EndpointSettingsError(str(endpoint), [str(problem)]) from problem
+
+
+def _http(properties: HttpProperties) -> Deliverer:
+    tls = tls_context(
+        properties.ca_certificate, properties.client_certificate, properties.client_key
+    )
+    return HttpEndpoint(properties, tls)
+
+
+_OPENERS: Final[Mapping[type[Any], Callable[[Any], Deliverer]]] = {HttpProperties: _http}

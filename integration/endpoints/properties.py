@@ -1,0 +1,101 @@
+"""The properties and secrets of every handler type: judged, and read as its handler takes them."""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from integration.endpoints.database_properties import DatabaseProperties
+from integration.endpoints.declared import declarations, judged, made
+from integration.endpoints.file_properties import FileProperties
+from integration.endpoints.http_properties import HttpProperties
+from integration.endpoints.python_properties import PythonProperties
+from integration.errors import IntegrationError
+
+Properties = HttpProperties | FileProperties | DatabaseProperties | PythonProperties
+KINDS: Final[Mapping[str, type[Properties]]] = MappingProxyType(
+    {
+        "http": HttpProperties,
+        "file": FileProperties,
+        "database": DatabaseProperties,
+        "python": PythonProperties,
+    }
+)
+
+
+class EndpointSettingsError(IntegrationError):
+    """An endpoint cannot be opened, because its properties or secrets are wrong."""
+
+    code: ClassVar[str] = "ENDPOINT_SETTINGS"
+
+    def __init__(self, name: str, mistakes: list[str]) -> None:
+        super().__init__(
+            f"The endpoint {name} cannot be used: {' '.join(mistakes)}",
+            next_step="Correct it under Endpoints, and test it there.",
+        )
+        self.mistakes = mistakes
+
+
+def mistakes(handler_type: str, properties: Any) -> dict[str, str]:  # noqa: ANN401 - what was entered
+    """What is wrong, as a sentence for each property; empty when they can be kept."""
+    kind = KINDS.get(handler_type)
+    if kind is None:
+        return {"": f"There is no handler type {handler_type[:80]}."}
+    if not isinstance(properties, dict):
+        return {"": "The properties are names with values."}
+    known = {name for name, one in declarations(kind).items() if not one.is_secret}
+    found = {name: f"{name} {told}." for name, told in judged(kind, properties).items()}
+    for name in properties.keys() - known:
+        found[name] = _unknown(str(name), kind, known)
+    if not found:
+        found.update(_of_columns(properties) if kind is DatabaseProperties else {})
+    return found
+
+
+def _unknown(name: str, kind: type[Properties], known: set[str]) -> str:
+    if name in declarations(kind):
+        return f"{name} is a secret: it is stored encrypted, among the secrets."
+    return f"{name[:80]} is no property of this type; known are {', '.join(sorted(known))}."
+
+
+def _of_columns(properties: Mapping[str, Any]) -> dict[str, str]:
+    columns = properties.get("columns", {})
+    missing = [one for one in properties.get("key_columns", []) if one not in columns]
+    if properties.get("mode") == "upsert" and missing:
+        return {"key_columns": f"key_columns has {missing[0]}, which the columns do not fill."}
+    own = properties.get("message_id_column", "")
+    if own and own in columns:
+        return {"message_id_column": f"{own} is filled with the message id; take it off columns."}
+    return {}
+
+
+def read_secrets(text: str) -> dict[str, str]:
+    """The secrets of an endpoint by name, from the JSON object that is stored sealed.
+
+    Raises ValueError with a sentence.
+    """
+    if not text:
+        return {}
+    told = "The secrets are a JSON object of names and texts."
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise ValueError(told) from None
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        raise ValueError(told)
+    return found
+
+
+def read(handler_type: str, properties: Any, secrets: Mapping[str, str]) -> Properties:  # noqa: ANN401 - a JSON value
+    """The properties as their handler takes them. Raises ValueError with all that is wrong."""
+    found = mistakes(handler_type, properties)
+    if found:
+        raise ValueError(" ".join(found.values()))
+    return made(KINDS[handler_type], properties, secrets)
+
+
+def secret_names(handler_type: str) -> tuple[str, ...]:
+    """What the secrets of this type are called."""
+    kind = KINDS.get(handler_type)
+    known = {} if kind is None else declarations(kind)
+    return tuple(name for name, one in known.items() if one.is_secret)

@@ -1,0 +1,206 @@
+"""Texts with fields of the message in them, as addresses, headers, file names and columns have.
+
+`{message_id}`, `{interface}`, `{system}` and `{key}` are known of every message; `{$.order.number}`
+(JSONPath) and `{/Order/NUMBER}` (XPath) are looked up in its payload; `{payload}` is all of it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, ClassVar, Final
+
+from lxml import etree
+
+from integration.endpoints.port import Parcel
+from integration.envelope import Flaw, body_of
+from integration.errors import IntegrationError
+from integration.paths import BadPath, compile_path
+
+KNOWN: Final[Mapping[str, Callable[[Parcel], str]]] = {
+    "message_id": lambda parcel: parcel.message_id,
+    "interface": lambda parcel: parcel.interface,
+    "system": lambda parcel: parcel.system,
+    "key": lambda parcel: parcel.key,
+}
+PAYLOAD: Final = "payload"
+# A doubled brace stands for itself; a path may hold brackets and quotes, but no brace.
+_PART: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_PLAIN: Final = re.compile(r"\$(?:\.[A-Za-z_]\w*|\['[^'\\]+'\]|\[\d{1,9}\])*", re.ASCII)
+_STEPS: Final = re.compile(r"\.(\w+)|\['([^']+)'\]|\[(\d+)\]")
+_MISSING: Final = object()
+
+
+class BadTemplateError(IntegrationError):
+    """A template is not written as templates are."""
+
+    code: ClassVar[str] = "BAD_TEMPLATE"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            reason,
+            next_step="Write fields as {message_id}, {key} or {$.order.number}, and a brace that "
+            "stands for itself as {{ or }}.",
+        )
+
+
+class FieldMissingError(IntegrationError):
+    """The message does not have a field that a template needs."""
+
+    code: ClassVar[str] = "FIELD_MISSING"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The message has no value for {{{name}}}.",
+            next_step="Correct the message, or the template of the endpoint.",
+        )
+        self.name = name
+
+
+@dataclass(slots=True)
+class Fields:
+    """The fields of one message. Its payload is read when the first path asks for it."""
+
+    parcel: Parcel
+    _body: Any = field(default=_MISSING)
+
+    @property
+    def body(self) -> Any:  # noqa: ANN401 - what the payload is
+        """JSON as Python has it, the root element of XML, or a Flaw."""
+        if self._body is _MISSING:
+            self._body = body_of(self.parcel.body)
+        return self._body
+
+    @property
+    def flaw(self) -> Flaw | None:
+        """Why the payload cannot be read; None when it can."""
+        return self.body if isinstance(self.body, Flaw) else None
+
+
+class Field:
+    """One field, ready to be looked up. Raises BadTemplateError."""
+
+    __slots__ = ("_find", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._find = _finder(name)
+
+    def value(self, fields: Fields) -> Any:  # noqa: ANN401 - a value of the payload
+        """What the message has there: a scalar, or a JSON object or array; None when nothing."""
+        return self._find(fields)
+
+
+class Template:
+    """A text with fields in it, ready for use by several threads. Raises BadTemplateError.
+
+    >>> t = Template("orders/{key}")
+    >>> t.filled(Fields(Parcel(message_id="1", interface="PO", system="EAM", body=b"{}",
+    ...     content_type="application/json", key="a b")), str.upper)
+    'orders/A B'
+    """
+
+    __slots__ = ("_parts", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._parts: tuple[str | Field, ...] = tuple(_parts(text))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(part for part in self._parts if isinstance(part, Field))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it holds no field at all."""
+        return not self.fields
+
+    def filled(self, fields: Fields, written: Callable[[str], str] = str) -> str:
+        """The text for one message; each field's value goes through `written`.
+
+        Raises FieldMissingError where a field is missing or empty.
+        """
+        return "".join(
+            part if isinstance(part, str) else written(needed(part, fields)) for part in self._parts
+        )
+
+    def value(self, fields: Fields) -> Any:  # noqa: ANN401 - a value of the payload
+        """What a column gets: a lone field as it is (None when missing), else the filled text."""
+        if len(self._parts) == 1 and isinstance(self._parts[0], Field):
+            return self._parts[0].value(fields)
+        return self.filled(fields)
+
+
+def needed(one: Field, fields: Fields) -> str:
+    """A field's value as text. Raises FieldMissingError."""
+    text = as_text(one.value(fields))
+    if not text:
+        raise FieldMissingError(one.name)
+    return text
+
+
+def as_text(value: Any) -> str:  # noqa: ANN401 - a value of a payload
+    """How a value of a payload is written where texts are; nothing for None.
+
+    >>> as_text(True), as_text(Decimal("1.50")), as_text(None)
+    ('true', '1.50', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    # Its package knows the tables, and they judge endpoints by this module.
+    from integration.handlers.exact_json import encode  # noqa: PLC0415 - see above
+
+    return encode(value)
+
+
+def _parts(text: str) -> Iterator[str | Field]:
+    at = 0
+    for found in _PART.finditer(text):
+        if found.start() > at:
+            yield text[at : found.start()]
+        at = found.end()
+        if found[0] in {"{{", "}}"}:
+            yield found[0][0]
+        elif found[1] is None:
+            raise BadTemplateError(f"There is a lone {found[0]} in it.")
+        else:
+            yield Field(found[1].strip())
+    if at < len(text):
+        yield text[at:]
+
+
+def _finder(name: str) -> Callable[[Fields], Any]:
+    if name in KNOWN:
+        known = KNOWN[name]
+        return lambda fields: known(fields.parcel) or None
+    if name == PAYLOAD:
+        return lambda fields: fields.parcel.body.decode("utf-8", "replace")
+    if _PLAIN.fullmatch(name):
+        steps = [int(s[3]) if s[3] else s[1] or s[2] for s in _STEPS.finditer(name)]
+        return lambda fields: _walked(fields.body, steps)
+    if not name.startswith(("$", "/")):
+        listed = ", ".join((*KNOWN, PAYLOAD))
+        raise BadTemplateError(f"“{name[:80]}” is no field; known are {listed} and paths.")
+    try:
+        path = compile_path(name)
+    except BadPath as problem:
+        raise BadTemplateError(problem.sentence) from problem
+    return lambda fields: path.first(fields.body)
+
+
+def _walked(body: Any, steps: list[str | int]) -> Any:  # noqa: ANN401 - a value of the payload
+    if isinstance(body, Flaw | etree._Element):  # noqa: SLF001 - lxml's only name for it
+        return None
+    for step in steps:
+        body = _inside(body, step)
+    return body
+
+
+def _inside(body: Any, step: str | int) -> Any:  # noqa: ANN401 - a value of the payload
+    if isinstance(step, int):
+        return body[step] if isinstance(body, list) and step < len(body) else None
+    return body.get(step) if isinstance(body, dict) else None
