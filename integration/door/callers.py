@@ -13,6 +13,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from integration.clock import database_now
 from integration.door.problems import (
+    LegacyDoorOffError,
     NotAuthenticatedError,
     NotInScopeError,
     TokenOverError,
@@ -89,7 +90,7 @@ def _pair(text: str, *, is_legacy: bool) -> Credentials | None:
 
 
 def caller_of(found: Credentials | None, *, is_legacy_path: bool = False) -> Caller:
-    """Who it is. Raises NotAuthenticatedError or TokenOverError, whatever exactly was wrong."""
+    """Who it is. Raises NotAuthenticatedError, TokenOverError or LegacyDoorOffError."""
     prefix = None if found is None else prefix_of(found.token)
     if found is None or prefix is None:
         raise NotAuthenticatedError
@@ -98,10 +99,10 @@ def caller_of(found: Credentials | None, *, is_legacy_path: bool = False) -> Cal
         raise NotAuthenticatedError
     if found.user is not None and not _is_named(found.user, caller):
         raise NotAuthenticatedError
-    if (found.is_legacy or is_legacy_path) and not caller.legacy_door:
-        raise NotAuthenticatedError
     if caller.over:
         raise TokenOverError(caller.over)
+    if (found.is_legacy or is_legacy_path) and not caller.legacy_door:
+        raise LegacyDoorOffError
     _touch(caller)
     return caller
 

@@ -72,6 +72,45 @@ class NotInScopeError(DoorError):
         )
 
 
+class LegacyDoorOffError(DoorError):
+    """The incumbent's addresses and header are switched off for this system."""
+
+    code = "LEGACY_DOOR_OFF"
+    status = 403
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Addresses under /meaweb and the MAXAUTH header are switched off for this system.",
+            next_step="Use /esqueue/… or /es/… with “Authorization: Bearer …”, or have them "
+            "switched on in the system's form.",
+        )
+
+
+class NoSuchAddressError(DoorError):
+    """Nothing is at this address."""
+
+    code = "NO_SUCH_ADDRESS"
+    status = 404
+
+    def __init__(self) -> None:
+        super().__init__(
+            "There is nothing at this address.",
+            next_step="Post to /esqueue/SYSTEM/SERVICE or /es/SYSTEM/SERVICE; /openapi.json lists "
+            "every address.",
+        )
+
+
+class WrongMethodError(DoorError):
+    """The address is right, the method is not."""
+
+    code = "WRONG_METHOD"
+    status = 405
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"This address takes {allowed} only.", next_step=f"Use {allowed}.")
+        self.allowed = allowed
+
+
 class NoSuchServiceError(DoorError):
     """The address names an enterprise service that is not registered."""
 

@@ -2,13 +2,14 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 from typing import Final, NamedTuple
 
 BEGIN: Final = "sluice_"
-PREFIX_LENGTH: Final = len(BEGIN) + 8
 _LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 LONGEST: Final = 200
+_SHAPE: Final = re.compile(rf"({BEGIN}[a-z0-9]{{8}})_[A-Za-z0-9_-]+")
 
 
 class NewToken(NamedTuple):
@@ -37,10 +38,8 @@ def prefix_of(text: str) -> str | None:
     >>> prefix_of("sluice_abcdefgh_secret"), prefix_of("secret")
     ('sluice_abcdefgh', None)
     """
-    is_one = text.startswith(BEGIN) and len(text) <= LONGEST and text.isascii()
-    return (
-        text[:PREFIX_LENGTH] if is_one and text[PREFIX_LENGTH : PREFIX_LENGTH + 1] == "_" else None
-    )
+    found = _SHAPE.fullmatch(text) if len(text) <= LONGEST else None
+    return None if found is None else found[1]
 
 
 def hash_of(text: str) -> str:

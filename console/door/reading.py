@@ -1,0 +1,93 @@
+"""What a partner's request holds: credentials, headers, a body that is read within limits."""
+
+import time
+from typing import Any, Final
+
+from django.http import HttpRequest
+
+from integration.door.callers import Caller, at_home, caller_of, credentials_in
+from integration.door.problems import BadHeaderError, BodyTooLargeError, CutShortError
+from integration.door.receipts import check_sender_id
+
+PIECE_BYTES: Final = 64 * 1024
+# A body comes within this time, and no pause in it is longer than a sixth of that.
+BODY_SECONDS: Final = 60.0
+LONGEST_KEY: Final = 500
+SENDER_IDS: Final = (
+    ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
+    ("Sluice-Message-Id", "HTTP_SLUICE_MESSAGE_ID"),
+)
+
+
+def caller_at(request: HttpRequest, system: str | None, *, is_legacy_path: bool = False) -> Caller:
+    """Who asks, and is at home in that system. Raises what `caller_of` and `at_home` raise."""
+    meta = request.META
+    found = credentials_in(meta.get("HTTP_AUTHORIZATION", ""), meta.get("HTTP_MAXAUTH", ""))
+    caller = caller_of(found, is_legacy_path=is_legacy_path)
+    return caller if system is None else at_home(caller, system)
+
+
+def sender_id_in(request: HttpRequest) -> str | None:
+    """The sender's own id, from either header. Raises BadHeaderError."""
+    found = {
+        sent
+        for name, variable in SENDER_IDS
+        if (sent := check_sender_id(request.META.get(variable, ""), name)) is not None
+    }
+    if len(found) > 1:
+        raise BadHeaderError("Sluice-Message-Id", "the same as Idempotency-Key, or left out")
+    return found.pop() if found else None
+
+
+def key_in(request: HttpRequest) -> bytes | None:
+    """The Kafka key that the sender wants, or None. Raises BadHeaderError."""
+    text = str(request.META.get("HTTP_SLUICE_KEY", ""))
+    if not text:
+        return None
+    if len(text) > LONGEST_KEY or not text.isascii() or not text.isprintable():
+        raise BadHeaderError("Sluice-Key", f"1 to {LONGEST_KEY} printable ASCII characters")
+    return text.encode()
+
+
+def body_of(request: HttpRequest, most_bytes: int) -> bytes:
+    """The whole body. Raises BodyTooLargeError before more than that is read, and CutShortError.
+
+    Read past Django, which knows no chunked bodies and stores large ones on disk.
+    """
+    meta = request.META
+    is_chunked = "chunked" in meta.get("HTTP_TRANSFER_ENCODING", "").lower()
+    announced = None if is_chunked else _length(meta.get("CONTENT_LENGTH") or "0")
+    if announced is not None and announced > most_bytes:
+        raise BodyTooLargeError(most_bytes)
+    wanted = most_bytes + 1 if announced is None else announced
+    body = _read(meta, wanted)
+    if len(body) > most_bytes:
+        raise BodyTooLargeError(most_bytes)
+    if announced is not None and len(body) < announced:
+        raise CutShortError
+    return body
+
+
+def _length(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise BadHeaderError("Content-Length", "a number of bytes")
+    return int(text)
+
+
+def _read(meta: Any, wanted: int) -> bytes:  # noqa: ANN401 - a WSGI environment
+    """At most `wanted` bytes; what stalls is given up, so that it holds no thread for long."""
+    stream, socket = meta["wsgi.input"], meta.get("gunicorn.socket")
+    if socket is not None:
+        socket.settimeout(BODY_SECONDS / 6)
+    ends, found, left = time.monotonic() + BODY_SECONDS, [], wanted
+    try:
+        while left and (piece := stream.read(min(left, PIECE_BYTES))):
+            found.append(piece)
+            left -= len(piece)
+            if time.monotonic() > ends:
+                raise CutShortError
+    except OSError as failure:
+        raise CutShortError from failure
+    if socket is not None:
+        socket.settimeout(None)
+    return b"".join(found)

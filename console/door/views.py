@@ -1,0 +1,83 @@
+"""The door's addresses: each asks who it is, reads what came, and tells what the domain says."""
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from console.door import openapi
+from console.door.answers import told
+from console.door.reading import body_of, caller_at, key_in, sender_id_in
+from integration.door import receipts
+from integration.door.accepting import accept
+from integration.door.at_once import run_at_once
+from integration.door.bodies import check_type, pieces
+from integration.door.callers import Caller, Doing
+from integration.door.fate import fate_of
+from integration.door.pace import count_post
+from integration.door.problems import WrongMethodError
+from integration.door.receipts import Post
+from integration.door.routes import route_of
+
+
+def esqueue(
+    request: HttpRequest, system: str, service: str, *, is_legacy: bool = False
+) -> HttpResponse:
+    """Put the messages of the body into the queue of the service; 202 once they are durable."""
+    only(request, "POST")
+    caller = caller_at(request, system, is_legacy_path=is_legacy)
+    caller.need(Doing.POST, service)
+    route = route_of(caller.system_id, caller.system, service)
+    post, kind = _post(request, caller, service)
+    known = receipts.earlier(post)
+    if known is None:
+        found = pieces(post.body, service, kind, caller.max_body_bytes)
+        known = accept(post, found, route)
+    return told(known, caller.system)
+
+
+def es(request: HttpRequest, system: str, service: str, *, is_legacy: bool = False) -> HttpResponse:
+    """Run the service at once; 200 with what it ended in, or why it failed."""
+    only(request, "POST")
+    caller = caller_at(request, system, is_legacy_path=is_legacy)
+    caller.need(Doing.CALL, service)
+    post, kind = _post(request, caller, service)
+    known = receipts.earlier(post)
+    if known is None:
+        found = pieces(post.body, service, kind, caller.max_body_bytes)
+        known = run_at_once(post, found)
+    return told(known, caller.system)
+
+
+def message(request: HttpRequest, system: str, message_id: str) -> HttpResponse:
+    """What became of a message of this system, by its id or the sender's own."""
+    only(request, "GET", "HEAD")
+    caller = caller_at(request, system)
+    caller.need(Doing.READ)
+    return JsonResponse(fate_of(caller.system_id, message_id))
+
+
+def document(request: HttpRequest) -> HttpResponse:
+    """The OpenAPI document: what it says is no secret."""
+    only(request, "GET", "HEAD")
+    return JsonResponse(openapi.document(), content_type="application/json")
+
+
+def only(request: HttpRequest, *methods: str) -> None:
+    """Raises WrongMethodError for any other method."""
+    if request.method not in methods:
+        raise WrongMethodError(", ".join(methods))
+
+
+def _post(request: HttpRequest, caller: Caller, service: str) -> tuple[Post, str]:
+    """What was sent, with its announced format; refused before its body is read if it can be."""
+    meta = request.META
+    kind = check_type(meta.get("CONTENT_TYPE", ""), meta.get("HTTP_CONTENT_ENCODING", ""))
+    sender_id, key = sender_id_in(request), key_in(request)
+    count_post(caller.system_id, caller.requests_per_minute)
+    post = Post(
+        system_id=caller.system_id,
+        system=caller.system,
+        service=service,
+        body=body_of(request, caller.max_body_bytes),
+        sender_id=sender_id,
+        key=key,
+    )
+    return post, kind
