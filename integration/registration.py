@@ -148,13 +148,14 @@ def _topic_matters(queue: Queue, stored: Queue | None) -> bool:
 
 
 def _topic(queue: Queue) -> Mistakes:
-    """Compare the queue with its topic as the broker describes it."""
+    """Compare the queue with its topic as the broker describes it, and remember what it takes."""
     try:
         topic = admin.describe(queue.provider, queue.topic)
     except TopicUnknownError as e:
         return {"topic": [str(e)]}
     except IntegrationError as e:
         return {"provider": [str(e)]}
+    queue.topic_max_bytes = topic.max_message_bytes
     return topic_mistakes(queue, topic)
 
 

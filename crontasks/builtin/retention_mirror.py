@@ -44,6 +44,8 @@ def _mirror(queue: Queue, parameters: MirrorParameters, context: Context) -> str
     except IntegrationError as e:
         context.say(f"{queue.name}: {e.code}: {e.sentence}")
         return "unreachable"
+    if topic.max_message_bytes != queue.topic_max_bytes:
+        Queue.objects.filter(pk=queue.pk).update(topic_max_bytes=topic.max_message_bytes)
     if topic.retention_ms is None or not topic.deletes_old:
         return "same"
     seconds = max(1, topic.retention_ms // 1_000)

@@ -35,6 +35,12 @@ def retention(queue: Queue) -> int:
     return Queue.objects.get(pk=queue.pk).retention_seconds
 
 
+def test_what_a_topic_takes_is_known_to_its_queue(broker):
+    queue = a_queue(broker, topic=broker.topic(**{"max.message.bytes": "12345"}))
+    RetentionMirror().run(MirrorParameters(apply=False), context())
+    assert Queue.objects.get(pk=queue.pk).topic_max_bytes == 12_345
+
+
 def test_a_queue_follows_its_topics_retention_and_the_run_tells_it(broker):
     queue = a_queue(broker, topic=broker.topic(**{"retention.ms": "7200000"}))
     endless = a_queue(broker, topic=broker.topic(**{"retention.ms": "-1"}))
