@@ -230,7 +230,7 @@ def position(queue: Queue) -> Link:
             topic=queue.topic,
             limit=queue.max_open_errors,
         )
-        text = f"Partition {row.partition} is {state}: {found.why}"
+        text = f"Partition {row.partition} stands still. {found.why}"
         return broken("position", text, found.next_step or "Open the queue in the console.")
     waiting = [row for row in rows if row.state == PartitionState.BACKOFF]
     if waiting:

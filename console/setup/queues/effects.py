@@ -30,7 +30,7 @@ RETRY_FIELDS: Final = frozenset(
 # Parts that can be told only by the cluster.
 ASKING: Final = frozenset({"topic", "start"})
 UNNAMED: Final = (
-    "Choose the provider and write the topic's name: then what is known of it is shown here."
+    "What is known of the topic is shown here as soon as its provider and name are given."
 )
 
 
