@@ -1,0 +1,70 @@
+"""Backups and restores of the test's own database, by copies of the whole of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg
+from django.db import connection, connections
+
+from crontasks.copies import claim_database
+from integration.models import Deployment
+from integration.store import deployments
+
+BACKUP: Final = "sluice_backup"
+TERMINATE: Final = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = %s AND pid <> pg_backend_pid()"
+)
+
+
+@contextmanager
+def _server() -> Iterator[psycopg.Connection[Any]]:
+    where = connection.settings_dict
+    connections.close_all()
+    with psycopg.connect(
+        dbname="postgres",
+        user=where["USER"],
+        password=where["PASSWORD"] or None,
+        host=where["HOST"],
+        port=where["PORT"],
+        autocommit=True,
+    ) as session:
+        yield session
+
+
+def _copy(source: str, target: str) -> None:
+    with _server() as session:
+        for name in (source, target):
+            session.execute(TERMINATE, [name])
+        session.execute(f'DROP DATABASE IF EXISTS "{target}"')
+        session.execute(f'CREATE DATABASE "{target}" TEMPLATE "{source}"')
+
+
+def own() -> None:
+    """The database is this installation's, and knows where its data is."""
+    claim_database()
+    with connection.cursor() as cursor:
+        assert deployments.may_act(cursor)
+
+
+def back_up() -> None:
+    """Copy the test's database as it is now."""
+    _copy(str(connection.settings_dict["NAME"]), BACKUP)
+
+
+def restore() -> None:
+    """Put the copy in place of the test's database."""
+    _copy(BACKUP, str(connection.settings_dict["NAME"]))
+
+
+def drop_backup() -> None:
+    with _server() as session:
+        session.execute(f'DROP DATABASE IF EXISTS "{BACKUP}"')
+
+
+def forget_the_move() -> None:
+    """As after a snapshot of the disk: nothing of the database tells that it is an older one."""
+    with connection.cursor() as cursor:
+        mark = deployments.standing(cursor).mark
+    Deployment.objects.update(database_mark=mark)
