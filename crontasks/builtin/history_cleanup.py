@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from crontasks.cleanup import removing
+from crontasks.cleanup import removing, tracked
 from crontasks.cleanup.pasts import HISTORY
 from crontasks.cleanup.rules import Rule
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome
 from crontasks.parameters import option
 from crontasks.running import history
+from integration.store import track_days
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ class HistoryCleanup:
     def run(self, parameters: HistoryParameters, context: Context) -> Outcome:
         said = self.said(parameters, removing.database_time())
         counts = {
-            rule.name: removing.remove(rule, said, context.should_stop).total() for rule in HISTORY
+            rule.name: tracked.remover(rule)(rule, said, context.should_stop).total()
+            for rule in HISTORY
         }
+        track_days.make_ahead()
         return Outcome(counts={**counts, "lost_runs": history.mark_lost()})
 
     @staticmethod

@@ -19,6 +19,7 @@ from integration.kafka import looks
 from integration.kafka.looks import TopicLook
 from integration.kafka.waiting import first_waiting
 from integration.models import Provider, Queue, QueuePartition
+from integration.store import track_days
 
 _WRITE: Final = """
     UPDATE integration_queuepartition SET low_watermark = %s, high_watermark = %s,
@@ -32,7 +33,8 @@ class LagMonitor:
 
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
     what waits expires. One client and four requests a provider, however many queues. A broker
-    that does not answer makes the run FAILED; it decides nothing.
+    that does not answer makes the run FAILED; it decides nothing. Beside that it sees to it that
+    tracking has its days ahead, and that its search index knows the newest rows.
     """
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
@@ -47,6 +49,8 @@ class LagMonitor:
                 break
             away += _look(provider, list(mine), context, follows=follows)
         book.keep(away, {NoticeKind.OUTAGE}, book.ABOUT_PROVIDERS)
+        track_days.make_ahead()
+        track_days.summarize()
         state = RunState.FAILED if away else RunState.DONE
         return Outcome(counts={"unreachable": len(away)}, state=state)
 

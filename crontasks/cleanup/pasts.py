@@ -28,6 +28,10 @@ SURPLUS: Final = """t.state <> 'RUNNING' AND t.id NOT IN (
 ENDED: Final = older_than("coalesce(o.ended_at, o.created_at)", "operations_days")
 OLD_OPERATION: Final = f"""(o.state = 'PLANNED' AND o.created_at < {{at}} - interval '1 day')
     OR (o.state IN ('DONE', 'CANCELLED') AND {ENDED})"""
+# Tracking goes by the day, in one piece: a day that is partly old stays.
+WHOLE_DAYS: Final = (
+    "t.at < date_trunc('day', {at} - make_interval(days => %(tracking_days)s::int), 'UTC')"
+)
 AUDIT: Final = "Kept for ever unless days are set."
 
 
@@ -70,13 +74,13 @@ HISTORY: Final = (
     Rule(
         name="tracking",
         title="Tracking",
-        what="What became of every message.",
+        what="What became of every message, by whole days.",
         source="integration_messagetrack t",
-        due=older_than("t.at", "tracking_days"),
+        due=WHOLE_DAYS,
         since="t.at",
         status="t.ended",
         days="tracking_days",
-        kept=(Spared("Younger", f"NOT ({older_than('t.at', 'tracking_days')})"),),
+        kept=(Spared("Younger, or of a day that is not over", f"NOT ({WHOLE_DAYS})"),),
     ),
     Rule(
         name="batches",

@@ -45,10 +45,10 @@ _FAILURES: Final = f"""
     WHERE q.direction = 'inbound' ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
 _ENDINGS: Final = f"""
     WITH newest AS MATERIALIZED (
-        SELECT queue_id, ended, at FROM integration_messagetrack ORDER BY id DESC
-        LIMIT {NEWEST_ROWS}),
-    recent AS (SELECT * FROM newest
-        WHERE at > statement_timestamp() - interval '{LONGEST_WINDOW_SECONDS} s'),
+        SELECT queue_id, ended, at FROM integration_messagetrack
+        WHERE at > statement_timestamp() - interval '{LONGEST_WINDOW_SECONDS} s'
+        ORDER BY at DESC, id DESC LIMIT {NEWEST_ROWS}),
+    recent AS (SELECT * FROM newest),
     span AS (
         SELECT CASE WHEN count(*) < {NEWEST_ROWS} THEN {LONGEST_WINDOW_SECONDS}::float
             ELSE greatest(extract(epoch FROM statement_timestamp() - min(at)), 0.001)::float END

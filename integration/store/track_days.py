@@ -18,7 +18,6 @@ from integration.store.sessions import alias
 
 TABLE: Final = "integration_messagetrack"
 DEFAULT: Final = f"{TABLE}_default"
-SEARCH_INDEX: Final = "track_search"
 DAYS_AHEAD: Final = 7
 # A day is attached and taken off under locks that batches need too: rather later than long.
 _BRIEF: Final = "SET LOCAL lock_timeout = '500ms'"
@@ -33,6 +32,11 @@ SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
   AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{TABLE}'::regclass)
   AND c.relname ~ '^{TABLE}_(d[0-9]{{8}}|before)$'
 """  # noqa: S608 - a constant
+_SUMMARIZE: Final = (
+    "SELECT coalesce(sum(brin_summarize_new_values(i.indexrelid)), 0) FROM pg_index i "
+    "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
+    "WHERE i.indrelid = to_regclass(%s) AND a.amname = 'brin'"
+)
 _BOUNDS: Final = re.compile(r"FROM \((?:'([^']+)'|MINVALUE)\) TO \('([^']+)'\)")
 
 
@@ -87,21 +91,15 @@ def drop_before(moment: datetime) -> Counter[str]:
 
 
 def summarize() -> int:
-    """Tell the search index of rows that came since; returns how many ranges it learnt.
+    """Tell the search index of the rows of these days; returns how many ranges it learnt.
 
     Autovacuum does it too, in its own time; rows it has not seen are found by reading them.
     """
-    learnt = 0
-    for part in parts():
-        with _cursor() as cursor:
-            cursor.execute(
-                "SELECT coalesce(sum(brin_summarize_new_values(i.indexrelid)), 0) FROM pg_index i "
-                "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
-                "WHERE i.indrelid = to_regclass(%s) AND a.amname = 'brin'",
-                [part.table],
-            )
-            learnt += int(cursor.fetchone()[0])
-    return learnt
+    with _cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp() - interval '1 day'")
+        (since,) = cursor.fetchone()
+    recent = [part.table for part in parts() if part.until > since]
+    return sum(map(_summarized, recent))
 
 
 def _parts(cursor: Any) -> list[Part]:  # noqa: ANN401 - Django's cursor
@@ -160,6 +158,19 @@ def _dropped(table: str) -> Counter[str]:
     with _cursor() as cursor:
         cursor.execute(f"DROP TABLE {table}")
     return counted
+
+
+def _summarized(table: str) -> int:
+    try:
+        with _cursor() as cursor:
+            cursor.execute(_BRIEF)
+            cursor.execute(_SUMMARIZE, [table])
+            return int(cursor.fetchone()[0])
+    except OperationalError as failure:
+        # A vacuum is at work on it, and learns the same.
+        if isinstance(failure.__cause__, LockNotAvailable):
+            return 0
+        raise
 
 
 @contextmanager

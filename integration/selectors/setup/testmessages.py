@@ -16,8 +16,8 @@ from integration.models import ConfigurationChange, MessageError, MessageTrack, 
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.selectors.scope import Scope
 
-# Tracking has no index by message: so many of the rows written since are looked through.
-TRACKS: Final = 100_000
+# What is written in one moment may carry the time of the statement before.
+ROUNDING: Final = timedelta(seconds=1)
 LATE: Final = timedelta(seconds=10)
 
 
@@ -167,14 +167,9 @@ def _end(queue: Queue, sent: ConfigurationChange, row: OutboxRow | None) -> _End
         return _of_failure(error, sent.at)
     if row is not None and row.state not in {OutboxState.PUBLISHED, OutboxState.STAMPED}:
         return None
-    begin = int((sent.after or {}).get("tracked_after", 0))
-    track = (
-        MessageTrack.objects.filter(
-            pk__gt=begin, pk__lte=begin + TRACKS, queue=queue, message_id=sent.subject
-        )
-        .order_by("pk")
-        .first()
-    )
+    # Tracking lies by the day: what was tracked before the message was sent is not looked at.
+    since_then = MessageTrack.objects.filter(at__gte=sent.at - ROUNDING, queue=queue)
+    track = since_then.filter(message_id=sent.subject).order_by("at", "pk").first()
     return None if track is None else _of_track(track, sent.at)
 
 
