@@ -42,6 +42,7 @@ def document() -> dict[str, Any]:
             "/esqueue/{system}/{service}": {"post": _esqueue()},
             "/es/{system}/{service}": {"post": _es()},
             "/esqueue/{system}/messages/{message_id}": {"get": _message()},
+            "/api/publish/{channel}": {"post": _publish()},
             "/openapi.json": {"get": _document()},
         },
         "components": {
@@ -86,6 +87,18 @@ def _es() -> dict[str, Any]:
     }
 
 
+def _publish() -> dict[str, Any]:
+    return {
+        "operationId": "publish",
+        "summary": "Publish to a channel",
+        "description": "One outgoing message for each external system that the channel serves.",
+        "security": _AUTH,
+        "parameters": [_part("channel"), *_HEADERS],
+        "requestBody": _BODY,
+        "responses": {"202": _good("Accepted", "Published"), **_refusals(_POST)},
+    }
+
+
 def _message() -> dict[str, Any]:
     return {
         "operationId": "askForMessage",
@@ -112,6 +125,7 @@ def _document() -> dict[str, Any]:
 _WORDS: Final = {
     "system": "The external system the token belongs to.",
     "service": "The enterprise service: the message's INTERFACE.",
+    "channel": "The publish channel, by its name.",
     "message_id": "The message_id of an answer, or the sender's own id.",
 }
 

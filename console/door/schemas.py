@@ -29,6 +29,22 @@ SCHEMAS: Final[dict[str, Any]] = {
             "repeated": {"type": "boolean", "description": "This answer was given before."},
         },
     },
+    "Published": {
+        "type": "object",
+        "required": ["message_id", "service", "count", "messages", "repeated"],
+        "properties": {
+            "message_id": _ID,
+            "service": {"type": "string", "description": "The channel."},
+            "count": _COUNT,
+            "state": {"type": "string", "const": "accepted"},
+            "messages": {
+                "type": "object",
+                "description": "The message id for each external system.",
+                "additionalProperties": {"type": "string"},
+            },
+            "repeated": {"type": "boolean"},
+        },
+    },
     "Fate": {
         "type": "object",
         "required": ["message_id", "service", "received_at"],

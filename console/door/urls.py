@@ -16,5 +16,6 @@ urlpatterns = [
     path("es/<str:system>/<str:service>", views.es, name="door-es"),
     path("meaweb/esqueue/<str:system>/<str:service>", views.esqueue, LEGACY),
     path("meaweb/es/<str:system>/<str:service>", views.es, LEGACY),
+    path("api/publish/<str:channel>", views.publish, name="door-publish"),
     path("openapi.json", views.document, name="door-openapi"),
 ]

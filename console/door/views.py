@@ -13,6 +13,7 @@ from integration.door.callers import Caller, Doing
 from integration.door.fate import fate_of
 from integration.door.pace import count_post
 from integration.door.problems import WrongMethodError
+from integration.door.publishing import publish_post
 from integration.door.receipts import Post
 from integration.door.routes import route_of
 
@@ -44,6 +45,16 @@ def es(request: HttpRequest, system: str, service: str, *, is_legacy: bool = Fal
         found = pieces(post.body, service, kind, caller.max_body_bytes)
         known = run_at_once(post, found)
     return told(known, caller.system)
+
+
+def publish(request: HttpRequest, channel: str) -> HttpResponse:
+    """Publish the body to a channel; 202 once its messages are durable."""
+    only(request, "POST")
+    caller = caller_at(request, None)
+    caller.need(Doing.PUBLISH, channel)
+    post, _ = _post(request, caller, channel)
+    known = receipts.earlier(post)
+    return told(publish_post(post) if known is None else known, caller.system)
 
 
 def message(request: HttpRequest, system: str, message_id: str) -> HttpResponse:

@@ -6,6 +6,7 @@ from typing import ClassVar
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.envelope import Flaw
 from integration.errors import IntegrationError
+from integration.handlers.failures import HandlerError
 
 
 class DoorError(IntegrationError):
@@ -319,6 +320,29 @@ class CallFailedError(DoorError):
         self.retry_after = None if failure.kind in FINAL else timedelta(seconds=30)
 
 
+class NoSuchChannelError(DoorError):
+    """The address names a publish channel that is not there."""
+
+    code = "NO_SUCH_CHANNEL"
+    status = 404
+
+    def __init__(self, channel: str) -> None:
+        super().__init__(
+            f"There is no publish channel named {channel[:100]!r}.",
+            next_step="Correct the last part of the address; capital letters count.",
+        )
+
+
+class NotPublishedError(DoorError):
+    """The channel does not publish this payload; `code` is its refusal's own."""
+
+    status = 422
+
+    def __init__(self, refused: HandlerError) -> None:
+        super().__init__(str(refused), next_step="Correct the body and send it again.")
+        self.refused = refused
+
+
 FINAL = frozenset({FailureClass.PERMANENT, FailureClass.DEPENDENCY})
 STATUSES = {FailureClass.PERMANENT: 422, FailureClass.DEPENDENCY: 409}
 _LATER = "Nothing was stored. Send it again later."
@@ -340,4 +364,6 @@ def code_of(problem: DoorError) -> str:
     """The stable code to tell it by."""
     if isinstance(problem, CallFailedError):
         return problem.failure.code
+    if isinstance(problem, NotPublishedError):
+        return problem.refused.failure_code
     return problem.flaw if isinstance(problem, UnreadableBodyError) else problem.code

@@ -91,8 +91,10 @@ class TestSeveralMessages:
         answer = partner.post(body, content_type="text/xml")
         assert (answer.status_code, answer.json()["count"]) == (202, 2)
         first, second = (bytes(r.value).decode() for r in OutboxRow.objects.order_by("id"))
-        assert "<A><n>ä</n></A></ASet></SyncA>" in first and 'id="7"' in first
-        assert "<A><n>2</n></A></ASet></SyncA>" in second and 'xmlns="urn:a"' in second
+        assert "<A><n>ä</n></A></ASet></SyncA>" in first
+        assert 'id="7"' in first
+        assert "<A><n>2</n></A></ASet></SyncA>" in second
+        assert 'xmlns="urn:a"' in second
 
     def test_one_element_of_a_set_stays_as_it_came(self) -> None:
         partner = a_partner()
@@ -105,7 +107,8 @@ class TestSeveralMessages:
         said = problem(partner.post(b'[{"n": 1}, {"n": "\\ud800"}]'), 422, "LONE_SURROGATE")
         assert "half" in said["detail"]
         problem(partner.post(b'[{"n": 1}, null]'), 422, "EMPTY_BODY")
-        assert not OutboxRow.objects.exists() and not Receipt.objects.exists()
+        assert not OutboxRow.objects.exists()
+        assert not Receipt.objects.exists()
 
     def test_more_than_one_request_may_hold_is_refused(self) -> None:
         partner = a_partner()
@@ -127,7 +130,8 @@ class TestTheQueue:
         other = a_queue_row("continuous", system=partner.system)
         answer = partner.post({})
         said = problem(answer, 503, "AMBIGUOUS_QUEUE")
-        assert other.name in said["detail"] and SERVICE in said["next_step"]
+        assert other.name in said["detail"]
+        assert SERVICE in said["next_step"]
         assert answer["Retry-After"] == "300"
         assert not OutboxRow.objects.exists()
 
@@ -151,7 +155,8 @@ class TestTheSendersOwnId:
         assert (first.status_code, again.status_code) == (202, 202)
         assert first.json() == {**again.json(), "repeated": False}
         assert again.json()["repeated"] is True
-        assert again["Idempotent-Replayed"] == "true" and "Idempotent-Replayed" not in first
+        assert again["Idempotent-Replayed"] == "true"
+        assert "Idempotent-Replayed" not in first
         assert OutboxRow.objects.count() == Receipt.objects.count() == 1
 
     def test_another_body_service_or_key_under_it_is_refused(self) -> None:
@@ -177,7 +182,8 @@ class TestTheSendersOwnId:
         partner = a_partner()
         first = partner.post({}, headers={"Idempotency-Key": '"a b"'}).json()
         again = partner.post({}, headers={"Sluice-Message-Id": "a b"}).json()
-        assert again["message_id"] == first["message_id"] and again["repeated"]
+        assert again["message_id"] == first["message_id"]
+        assert again["repeated"]
         both = {"Idempotency-Key": "a", "Sluice-Message-Id": "b"}
         problem(partner.post({}, headers=both), 400, "BAD_HEADER")
 

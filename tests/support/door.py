@@ -90,5 +90,6 @@ def problem(answer: HttpResponse, status: int, code: str) -> dict[str, Any]:
     assert answer["Content-Type"] == "application/problem+json"
     said: dict[str, Any] = json.loads(answer.content)
     assert (said["code"], said["status"], said["type"]) == (code, status, "about:blank")
-    assert said["detail"] and said["next_step"]
+    assert said["detail"]
+    assert said["next_step"]
     return said
