@@ -72,6 +72,34 @@ class PublishChannel(models.Model):
                 compile_path(self.key_path)
             except BadPath as e:
                 raise ValidationError({"key_path": str(e)}) from e
+        self._check_format()
+
+    def _check_format(self) -> None:
+        """Raises ValidationError, by field, for what could never judge a payload of this format."""
+        begins, kind = (
+            ("/", "an XPath such as /PO/PONUM")
+            if self.is_xml
+            else (
+                "$",
+                "a JSONPath such as $.ponum",
+            )
+        )
+        named = self.Format(self.format).label if self.format in self.Format.values else ""
+        if self.key_path and not self.key_path.startswith(begins):
+            raise ValidationError({"key_path": f"The channel publishes {named}: write {kind}."})
+        structure = self.structure
+        if structure is None:
+            return
+        if self.is_xml and structure.json_schema is not None:
+            text = f"{structure} has a JSON Schema, and the channel publishes XML."
+            raise ValidationError({"structure": text})
+        if not self.key_path and not str(structure.key_paths[0]).startswith(begins):
+            text = f"The key paths of {structure} find nothing in {named}."
+            raise ValidationError({"structure": text})
+
+    @property
+    def is_xml(self) -> bool:
+        return self.format == self.Format.XML
 
 
 class ChannelTarget(models.Model):
@@ -81,7 +109,7 @@ class ChannelTarget(models.Model):
     by the partner itself, from Kafka.
     """
 
-    channel = models.ForeignKey(PublishChannel, on_delete=models.CASCADE, related_name="targets")
+    channel = models.ForeignKey(PublishChannel, on_delete=models.PROTECT, related_name="targets")
     system = models.ForeignKey(ExternalSystem, on_delete=models.PROTECT, related_name="targets")
     enabled = models.BooleanField(default=True)
     queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="targets")
@@ -101,5 +129,7 @@ class ChannelTarget(models.Model):
     def clean(self) -> None:
         if self.queue_id and self.queue.direction != Queue.Direction.OUTBOUND:
             raise ValidationError({"queue": "Messages of a channel need an outbound queue."})
+        if self.queue_id and self.queue.system_id not in {None, self.system_id}:
+            raise ValidationError({"queue": "This queue belongs to another external system."})
         if self.endpoint_id and self.endpoint and self.endpoint.system_id != self.system_id:
             raise ValidationError({"endpoint": "This endpoint belongs to another external system."})

@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 
 from crontasks.models import CronInstance
 from integration.models import (
+    ChannelTarget,
     Endpoint,
     EnterpriseService,
     ExternalSystem,
@@ -117,6 +118,7 @@ def a_channel_with_targets() -> None:
 
 def empty_database() -> None:
     CronInstance.objects.all().delete()
+    ChannelTarget.objects.all().delete()
     PublishChannel.objects.all().delete()
     Queue.objects.update(error_queue=None, endpoint=None)
     for model in (Endpoint, Queue, EnterpriseService, ObjectStructure, ExternalSystem, Provider):
