@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from crontasks.cleanup.receipts import RECEIPTS
 from crontasks.cleanup.rules import Rule, Spared, older_than
 
 SENT: Final = (
@@ -107,6 +108,7 @@ HISTORY: Final = (
         days="ids_days",
         kept=(Spared("Younger, or its record is still in the topic", f"NOT ({FORGOTTEN})"),),
     ),
+    RECEIPTS,
     Rule(
         name="runs",
         title="Runs of cron tasks",
