@@ -50,6 +50,7 @@ OF_MESSAGES: Final[Forms] = MappingProxyType(
         Ended.RETRY: ("to be retried", "to be retried"),
         Ended.EXPIRED: ("expired in Kafka", "expired in Kafka"),
         Ended.APPLIED: ("applied", "applied"),
+        Ended.DELIVERED: ("delivered", "delivered"),
         Ended.SUPERSEDED: ("superseded by newer data", "superseded by newer data"),
         Ended.DUPLICATE: ("repeat dropped", "repeats dropped"),
         Ended.REFUSED: ("refused at once", "refused at once"),

@@ -17,6 +17,8 @@ from console.models import Limit
 from crontasks.instances.run_pages import RUNS_SHOWN
 from crontasks.models import CronInstance, CronRun
 from devstack.server import Server
+from integration.delivery.policy.states import Ended
+from integration.delivery.report import RunEnding
 from integration.models import ConfigurationChange, ExternalSystem, QueueChange
 from tests.support.rows import a_person, a_queue_row
 
@@ -110,6 +112,11 @@ def test_how_a_queues_run_ended_and_what_it_counted_is_told_in_words(client: Cli
     for page in pages[:2]:
         assert told in re.sub(r"<[^>]*>", "", page)
     assert '<span title="HOLD">Held</span></td><td class="num">3</td>' in pages[2]
+
+
+def test_every_ending_and_every_count_of_the_engine_has_words() -> None:
+    assert not {str(one) for one in RunEnding} - set(words.ENDINGS)
+    assert not {str(one) for one in Ended} - set(words.OF_MESSAGES)
 
 
 @pytest.mark.parametrize(
