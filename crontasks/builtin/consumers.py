@@ -7,7 +7,10 @@ from crontasks.running import starts
 
 @crontask("queue_consumer", title="Queue consumer", asks_only=True)
 class QueueConsumer:
-    """Consumes an inbound queue. Between ticks the dispatcher starts what becomes due."""
+    """Consumes a queue: inbound by handlers, outbound by calling endpoints.
+
+    Between ticks the dispatcher starts what becomes due.
+    """
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
         if context.queue_id is not None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import psycopg
 
-from crontasks.dispatch import due
+from crontasks.dispatch import due, pauses
 from crontasks.dispatch.patience import Patience
 from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart
 from crontasks.leadership import Leadership
@@ -64,6 +64,7 @@ class Dispatcher(threading.Thread):
                 self.heart.beat(cursor, leads=leads)
             if not leads or not deployments.may_act(cursor):
                 return []
+            pauses.end_those_over(cursor)
             ripe = self.patience.select(due.find(cursor), time.monotonic())
             asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
             requests = {queue_id: at for queue_id, at in asked.items() if at is not None}

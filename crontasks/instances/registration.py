@@ -7,7 +7,7 @@ from django.db.models.signals import post_delete, post_migrate, post_save
 
 from crontasks import copies
 from crontasks.models import CronInstance, periodic
-from integration.models import Queue
+from integration.models import ChannelTarget, Queue
 
 CONSUMER_SECONDS: Final = 10
 TABLE: Final = "crontasks_croninstance"
@@ -23,6 +23,7 @@ SHIPPED: Final[tuple[tuple[str, str, str, int | None], ...]] = (
 
 def connect() -> None:
     post_save.connect(queue_saved, sender=Queue, dispatch_uid="sluice-queue-instance")
+    post_save.connect(target_saved, sender=ChannelTarget, dispatch_uid="sluice-target-instance")
     post_delete.connect(
         instance_deleted, sender="crontasks.CronInstance", dispatch_uid="sluice-instance-gone"
     )
@@ -30,14 +31,27 @@ def connect() -> None:
 
 
 def queue_saved(instance: Queue, *, raw: bool = False, **_: Any) -> None:  # noqa: ANN401 - Django's signature
-    """Receiver: every inbound queue has one consumer instance, of the kind that fits it."""
+    """Receiver: every queue that runs has one consumer instance, of the kind that fits it."""
     if not raw:
         consumer_of(instance)
 
 
+def target_saved(instance: ChannelTarget, *, raw: bool = False, **_: Any) -> None:  # noqa: ANN401 - Django's signature
+    """Receiver: a target with an endpoint of its own makes its queue one that sends."""
+    if not raw:
+        consumer_of(instance.queue)
+
+
+def sends(queue: Queue) -> bool:
+    """Whether the queue's messages go to an endpoint: its own, or one of its channels' targets."""
+    if queue.direction != Queue.Direction.OUTBOUND:
+        return False
+    return queue.endpoint_id is not None or queue.targets.filter(endpoint__isnull=False).exists()
+
+
 def consumer_of(queue: Queue) -> None:
     """Create the queue's consumer instance, or turn it into the kind that fits the queue."""
-    if queue.direction != Queue.Direction.INBOUND:
+    if queue.direction != Queue.Direction.INBOUND and not sends(queue):
         return
     task = "error_queue_consumer" if queue.is_error_queue else "queue_consumer"
     instance = CronInstance.objects.filter(

@@ -14,10 +14,16 @@ from integration.actions.problems import (
 )
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
-from integration.delivery.policy.moves import DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
-from integration.delivery.policy.states import ErrorState, OutboxKind, OutboxState
+from integration.delivery.policy.moves import ARRIVED, DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
+from integration.delivery.policy.states import (
+    DeliveryState,
+    Ended,
+    ErrorState,
+    OutboxKind,
+    OutboxState,
+)
 from integration.envelope import DEFAULT
-from integration.models import ErrorChange, MessageError, OutboxRow, QueuePartition
+from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
 from integration.selectors.failures.lateness import why_late
 from integration.store.starts import leave_request
 
@@ -90,6 +96,30 @@ def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> No
         _move(_as_seen(error_id, version, asked), asked, restored())
 
 
+def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
+    """Say that a held outbound message is on the other side: it is not sent again.
+
+    Its calls that nobody knew the end of count as delivered; the head of a sequential queue is
+    passed by the next run. Raises ReasonMissingError, StateMismatchError, RowBusyError.
+    """
+    if not reason.strip():
+        raise ReasonMissingError(action="say that a message arrived")
+    asked = Request(ARRIVED, actor, reason)
+    with short_transaction():
+        row = _as_seen(error_id, version, asked)
+        if row.queue.direction != Queue.Direction.OUTBOUND:
+            raise _mismatch(row, asked)
+        _move(row, asked, closed_as_delivered())
+        Delivery.objects.filter(
+            queue=row.queue_id,
+            topic_uuid=row.topic_uuid,
+            partition=row.partition,
+            offset=row.offset,
+            state=DeliveryState.UNKNOWN,
+        ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {reason.strip()}")
+    leave_request(row.queue_id)
+
+
 def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: str = "") -> int:
     """Replace what the next attempt of a held message reads; the original stays as it came.
 
@@ -130,6 +160,11 @@ def held() -> Values:
 def deleted() -> Values:
     """Columns of a deletion besides its state; cleanup counts from `closed_at`."""
     return {"closed_at": database_now(), "ended": "DELETED", "not_before": None}
+
+
+def closed_as_delivered() -> Values:
+    """Columns of a message that a person says arrived, besides its state."""
+    return {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None}
 
 
 def restored() -> Values:

@@ -1,5 +1,7 @@
 """What a person may ask of a queue: switch it, pause it, let it run again."""
 
+from datetime import datetime
+
 from django.db.models import Q
 
 from integration.actions.problems import OutboundQueueError, QueueMismatchError
@@ -12,17 +14,17 @@ from integration.store.starts import leave_request
 CLEARED = {"state_code": "", "state_text": "", "state_error": None, "resume_at": None, "probes": 0}
 
 
-def pause(queue_id: int, *, actor: str, reason: str = "") -> None:
-    """Let the current batch finish and start nothing more.
+def pause(queue_id: int, *, actor: str, reason: str = "", until: datetime | None = None) -> None:
+    """Let the current batch finish and start nothing more, until a person resumes it or `until`.
 
     Raises QueueMismatchError, OutboundQueueError.
     """
     _refuse_outbound(queue_id)
     with short_transaction():
         free = Queue.objects.filter(pk=queue_id, paused=False)
-        if free.update(paused=True, pause_reason=reason.strip()[:200]) == 0:
+        if free.update(paused=True, pause_reason=reason.strip()[:200], paused_until=until) == 0:
             raise _already(queue_id, "paused", "pause")
-        note(queue_id, actor, "pause", reason=reason, effect="The current batch was the last one.")
+        note(queue_id, actor, "pause", reason=reason, effect=_pause_effect(until))
 
 
 def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
@@ -33,7 +35,7 @@ def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
     _refuse_outbound(queue_id)
     with short_transaction():
         was_paused = Queue.objects.filter(pk=queue_id, paused=True).update(
-            paused=False, pause_reason=""
+            paused=False, pause_reason="", paused_until=None
         )
         braked = QueuePartition.objects.filter(queue=queue_id, state=PartitionState.BRAKED)
         unbraked = braked.update(
@@ -92,9 +94,16 @@ def _switch(queue_id: int, actor: str, reason: str, *, on: bool) -> None:
         note(queue_id, actor, action, reason=reason, effect=f"The queue was {word}.")
 
 
+def _pause_effect(until: datetime | None) -> str:
+    last = "The current batch was the last one."
+    return last if until is None else f"{last} It goes on at {until:%H:%M UTC on %d %B %Y}."
+
+
 def _refuse_outbound(queue_id: int) -> None:
     """A switch that nothing obeys must not look as if it were obeyed."""
-    outbound = Queue.objects.filter(pk=queue_id, direction=Queue.Direction.OUTBOUND)
+    outbound = Queue.objects.filter(
+        pk=queue_id, direction=Queue.Direction.OUTBOUND, endpoint__isnull=True
+    ).exclude(targets__endpoint__isnull=False)
     name = outbound.values_list("name", flat=True).first()
     if name is not None:
         raise OutboundQueueError(queue=name)

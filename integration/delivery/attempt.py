@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from django.db import DatabaseError
 
@@ -21,6 +22,8 @@ from integration.delivery.values import content_hash
 from integration.handlers.failures import classify
 from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
+
+WORKED: Final = frozenset({Ended.APPLIED, Ended.DELIVERED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def attempt(
         road.desk.resting()
     if isinstance(result, Settled):
         road.observer.step(Step.COMMITTED)
-        _remember(owned, result)
+        remember(owned, result)
     return result
 
 
@@ -123,7 +126,8 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
             message.arrival = Arrival(row.arrival_batch, row.arrival_index)
 
 
-def _remember(owned: Owned, settled: Settled) -> None:
+def remember(owned: Owned, settled: Settled) -> None:
+    """What the run knows of its partition after a commit."""
     settlement = settled.tally.settlement
     owned.next_offset = settlement.next_offset
     if settlement.state is not None:
@@ -136,7 +140,8 @@ def _remember(owned: Owned, settled: Settled) -> None:
     owned.rate.add(failed=settled.tally.failed, handled=settled.count)
     for new in settlement.new_errors:
         # What a person switched off fails for a known reason; only its number has a limit.
-        if new.failure.kind is not FailureClass.DISABLED:
+        # A message parked behind another was not tried at all.
+        if new.failure.kind is not FailureClass.DISABLED and new.counters.attempts:
             owned.brake.saw_failure(new.failure.fingerprint)
     if settled.count > settled.tally.failed:
         _success_between(owned, settled)
@@ -146,7 +151,7 @@ def _success_between(owned: Owned, settled: Settled) -> None:
     """Only an applied message interrupts a series; tickets and passed records say nothing."""
     settlement = settled.tally.settlement
     tracks = chain(settlement.tracks, (track for _, track in settlement.strays))
-    if any(track[3] == Ended.APPLIED for track in tracks):
+    if any(track[3] in WORKED for track in tracks):
         owned.brake.saw_success()
 
 

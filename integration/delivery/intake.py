@@ -138,7 +138,9 @@ class Intake:
         full = False
         for owned in list(self.held):
             for rows in self._due_rows(owned):
-                full = full or len(rows) >= self.road.queue.batch_size
+                # Behind the first of its key the next one may be due as soon as that is through.
+                is_full = len(rows) >= self.road.queue.batch_size
+                full = full or is_full or self.road.queue.keeps_keys_in_order
                 yield Batch(owned, [self.road.reader.row_unit(row) for row in rows])
         self._has_more_rows = full
         self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS

@@ -34,6 +34,7 @@ class Waits:
 Outcome = Good | Failed | Waits
 
 APPLIED: Final = Good(Ended.APPLIED)
+DELIVERED: Final = Good(Ended.DELIVERED)
 SUPERSEDED: Final = Good(Ended.SUPERSEDED, "Its key already has newer data; nothing was written.")
 DUPLICATE: Final = Good(Ended.DUPLICATE, "The same id with the same content was applied before.")
 STALE: Final = Good(Ended.STALE, "A ticket whose retry is no longer due.")

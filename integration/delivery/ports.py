@@ -11,6 +11,7 @@ from uuid import UUID
 
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import Ticket
+from integration.delivery.sending.values import Past
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
@@ -145,6 +146,12 @@ class Ledger(Protocol):
 
     def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
         """The queue's rows that these tickets point at and whose retry is the one named."""
+
+    def past(self, owned: Owned) -> Past:
+        """What is known of calls of endpoints at the position and beyond it; sending only."""
+
+    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
+        """Which of these record keys have an open failure in the queue."""
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         """Commit a crash suspect's marker; False when fenced.

@@ -3,8 +3,9 @@
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from integration.delivery.endings import Chance
 from integration.delivery.owned import Owned
@@ -15,6 +16,11 @@ from integration.delivery.reading import Reader
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.steps import Observer, Silent
+from integration.delivery.unit import Unit
+
+if TYPE_CHECKING:
+    from integration.delivery.deliver import Delivered
+    from integration.delivery.report import Report
 
 
 def _never() -> str | None:
@@ -26,7 +32,8 @@ class Road:
     """One run's way from Kafka to the database. Built by delivery.wiring, or by tests on twins.
 
     `stop` is asked between batches and returns why the run should end, or None. `monotonic` is
-    the only clock of the engine and measures pauses only; instants are the database's.
+    the only clock of the engine and measures pauses only; instants are the database's. `send`
+    takes the place of `deliver` on a queue whose messages go to endpoints.
     """
 
     queue: QueueSnapshot
@@ -38,6 +45,7 @@ class Road:
     deployment: str = "sluice"
     monotonic: Callable[[], float] = time.monotonic
     roll: Callable[[], float] = random.random
+    send: Callable[["Road", Owned, Sequence[Unit], "Report"], "Delivered"] | None = None
     reader: Reader = field(init=False)
 
     def __post_init__(self) -> None:

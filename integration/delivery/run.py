@@ -78,7 +78,7 @@ def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report
     """Deliver batches; a partition that somebody else took is given up at once."""
     for batch in batches:
         owned = batch.owned
-        delivered = deliver(road, owned, batch.units, report)
+        delivered = (road.send or deliver)(road, owned, batch.units, report)
         if delivered.fenced:
             owned.may_have_head = False
             held.remove(owned)

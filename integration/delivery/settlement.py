@@ -5,6 +5,7 @@ from uuid import UUID
 
 from integration.delivery.policy.failure import Failure
 from integration.delivery.policy.states import Ended, ErrorState, PartitionState
+from integration.delivery.sending.values import Dispatch
 from integration.delivery.tracing import Track
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Outgoing
@@ -80,3 +81,5 @@ class Settlement:
     state: StateChange | None = None
     logged: tuple[int, int] | None = None
     """first and last offset that got this batch's arrival number"""
+    dispatch: Dispatch | None = None
+    """calls made and calls about to be made; sending only"""

@@ -41,8 +41,8 @@ def tally(road: Road, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Ou
             tracks.append((place, id_, interface, "APPLIED", key, at_ms, unit.trace))
             settlement.next_offset = unit.at + 1
             continue
-        ending = _ending(road, owned, unit, outcome)
-        _add(result, unit, ending, partition=owned.partition)
+        ending = ending_of(road, owned, unit, outcome)
+        add(result, unit, ending, partition=owned.partition)
         if isinstance(outcome, Failed):
             result.failed += 1
             result.last_cause = cause_of(outcome.failure)
@@ -57,7 +57,8 @@ def tally(road: Road, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Ou
     return result
 
 
-def _ending(road: Road, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
+def ending_of(road: Road, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
+    """What follows from the outcome of one message."""
     if isinstance(outcome, Failed):
         return end_failed(unit, outcome, road.queue, road.chance(owned))
     if isinstance(outcome, Waits):
@@ -65,7 +66,8 @@ def _ending(road: Road, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
     return end_good(unit, outcome)
 
 
-def _add(result: Tally, unit: Unit, ending: Ending, *, partition: int) -> None:
+def add(result: Tally, unit: Unit, ending: Ending, *, partition: int) -> None:
+    """Put one message's consequences to those of the commit."""
     settlement = result.settlement
     if ending.new_error is not None:
         settlement.new_errors.append(ending.new_error)

@@ -22,10 +22,26 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSnapshot:
+    """What sending needs to know of an endpoint. `mark` changes when any setting of it did."""
+
+    id: int
+    name: str
+    system: str
+    idempotent: bool = False
+    rate_per_second: float | None = None
+    max_concurrent: int = 8
+    open_after: int = 5
+    mark: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot:
     """Everything the engine needs to know of a queue. `mark` changes when any of it did.
 
-    `strict_error_queue` is the error queue's id when its order is kept (`strict_order`).
+    `strict_error_queue` is the error queue's id when its order is kept (`strict_order`). An
+    outbound queue is `sends`: its messages go to `endpoint`, unless `routes` name another one for
+    their interface, or None where the partner reads the topic.
     """
 
     id: int
@@ -57,6 +73,11 @@ class QueueSnapshot:
     followed: Mapping[str, Following] = field(default_factory=dict)
     """by interface, what tracking keeps of its messages beside their ids"""
     services: Mapping[str, Service] = field(default_factory=dict)
+    sends: bool = False
+    endpoint: EndpointSnapshot | None = None
+    routes: Mapping[str, EndpointSnapshot | None] = field(default_factory=dict)
+    lanes: int = 1
+    keeps_keys_in_order: bool = False
     worker: str = ""
     mark: Any = None
 
@@ -65,8 +86,15 @@ class QueueSnapshot:
         """Whether this is an error queue with strict order."""
         return self.is_error_queue and self.sequential
 
+    def endpoint_for(self, interface: str) -> EndpointSnapshot | None:
+        """Where messages of `interface` are delivered; None: nowhere, partners read the topic."""
+        return self.routes.get(interface, self.endpoint) or self.endpoint
+
     def service_for(self, interface: str | None) -> Service | Failure:
         """Who takes messages of `interface` (None: the queue's default), or why nobody does."""
+        if self.sends:
+            # Whatever it is called, it is delivered; whether it may be now, its endpoint tells.
+            return Service(interface or self.name, None)
         name = interface or self.default_interface
         if not name:
             return NO_SERVICE

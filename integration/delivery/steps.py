@@ -11,6 +11,8 @@ class Step(StrEnum):
     ATTACHED = "attached"  # assigned at the positions
     FETCHED = "fetched"  # a batch is in memory
     MARKED = "marked"  # a crash suspect's marker is committed
+    INTENDED = "intended"  # sending: the calls about to be made are committed
+    SENT = "sent"  # sending: an answer is there, not yet settled
     BEGUN = "begun"  # transaction open, arrival number drawn
     HANDLED = "handled"  # handlers have run
     CHECKED = "checked"  # deferred constraints hold

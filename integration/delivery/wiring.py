@@ -11,10 +11,15 @@ from django.db import close_old_connections
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.run import run
+from integration.delivery.sending.gates import Gates
+from integration.delivery.sending.lanes import Lanes
+from integration.delivery.sending.sender import Sender
 from integration.delivery.steps import Observer, Silent
+from integration.endpoints.port import Deliverer
 from integration.kafka.source import open_source
 from integration.models import Queue
 from integration.store import deployments
+from integration.store.circuits import DatabaseCircuits
 from integration.store.configuration import snapshot
 from integration.store.desk import PartitionDesk
 from integration.store.ledger import DatabaseLedger
@@ -31,12 +36,13 @@ def run_queue(
     *,
     stop: Callable[[], str | None] = lambda: None,
     observer: Observer | None = None,
+    endpoints: Callable[[int], Deliverer] | None = None,
 ) -> Report:
     """Run one queue until it is drained, stopped or stuck; never raises for what messages do.
 
     `stop` is asked about every 200 ms and returns a reason to end (`report.YIELD` when another
-    queue waits), or None. Clients and sessions are made here, after any fork, and closed at the
-    end.
+    queue waits), or None. `endpoints` opens an endpoint by its id, in place of the real ones.
+    Clients and sessions are made here, after any fork, and closed at the end.
     """
     try:
         road = build(queue_id, stop=stop, observer=observer or Silent())
@@ -48,10 +54,32 @@ def run_queue(
     if not road.queue.enabled or road.queue.paused:
         return Report().ended(RunEnding.STOPPED, "The queue is paused or switched off.")
     try:
-        with calm_collector():
+        with calm_collector(), sending(road, endpoints):
             return run(road)
     finally:
         close_old_connections()
+
+
+@contextmanager
+def sending(road: Road, endpoints: Callable[[int], Deliverer] | None) -> Iterator[None]:
+    """Let a queue that sends call its endpoints; nothing for an inbound queue."""
+    if not road.queue.sends:
+        yield
+        return
+    gates = Gates(DatabaseCircuits(), road.monotonic, road.roll)
+    sender = Sender(gates, Lanes(), endpoints or _real_endpoints())
+    road.send = sender.deliver
+    try:
+        yield
+    finally:
+        sender.close()
+
+
+def _real_endpoints() -> Callable[[int], Deliverer]:
+    """Their libraries are loaded where something is sent, and nowhere else."""
+    from integration.endpoints.opening import open_endpoint  # noqa: PLC0415 - see above
+
+    return open_endpoint
 
 
 @contextmanager

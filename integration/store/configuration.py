@@ -1,23 +1,32 @@
 """One frozen picture of a queue's configuration, read in two queries."""
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
 from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.snapshot import QueueSnapshot, Service
+from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot, Service
 from integration.delivery.tracing import Following, following
 from integration.handlers.builtin import Missing, resolve
-from integration.models import EnterpriseService, ObjectStructure, PublishChannel, Queue
+from integration.models import (
+    Endpoint,
+    EnterpriseService,
+    ObjectStructure,
+    PublishChannel,
+    Queue,
+)
 from integration.store import strict_order
 
 
 def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
     """The configuration now. Raises Queue.DoesNotExist when the queue was removed."""
     queue = Queue.objects.select_related(
-        "provider", "system", "default_service", "error_queue"
+        "provider", "system", "default_service", "error_queue", "endpoint__system"
     ).get(pk=queue_id)
     rows = list(EnterpriseService.objects.select_related("structure"))
     services = {row.interface: service_of(row, worker) for row in rows}
+    endpoint, routes = _routes(queue)
+    sends = endpoint is not None or any(routes.values())
     system, error_queue, default = queue.system, queue.error_queue, queue.default_service
     return QueueSnapshot(
         id=queue.pk,
@@ -27,7 +36,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         topic=queue.topic,
         # An error queue lets the next failure pass unless strict order was chosen for it.
         sequential=queue.is_sequential and (not queue.is_error_queue or queue.strict_order),
-        enabled=queue.enabled and queue.direction == Queue.Direction.INBOUND,
+        enabled=queue.enabled and (sends or queue.direction == Queue.Direction.INBOUND),
         paused=queue.paused,
         is_error_queue=queue.is_error_queue,
         system=None if system is None else system.name,
@@ -35,7 +44,8 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         default_interface=None if default is None else default.interface,
         retry=queue.retry_policy(),
         brake=queue.brake_policy(),
-        carrier=queue.carrier,
+        # Partners may read an outbound topic: no tickets there.
+        carrier=Queue.Carrier.ROW if sends else queue.carrier,
         error_topic=None if error_queue is None else error_queue.topic,
         error_provider_id=None if error_queue is None else error_queue.provider_id,
         strict_error_queue=strict_order.of(error_queue),
@@ -49,8 +59,38 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         tracks=queue.tracks,
         followed=_followed(_trackings(queue, rows)) if queue.tracks else {},
         services=services,
+        sends=sends,
+        endpoint=endpoint,
+        routes=routes,
+        lanes=1 if queue.is_sequential else queue.lanes,
+        keeps_keys_in_order=sends and queue.ordering == Queue.Ordering.KEY,
         worker=worker,
-        mark=_mark(queue, rows),
+        mark=(_mark(queue, rows), endpoint, tuple(routes.items())),
+    )
+
+
+def _routes(queue: Queue) -> tuple[EndpointSnapshot | None, dict[str, EndpointSnapshot | None]]:
+    """Where the messages of an outbound queue go: its own endpoint, and those of its channels."""
+    if queue.direction != Queue.Direction.OUTBOUND:
+        return None, {}
+    targets = queue.targets.select_related("channel", "endpoint__system")
+    routes = {target.channel.name: _endpoint(target.endpoint) for target in targets}
+    return _endpoint(queue.endpoint), routes
+
+
+def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
+    if row is None:
+        return None
+    settings = repr((row.handler_type, sorted(row.properties.items()), row.secrets))
+    return EndpointSnapshot(
+        id=row.pk,
+        name=row.name,
+        system=row.system.name,
+        idempotent=row.idempotent,
+        rate_per_second=row.rate_per_second,
+        max_concurrent=row.max_concurrent,
+        open_after=row.open_after,
+        mark=hashlib.blake2b(settings.encode(), digest_size=16).hexdigest(),
     )
 
 

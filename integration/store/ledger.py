@@ -15,12 +15,13 @@ from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.states import CLOSED, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
+from integration.delivery.sending.values import Past
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import TopicFacts
 from integration.models import Queue
-from integration.store import configuration, rows, strict_order
+from integration.store import configuration, deliveries, rows, strict_order
 from integration.store.sessions import alias, backend_of, django_connection
 from integration.store.work import STATE, LedgerWork, state_parameters
 
@@ -192,7 +193,8 @@ class DatabaseLedger:
         asked = rows.due_parameters(self.queue, owned, limit)
         is_strict = self.queue.strict_error_queue is not None
         with self._guarded():
-            found = self._all(rows.DUE_IN_TURN if is_strict else rows.DUE, asked)
+            by_key = rows.DUE_BY_KEY if self.queue.keeps_keys_in_order else rows.DUE
+            found = self._all(rows.DUE_IN_TURN if is_strict else by_key, asked)
             if owned.is_lowest and not found and not is_strict:
                 found = self._all(rows.DUE_OF_NOBODY, asked)
         return [rows.open_error(row) for row in found]
@@ -202,6 +204,17 @@ class DatabaseLedger:
         with self._guarded():
             found = self._all(rows.TICKETED, [ids, numbers, self.queue.id])
         return {row[0]: rows.open_error(row) for row in found}
+
+    def past(self, owned: Owned) -> Past:
+        asked = deliveries.asked(self.queue.id, owned)
+        with self._guarded():
+            self._count(deliveries.PASSED_OVER, asked)
+            return deliveries.past(self._all, asked)
+
+    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
+        with self._guarded():
+            found = self._all(deliveries.OPEN_KEYS, [self.queue.id, list(keys)])
+        return frozenset(bytes(key) for (key,) in found)
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         with self._guarded():

@@ -70,6 +70,14 @@ WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY') AND NOT EXISTS (
     WHERE p.queue_id = e.queue_id AND p.partition = e.partition)
   AND (e.state = 'READY' OR {_IS_DUE}) {_IN_ORDER}
 """  # noqa: S608 - constants
+# Over an open failure `e`: nothing that arrived before it is open under its key.
+IS_FIRST_OF_KEY: Final = """NOT EXISTS (
+    SELECT 1 FROM integration_messageerror o
+    WHERE o.queue_id = e.queue_id AND o.key = e.key
+      AND o.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+      AND (o.arrival_batch, o.arrival_index) < (e.arrival_batch, e.arrival_index))"""
+# Only where the messages of a key keep their order. The index of keys answers for each row.
+DUE_BY_KEY: Final = f"{_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER}"
 # Only where the queue's error queue is strict; everybody else's query knows nothing of turns.
 DUE_IN_TURN: Final = f"""
 WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)

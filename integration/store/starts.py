@@ -10,8 +10,14 @@ from integration.store import deployments
 from integration.store.sessions import django_connection
 
 REISSUE_SECONDS: Final = 10
+# A queue whose messages go to endpoints. What a target got before it was switched off counts.
+SENDS: Final = """(
+        q.direction = 'outbound' AND (q.endpoint_id IS NOT NULL OR EXISTS (
+            SELECT 1 FROM integration_channeltarget t
+            WHERE t.queue_id = q.id AND t.endpoint_id IS NOT NULL))
+    )"""
 IS_WANTED: Final = (
-    "(q.enabled AND NOT q.paused AND q.direction = 'inbound' "
+    f"(q.enabled AND NOT q.paused AND (q.direction = 'inbound' OR {SENDS}) "
     f"AND NOT {deployments.holds_queue('q.id')})"
 )
 IS_UNASKED: Final = f"""(

@@ -17,7 +17,7 @@ from integration.delivery.policy.states import OutboxKind
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.values import content_hash
-from integration.store import outbox, rows, tracks
+from integration.store import deliveries, outbox, rows, tracks
 
 # What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
 # would forget every prepared statement at each ROLLBACK, whatever it rolls back to.
@@ -181,6 +181,8 @@ class LedgerWork:
             failures, offsets = zip(*settlement.mirrors, strict=True)
             self._run(LINK_MIRRORS, [list(failures), list(offsets), self.queue.id])
         outbox.insert(settlement.outgoing)
+        if settlement.dispatch is not None:
+            deliveries.write(self._run, settlement.dispatch, (self.queue.id, self.owned))
         self.settled = self._advance(settlement)
         return self.settled
 

@@ -26,6 +26,8 @@ WRITERS: dict[str, int | None] = {
     "permanent": 1,
     "transient": 1,
     "outage": 1,
+    "Unknown": None,
+    "_untaken": 2,
 }
 LISTED = re.compile(r"^\| `([A-Z0-9_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
 

@@ -38,7 +38,7 @@ TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
             ErrorState.PROCESSING,
         }
     ),
-    ErrorState.HOLD: frozenset({ErrorState.READY, ErrorState.DELETED}),
+    ErrorState.HOLD: frozenset({ErrorState.READY, ErrorState.DELETED, ErrorState.RESOLVED}),
     ErrorState.READY: frozenset(
         {
             ErrorState.RESOLVED,

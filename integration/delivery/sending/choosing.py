@@ -1,0 +1,227 @@
+"""Which messages are sent next: in order, one of a key at a time, no faster than allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from integration.delivery.outcome import HAS_ROW, PASSED, Failed, Outcome
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.delivery.sending.answers import in_doubt
+from integration.delivery.sending.lanes import Call
+from integration.delivery.sending.parcels import NOTHING, parcel
+from integration.delivery.sending.values import Doubt, Intent, Past
+from integration.delivery.settlement import StateChange
+from integration.delivery.values import content_hash
+
+if TYPE_CHECKING:
+    from integration.delivery.owned import Owned
+    from integration.delivery.road import Road
+    from integration.delivery.sending.results import Results
+    from integration.delivery.sending.sender import Sender
+    from integration.delivery.snapshot import EndpointSnapshot
+    from integration.delivery.unit import Unit
+
+# A run that died while it sent took the state of its probe along: so much later than the longest
+# call another may take it.
+PROBE_GRACE_SECONDS: Final = 1.0
+NO_ENDPOINT: Final = Failure(
+    FailureClass.PERMANENT,
+    "NO_ENDPOINT",
+    "Neither the queue nor a target of the message's channel names an endpoint for it.",
+)
+
+
+class Choosing:
+    """The messages of a batch that are not yet on their way."""
+
+    def __init__(
+        self, sender: Sender, road: Road, owned: Owned, what: tuple[list[Unit], Past]
+    ) -> None:
+        self.sender = sender
+        self.road = road
+        self.owned = owned
+        self.pending, self.past = what
+        self.wait_seconds = 0.0
+        self._busy: set[bytes] = set()
+        self._open: set[bytes] = set()
+        self._alone = False
+        self._on_the_way = 0
+        if road.queue.keeps_keys_in_order:
+            self._open = self._open_keys()
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is left that only waits for its turn by the endpoint's limit."""
+        return self.wait_seconds > 0 and bool(self.pending)
+
+    def _open_keys(self) -> set[bytes]:
+        keys = {u.record.key for u in self.pending if u.row is None and u.record.key is not None}
+        return set(self.road.ledger.open_keys(sorted(keys))) if keys else set()
+
+    def failed_keys(self, results: Results) -> None:
+        if self.road.queue.keeps_keys_in_order:
+            self._open |= results.new_keys
+
+    def calls(self, results: Results) -> list[Call]:
+        """Calls to be made now; messages that need none are ended on the way."""
+        found: list[Call] = []
+        self.wait_seconds = 0.0
+        while (place := self._startable()) is not None and results.stop is None:
+            unit = self.pending[place]
+            if self._ended_without_a_call(unit, results):
+                del self.pending[place]
+                continue
+            call = self._call(place, results)
+            if call is None:
+                break
+            found.append(call)
+        return found
+
+    def landed(self, call: Call) -> None:
+        """A call has ended: its keys and its lane are free."""
+        self._on_the_way -= 1
+        self._alone = False
+        self._busy -= call.keys
+
+    def missed(self, call: Call, units: list[Unit]) -> None:
+        """Of these no intent was written; failures that a person moved are not ours any more."""
+        self._busy -= {u.record.key for u in units if u.record.key is not None} & call.keys
+        self.pending[:0] = [unit for unit in units if unit.row is None]
+
+    def _startable(self) -> int | None:
+        """The first message that may be looked at now, or None."""
+        if not self.road.queue.keeps_keys_in_order:
+            return 0 if self.pending else None
+        for place, unit in enumerate(self.pending):
+            if unit.record.key not in self._busy:
+                return place
+        return None
+
+    def _has_room(self, endpoint: EndpointSnapshot) -> bool:
+        limit = min(self.road.queue.lanes, endpoint.max_concurrent)
+        if self._alone or self.sender.gates.is_probing(endpoint):
+            limit = 1
+        return self._on_the_way < limit
+
+    def _ended_without_a_call(self, unit: Unit, results: Results) -> bool:
+        """What is known before any call: unreadable, delivered before, parked, in doubt."""
+        if self.road.queue.sequential and self._on_the_way:
+            return False
+        if self._has_ended_before(unit):
+            results.passed(unit)
+            return True
+        known = self._known(unit)
+        if known is not None:
+            results.ended(unit, known)
+            self.failed_keys(results)
+            return True
+        if unit.row is None and unit.record.key in self._open:
+            results.park(unit)
+            return True
+        doubt = self._doubt(unit)
+        failure = None if doubt is None else self._final(unit, doubt)
+        if doubt is None or failure is None:
+            return False
+        results.doubted(doubt, unit, failure)
+        self.failed_keys(results)
+        return True
+
+    def _has_ended_before(self, unit: Unit) -> bool:
+        """Whether this offset is read again: its ending was written when it came about."""
+        if unit.row is not None:
+            return False
+        at = unit.record.offset
+        is_delivered = self.past.delivered.get(at) == unit.message_id
+        is_deleted = self.past.deleted.get(at) == content_hash(unit.record.value)
+        return is_delivered or is_deleted or unit.known is HAS_ROW
+
+    def _known(self, unit: Unit) -> Outcome | None:
+        if unit.known is not None:
+            return unit.known
+        if unit.message is None or unit.record.value is None:
+            return Failed(NOTHING)
+        if self.road.queue.endpoint_for(unit.interface) is None:
+            is_read_by_partner = unit.interface in self.road.queue.routes
+            return PASSED if is_read_by_partner else Failed(NO_ENDPOINT)
+        return None
+
+    def _doubt(self, unit: Unit) -> Doubt | None:
+        if unit.row is not None:
+            return self.past.doubted_errors.get(unit.row.id)
+        return self.past.doubts.get(unit.record.offset)
+
+    def _final(self, unit: Unit, doubt: Doubt) -> Failure | None:
+        """Why a message in doubt is not sent again, or None when it is."""
+        endpoint = self.road.queue.endpoint_for(unit.interface)
+        if endpoint is None or not endpoint.idempotent:
+            return in_doubt()
+        limit = self.road.queue.crash_limit
+        if doubt.repeated >= limit:
+            text = f"The process died each of {doubt.repeated + 1} times it sent this message."
+            return Failure(FailureClass.CRASH, "PROCESS_CRASH", text)
+        return None
+
+    def _call(self, place: int, results: Results) -> Call | None:
+        """A call that begins with this message, or None: no room, no slot, or the gate is shut."""
+        unit = self.pending[place]
+        endpoint = self.road.queue.endpoint_for(unit.interface)
+        doubt = self._doubt(unit)
+        is_alone = doubt is not None and doubt.repeated > 0
+        if endpoint is None or not self._has_room(endpoint) or (is_alone and self._on_the_way):
+            return None
+        probe_seconds = self.road.queue.handler_timeout_seconds + PROBE_GRACE_SECONDS
+        deliverer = self.sender.deliverer(endpoint)
+        if isinstance(deliverer, StateChange):
+            results.halt(deliverer)
+            return None
+        shut = self.sender.gates.refusal(endpoint, probe_seconds)
+        if shut is not None:
+            results.halt(shut)
+            return None
+        is_probe = self.sender.gates.is_probing(endpoint)
+        if is_probe and self._on_the_way:
+            return None
+        self.wait_seconds = self.sender.gates.wait_for_slot(endpoint, 1)
+        if self.wait_seconds > 0:
+            return None
+        most = 1 if is_alone or is_probe else deliverer.at_once
+        together = self._gather(place, endpoint, most)
+        self._alone = is_alone
+        return self._made(Call(deliverer, endpoint, is_probe=is_probe), together)
+
+    def _gather(self, place: int, endpoint: EndpointSnapshot, most: int) -> list[Unit]:
+        """The message at `place` and what may share its call; taken out of those pending."""
+        units = [self.pending.pop(place)]
+        while len(units) < most:
+            self._busy |= {u.record.key for u in units if u.record.key is not None}
+            following = self._startable()
+            if following is None or not self._may_follow(self.pending[following], endpoint):
+                break
+            units.append(self.pending.pop(following))
+        return units
+
+    def _may_follow(self, unit: Unit, endpoint: EndpointSnapshot) -> bool:
+        if self._has_ended_before(unit) or self._known(unit) or self._doubt(unit):
+            return False
+        is_parked = unit.row is None and unit.record.key in self._open
+        return not is_parked and self.road.queue.endpoint_for(unit.interface) is endpoint
+
+    def _made(self, call: Call, units: list[Unit]) -> Call:
+        for unit in units:
+            attempt = 1 if unit.row is None else unit.row.attempts + 1
+            call.intents.append(self._intent(call, unit, attempt))
+            call.parcels.append(parcel(self.road.queue, unit, attempt))
+        call.keys = frozenset(u.record.key for u in units if u.record.key is not None)
+        self._busy |= call.keys
+        self._on_the_way += 1
+        return call
+
+    def _intent(self, call: Call, unit: Unit, attempt: int) -> Intent:
+        doubt = self._doubt(unit)
+        return Intent(
+            unit=unit,
+            endpoint=call.endpoint.id,
+            attempt=attempt if doubt is None else doubt.attempt + 1,
+            circuit_version=self.sender.gates.version(call.endpoint),
+            replaces=() if doubt is None else (doubt.id,),
+        )

@@ -1,0 +1,188 @@
+"""One batch on its way to endpoints: in flight at most as many as there are lanes.
+
+The thread that runs this owns the database; threads of `lanes` only make calls. What has ended
+is settled together with the intents of what comes next: one commit for each message of a queue
+that sends one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from integration.delivery.attempt import Settled, remember
+from integration.delivery.deliver import Delivered
+from integration.delivery.ports import QueueGoneError
+from integration.delivery.sending.choosing import Choosing
+from integration.delivery.sending.results import Results
+from integration.delivery.steps import Step
+from integration.endpoints.port import Answer, Unknown
+
+if TYPE_CHECKING:
+    from integration.delivery.owned import Owned
+    from integration.delivery.report import Report
+    from integration.delivery.road import Road
+    from integration.delivery.sending.lanes import Call
+    from integration.delivery.sending.sender import Sender
+    from integration.delivery.sending.values import Past
+    from integration.delivery.unit import Unit
+
+WAIT_SECONDS: Final = 0.2
+CONFIGURATION_EVERY_SECONDS: Final = 1.0
+# Then rows, the topic's identity and the copy of the position have their turn.
+SLICE_SECONDS: Final = 5.0
+
+
+class Flight:
+    """One batch of one partition. Made for one call of `deliver`, used once."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        where: tuple[Road, Owned, Report],
+        units: Sequence[Unit],
+        past: Past,
+    ) -> None:
+        self.sender = sender
+        self.road, self.owned, self.report = where
+        self.lanes = sender.lanes
+        self.results = Results(self.road, self.owned, units)
+        self.choosing = Choosing(sender, self.road, self.owned, (list(units), past))
+        now = self.road.monotonic()
+        self._began_at = self._configured_at = now
+        self._looked_at = now
+        self._is_over = False
+
+    def run(self) -> Delivered:
+        """Until every message has ended, or there is a reason to stop; calls in flight end."""
+        wait = 0.0
+        try:
+            while True:
+                self.road.desk.working()
+                for call in self._ended(wait):
+                    self._take(call)
+                calls = self._next()
+                if calls or self.results.has_news:
+                    if not self._commit(calls):
+                        return Delivered(fenced=True)
+                elif not self.lanes.in_flight and not self._waits():
+                    return Delivered(stopped=self.results.stop is not None or self._has_rest())
+                self._look()
+                busy = bool(self.lanes.in_flight)
+                wait = WAIT_SECONDS if busy else min(self.choosing.wait_seconds, WAIT_SECONDS)
+        finally:
+            self.road.desk.resting()
+
+    def _waits(self) -> bool:
+        """Whether a message only waits for the endpoint's limit."""
+        is_stopped = self._is_over or self.results.stop is not None
+        return not is_stopped and self.choosing.waits
+
+    def _has_rest(self) -> bool:
+        return bool(self.choosing.pending)
+
+    def _next(self) -> list[Call]:
+        if self._is_over or self.results.stop is not None:
+            return []
+        return self.choosing.calls(self.results)
+
+    def _ended(self, wait_seconds: float) -> list[Call]:
+        """Calls that have ended; one that hangs is given up when a handler would be."""
+        done = self.lanes.finished(wait_seconds)
+        limit = self.road.queue.handler_timeout_seconds
+        for call in self.lanes.overdue(limit):
+            text = f"No answer came within the queue's time limit for one call, {limit:g} s."
+            call.answers = [Unknown(code="CALL_OVERDUE", text=text)] * len(call.parcels)
+            call.took_seconds = limit
+            done.append(call)
+        return done
+
+    def _take(self, call: Call) -> None:
+        """Read the answers of one call: what they mean for the messages and for the endpoint."""
+        self.road.observer.step(Step.SENT)
+        self.choosing.landed(call)
+        endpoint = call.endpoint
+        for intent, answer in zip(call.intents, _answers(call), strict=True):
+            row = intent.unit.row
+            is_first = row is None or row.spent == 0
+            is_free = call.is_probe and self.sender.gates.is_free(endpoint)
+            self.sender.gates.told(endpoint, answer, is_probe=call.is_probe, counts=is_first)
+            self.results.answered(
+                intent, answer, (endpoint, call, is_free), down=self.sender.gates.down
+            )
+            self.choosing.failed_keys(self.results)
+
+    def _commit(self, calls: list[Call]) -> bool:
+        """Settle what has ended and the intents of what comes; False when fenced."""
+        road, results = self.road, self.results
+        tally, ended = results.close([intent for call in calls for intent in call.intents])
+        with road.ledger.work(self.owned) as work:
+            road.observer.step(Step.BEGUN)
+            if road.desk.is_lost() or not work.settle(tally.settlement):
+                return False
+            road.observer.step(Step.SETTLED)
+        road.observer.step(Step.COMMITTED)
+        remember(self.owned, Settled(ended, tally))
+        if ended:
+            self.report.add(tally)
+        if tally.failed and road.brake(self.owned, tally.last_cause):
+            self._is_over = True
+        if calls:
+            road.observer.step(Step.INTENDED)
+        for call in calls:
+            self._launch(call)
+        return True
+
+    def _launch(self, call: Call) -> None:
+        """Make the call with those of its messages whose intent was written."""
+        pairs = list(zip(call.intents, call.parcels, strict=True))
+        meant = [(intent, parcel) for intent, parcel in pairs if intent.id is not None]
+        missed = [intent.unit for intent, _ in pairs if intent.id is None]
+        if missed:
+            # The circuit is not what it was, or a person has moved the failure.
+            self.choosing.missed(call, missed)
+            self.sender.gates.forget(call.endpoint)
+        if not meant:
+            self.choosing.landed(call)
+            self.sender.gates.give_back(call.endpoint)
+            return
+        for intent, _ in meant:
+            if intent.unit.row is not None:
+                intent.unit.row = replace(intent.unit.row, version=intent.unit.row.version + 1)
+        call.intents = [intent for intent, _ in meant]
+        call.parcels = [parcel for _, parcel in meant]
+        self.lanes.start(call)
+
+    def _look(self) -> None:
+        """Whether new messages may still be taken: asked five times a second."""
+        now = self.road.monotonic()
+        if now - self._began_at > SLICE_SECONDS:
+            self._is_over = True
+        if self._is_over or now - self._looked_at < WAIT_SECONDS:
+            return
+        self._looked_at = now
+        if self.road.stop() is not None or self.road.desk.is_lost():
+            self._is_over = True
+        elif now - self._configured_at >= CONFIGURATION_EVERY_SECONDS:
+            self._configured_at = now
+            self._is_over = not self._is_wanted()
+
+    def _is_wanted(self) -> bool:
+        try:
+            self.road.adopt(self.road.ledger.snapshot())
+        except QueueGoneError:
+            return False
+        return self.road.queue.enabled and not self.road.queue.paused
+
+
+def _answers(call: Call) -> Sequence[Answer]:
+    """One answer for each message, whatever the endpoint's code did."""
+    if call.failure is not None:
+        text = f"The endpoint's code raised {type(call.failure).__name__}: {call.failure}"
+        return [Unknown(code="ENDPOINT_RAISED", text=text)] * len(call.parcels)
+    missing = len(call.parcels) - len(call.answers)
+    if missing:
+        text = "The endpoint's code gave another number of answers than it got messages."
+        return [Unknown(code="ENDPOINT_RAISED", text=text)] * len(call.parcels)
+    return call.answers

@@ -1,0 +1,44 @@
+"""What sending asks of the world besides the ports of every run: the state of endpoints."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from integration.delivery.policy.circuit import Circuit, Move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """An endpoint as the database knows it now; seconds are left from now by its clock."""
+
+    circuit: Circuit
+    version: int
+    resume_seconds: float | None = None
+    text: str = ""
+    enabled: bool = True
+    system_enabled: bool = True
+    paused_seconds: float | None = None
+
+
+class Circuits(Protocol):
+    """The endpoints' rows that all runs share. Every change is compare-and-set on `version`.
+
+    Raises LostError when the session is gone.
+    """
+
+    def look(self, endpoint: int) -> Gate:
+        """How the endpoint stands now."""
+
+    def probe(self, endpoint: int, version: int, seconds: float) -> int | None:
+        """Take the one probe of a circuit whose pause is over; the new version, or None.
+
+        A probe not heard of for `seconds` may be taken again by another run.
+        """
+
+    def move(self, endpoint: int, version: int, move: Move, why: tuple[str, str]) -> int | None:
+        """Write a move with its (code, text); the new version, or None when it had changed."""
+
+    def slots(self, endpoint: int, count: int, per_second: float) -> float:
+        """Take `count` calls of the endpoint's rate. 0: granted; else seconds until one is free.
+
+        A slot at most a fifth of a second ahead is granted: nobody holds one asleep for long.
+        """

@@ -1,0 +1,179 @@
+"""What the calls of one batch came to, gathered until the next commit."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Final
+
+from integration.delivery.endings import Ending
+from integration.delivery.outcome import Failed, Outcome
+from integration.delivery.owned import Owned
+from integration.delivery.policy.failure import Failure, FailureClass, cause_of
+from integration.delivery.policy.states import (
+    DeliveryState,
+    Ended,
+    ErrorState,
+    PartitionState,
+)
+from integration.delivery.road import Road
+from integration.delivery.sending.answers import read
+from integration.delivery.sending.lanes import Call
+from integration.delivery.sending.values import DeliveryEnd, Dispatch, Doubt, Intent
+from integration.delivery.settlement import RUNNING, Counters, NewError, Settlement, StateChange
+from integration.delivery.settling import KEPT, Tally, add, ending_of
+from integration.delivery.snapshot import EndpointSnapshot
+from integration.delivery.unit import Unit
+from integration.endpoints.port import EXCERPT_CHARACTERS, Answer
+
+PARKED: Final = Failure(
+    FailureClass.DEPENDENCY,
+    "PARKED",
+    "An earlier message of its key is still open; this one goes out after it.",
+)
+Circumstances = tuple[EndpointSnapshot, Call, bool]
+
+
+class Results:
+    """Collects endings; `close` turns them into one settlement and begins anew.
+
+    The position goes to the lowest message that has not ended.
+    """
+
+    def __init__(self, road: Road, owned: Owned, units: Sequence[Unit]) -> None:
+        self.road = road
+        self.owned = owned
+        self.stop: StateChange | None = None
+        self.new_keys: set[bytes] = set()
+        moving = [unit.at for unit in units if unit.moves]
+        self._unended = dict.fromkeys(moving)
+        self._after = moving[-1] + 1 if moving else owned.next_offset
+        self._begin()
+
+    def _begin(self) -> None:
+        self._tally = Tally(Settlement(next_offset=self.owned.next_offset))
+        self._dispatch = Dispatch()
+        self._ended = 0
+        self._moved = False
+
+    @property
+    def has_news(self) -> bool:
+        dispatch = self._dispatch
+        return bool(self._ended or dispatch.ends or self._tally.settlement.state)
+
+    def answered(
+        self,
+        intent: Intent,
+        answer: Answer,
+        how: Circumstances,
+        *,
+        down: Callable[[EndpointSnapshot], StateChange],
+    ) -> None:
+        """One message of a call: its delivery ends, and so does the message, unless it waits."""
+        endpoint, call, is_free = how
+        reading = read(answer, is_idempotent=endpoint.idempotent, is_free=is_free)
+        if intent.id is not None:
+            self._dispatch.ends.append(_end(intent.id, reading.state, answer, call))
+        outcome = reading.outcome
+        if isinstance(outcome, Failed) and outcome.failure.kind is FailureClass.OUTAGE:
+            if intent.unit.row is not None:
+                self._dispatch.returned.append(intent.unit.row)
+            self.halt(down(endpoint))
+        else:
+            self.ended(intent.unit, outcome)
+
+    def ended(self, unit: Unit, outcome: Outcome) -> None:
+        """A message has ended, or failed: nothing more is done with it in this batch."""
+        ending = ending_of(self.road, self.owned, unit, outcome)
+        self._add(unit, ending)
+        if isinstance(outcome, Failed):
+            self._tally.failed += 1
+            self._tally.last_cause = cause_of(outcome.failure)
+            if unit.record.key is not None:
+                self.new_keys.add(unit.record.key)
+
+    def doubted(self, doubt: Doubt, unit: Unit, failure: Failure) -> None:
+        """A message whose call an earlier owner never settled, and which must not be repeated."""
+        is_crash = failure.kind is FailureClass.CRASH
+        state = DeliveryState.FAILED if is_crash else DeliveryState.UNKNOWN
+        crashes = doubt.repeated + 1 if is_crash else 0
+        self._dispatch.ends.append(
+            DeliveryEnd(id=doubt.id, state=state, code=failure.code, text=failure.text)
+        )
+        self.ended(unit, Failed(failure, crashes))
+
+    def passed(self, unit: Unit) -> None:
+        """A message whose ending is written already; only the position goes past it."""
+        self._ended += 1
+        if unit.moves:
+            self._unended.pop(unit.at, None)
+            self._moved = True
+
+    def park(self, unit: Unit) -> None:
+        """Put a message behind an earlier one of its key; that is no try and spends nothing."""
+        new = NewError(
+            id=self.road.chance(self.owned).new_id,
+            unit=unit,
+            failure=PARKED,
+            state=ErrorState.RETRY,
+            counters=Counters(attempts=0, retry_no=0, spent=0),
+            carrier="row",
+            delay_seconds=0.0,
+        )
+        self._add(unit, Ending(Ended.RETRY, new_error=new))
+
+    def halt(self, change: StateChange) -> None:
+        """Nothing more is started; what is in flight may end."""
+        if self.stop is None:
+            self.stop = change
+            if self.owned.state not in KEPT:
+                self._tally.settlement.state = change
+
+    def _add(self, unit: Unit, ending: Ending) -> None:
+        self._ended += 1
+        add(self._tally, unit, ending, partition=self.owned.partition)
+        if ending.stop is not None:
+            self.stop = self.stop or ending.stop
+            if unit.moves or self.owned.state not in KEPT:
+                self._tally.settlement.state = ending.stop
+        elif unit.moves:
+            self._unended.pop(unit.at, None)
+            self._moved = True
+
+    def close(self, intents: Sequence[Intent]) -> tuple[Tally, int]:
+        """The settlement of all since the last one with these intents, and how many ended."""
+        tally, settlement, ended = self._tally, self._tally.settlement, self._ended
+        self._dispatch.intents = list(intents)
+        settlement.dispatch = self._dispatch
+        settlement.next_offset = max(self.owned.next_offset, next(iter(self._unended), self._after))
+        cleared = self._moved and self.owned.state not in {
+            PartitionState.RUNNING,
+            PartitionState.BRAKED,
+        }
+        if cleared and settlement.state is None and self.stop is None:
+            settlement.state = RUNNING
+        tally.stop = self.stop
+        self._note_failures(settlement)
+        self._begin_after(settlement.next_offset)
+        return tally, ended
+
+    def _note_failures(self, settlement: Settlement) -> None:
+        """Should the position be read again, the rows beyond it are the messages."""
+        at = [new.unit.record.offset for new in settlement.new_errors]
+        known = [] if self.owned.failed_until is None else [self.owned.failed_until]
+        if at:
+            self.owned.failed_until = max(chain(at, known))
+
+    def _begin_after(self, next_offset: int) -> None:
+        self._begin()
+        self._tally.settlement.next_offset = next_offset
+
+
+def _end(delivery: int, state: DeliveryState, answer: Answer, call: Call) -> DeliveryEnd:
+    return DeliveryEnd(
+        id=delivery,
+        state=state,
+        took_ms=round(call.took_seconds * 1000),
+        status=answer.status,
+        code=answer.code,
+        text=answer.text,
+        excerpt=answer.excerpt[:EXCERPT_CHARACTERS],
+    )

@@ -1,0 +1,69 @@
+"""Sending as one run does it: endpoints opened once, what is known of earlier calls, batches."""
+
+from collections.abc import Callable, Sequence
+
+from integration.delivery.deliver import Delivered
+from integration.delivery.owned import Owned
+from integration.delivery.policy.states import PartitionState
+from integration.delivery.report import Report
+from integration.delivery.road import Road
+from integration.delivery.sending.flight import Flight
+from integration.delivery.sending.gates import Gates
+from integration.delivery.sending.lanes import Lanes
+from integration.delivery.sending.values import Past
+from integration.delivery.settlement import StateChange
+from integration.delivery.snapshot import EndpointSnapshot
+from integration.delivery.unit import Unit
+from integration.endpoints.port import Deliverer
+from integration.errors import IntegrationError
+
+
+class Sender:
+    """What `deliver` is for an inbound queue. Made for one run, closed at its end."""
+
+    def __init__(
+        self, gates: Gates, lanes: Lanes, open_endpoint: Callable[[int], Deliverer]
+    ) -> None:
+        self.gates = gates
+        self.lanes = lanes
+        self._open = open_endpoint
+        self._opened: dict[int, tuple[object, Deliverer]] = {}
+        self._past: dict[tuple[int, int], Past] = {}
+        self._seen: dict[int, int] = {}
+
+    def deliver(self, road: Road, owned: Owned, units: Sequence[Unit], report: Report) -> Delivered:
+        """Call the endpoint for every message of the batch and settle it. Raises LostError."""
+        return Flight(self, (road, owned, report), units, self.past(road, owned, units)).run()
+
+    def past(self, road: Road, owned: Owned, units: Sequence[Unit]) -> Past:
+        """What is known of calls beyond the position; read again where something is read again."""
+        key = (owned.id, owned.epoch)
+        ahead = [unit.at for unit in units if unit.moves]
+        if key not in self._past or (ahead and ahead[0] <= self._seen.get(owned.id, -1)):
+            self._past[key] = road.ledger.past(owned)
+        if ahead:
+            self._seen[owned.id] = max(ahead[-1], self._seen.get(owned.id, -1))
+        return self._past[key]
+
+    def deliverer(self, endpoint: EndpointSnapshot) -> Deliverer | StateChange:
+        """The opened endpoint under its settings of now, or why it cannot be opened."""
+        known = self._opened.get(endpoint.id)
+        if known is not None and (known[0] == endpoint.mark or self.lanes.in_flight):
+            return known[1]
+        if known is not None:
+            del self._opened[endpoint.id]
+            known[1].close()
+        try:
+            opened = self._open(endpoint.id)
+        except IntegrationError as e:
+            text = f"The endpoint {endpoint.name} cannot be used: {e}"
+            return StateChange(state=PartitionState.WAITING, code="ENDPOINT_UNUSABLE", text=text)
+        self._opened[endpoint.id] = (endpoint.mark, opened)
+        return opened
+
+    def close(self) -> None:
+        """Give up threads and connections; may be called twice."""
+        self.lanes.close()
+        while self._opened:
+            _, (_, deliverer) = self._opened.popitem()
+            deliverer.close()

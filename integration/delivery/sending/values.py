@@ -1,0 +1,77 @@
+"""What sending adds to a commit: calls that are about to be made, and how others ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from integration.delivery.policy.states import DeliveryState
+from integration.delivery.unit import OpenError, Unit
+
+
+@dataclass(slots=True)
+class Intent:
+    """One message whose call is made once this is committed.
+
+    The ledger writes `id`, the delivery's number. It stays None when the call must not be made:
+    the circuit is not what it was, or a person moved the failure meanwhile. `replaces` are
+    earlier calls of the message whose end nobody knows; this one takes their place.
+    """
+
+    unit: Unit
+    endpoint: int
+    attempt: int = 1
+    circuit_version: int | None = None
+    replaces: tuple[int, ...] = ()
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryEnd:
+    """How one call ended; `took_ms` is None when nobody measured it."""
+
+    id: int
+    state: DeliveryState
+    took_ms: int | None = None
+    status: int | None = None
+    code: str = ""
+    text: str = ""
+    excerpt: str = ""
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """The part of a settlement that only sending has.
+
+    `returned` are failures whose call told nothing about them: they get back the state that
+    they had.
+    """
+
+    intents: list[Intent] = field(default_factory=list)
+    ends: list[DeliveryEnd] = field(default_factory=list)
+    returned: list[OpenError] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A call that an earlier owner committed and never settled. It may have happened.
+
+    `repeated` counts how often the message was sent again after such an end.
+    """
+
+    id: int
+    attempt: int
+    repeated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of calls beyond the position when a partition is taken."""
+
+    delivered: Mapping[int, str] = field(default_factory=dict)
+    """offset -> message id of what its endpoint took already"""
+    deleted: Mapping[int, bytes] = field(default_factory=dict)
+    """offset -> content hash of what a person deleted after it had failed"""
+    doubts: Mapping[int, Doubt] = field(default_factory=dict)
+    """by offset, of messages that came from Kafka"""
+    doubted_errors: Mapping[UUID, Doubt] = field(default_factory=dict)
+    """by failure, of messages that came from the error table"""

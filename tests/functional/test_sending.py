@@ -1,0 +1,294 @@
+"""An outbound queue with an endpoint: what is delivered, settled, kept and sent again."""
+
+import threading
+import time
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from integration.actions import errors
+from integration.delivery.report import RunEnding
+from integration.endpoints.port import Later, Refused, Unknown, Unreachable
+from integration.endpoints.twin import MemoryDeliverer
+from integration.models import (
+    Delivery,
+    Endpoint,
+    EndpointCircuit,
+    MessageError,
+    MessageTrack,
+    QueuePartition,
+)
+from tests.support.kafka_world import Kafka
+from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+def states(queue) -> dict[str, int]:
+    found = list(Delivery.objects.filter(queue=queue).values_list("state", flat=True))
+    return {state: found.count(state) for state in set(found)}
+
+
+def place(queue) -> QueuePartition:
+    return QueuePartition.objects.get(queue=queue)
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_what_is_delivered_is_settled_with_its_track_and_position(broker, kind):
+    queue = an_outbound_queue(broker, kind, lanes=4)
+    post(broker, queue, 30)
+    partner = MemoryDeliverer()
+
+    report = send(queue, partner)
+
+    assert report.ending is RunEnding.DRAINED, report
+    assert sorted(numbers(partner.shelf.ids)) == list(range(30))
+    assert (place(queue).next_offset, states(queue)) == (30, {"DELIVERED": 30})
+    tracks = MessageTrack.objects.filter(queue=queue, ended="DELIVERED")
+    assert sorted(tracks.values_list("offset", flat=True)) == list(range(30))
+    assert partner.is_closed
+    if kind == "sequential":
+        assert numbers(partner.shelf.ids) == list(range(30))
+
+
+def test_lanes_send_at_once_and_one_message_of_a_key_at_a_time(broker):
+    queue = an_outbound_queue(broker, "continuous", lanes=4, ordering="key")
+    post(broker, queue, 40, keys=5)
+    at_once, most, keys, clashes = 0, 0, set(), []
+    guard = threading.Lock()
+
+    def slow(parcel):
+        nonlocal at_once, most
+        with guard:
+            at_once += 1
+            most = max(most, at_once)
+            clashes.extend({parcel.key} & keys)
+            keys.add(parcel.key)
+        time.sleep(0.01)
+        with guard:
+            at_once -= 1
+            keys.discard(parcel.key)
+
+    partner = MemoryDeliverer(script=slow)
+    send(queue, partner)
+    assert (most, clashes) == (4, [])
+    for key in range(5):
+        mine = [n for n in numbers([p.message_id for p in partner.shelf.parcels]) if n % 5 == key]
+        assert mine == sorted(mine)
+    assert place(queue).next_offset == 40
+
+
+def test_a_sequential_queue_stops_at_a_refusal_until_a_person_decides(broker):
+    queue = an_outbound_queue(broker)
+    post(broker, queue, 5)
+    partner = MemoryDeliverer(
+        script=lambda p: (
+            Refused(code="BAD", text="No.", status=400) if p.message_id == "m2" else None
+        )
+    )
+    assert send(queue, partner).ending is RunEnding.BLOCKED
+    row = MessageError.objects.get()
+    assert (row.state, row.code, row.carrier, place(queue).next_offset) == ("HOLD", "BAD", "row", 2)
+    assert states(queue) == {"DELIVERED": 2, "FAILED": 1}
+
+    partner.script = lambda _: None
+    errors.release(row.pk, version=row.version, actor="ann")
+    assert send(queue, partner).ending is RunEnding.DRAINED
+    assert numbers(partner.shelf.ids) == [0, 1, 2, 3, 4]
+    row.refresh_from_db()
+    assert (row.state, row.ended, place(queue).next_offset) == ("RESOLVED", "DELIVERED", 5)
+
+
+def test_a_failure_that_passes_spends_retries_and_is_sent_from_its_row(broker):
+    queue = an_outbound_queue(broker, max_retries=2)
+    post(broker, queue, 3)
+    tries = []
+
+    def script(parcel):
+        tries.append((parcel.message_id, parcel.attempt))
+        busy = parcel.message_id == "m1" and parcel.attempt < 3
+        return Later(status=500, text="Busy.") if busy else None
+
+    partner = MemoryDeliverer(script=script)
+    for _ in range(6):
+        send(queue, partner)
+    assert tries == [("m0", 1), ("m1", 1), ("m1", 2), ("m1", 3), ("m2", 1)]
+    assert numbers(partner.shelf.ids) == [0, 1, 2]
+    assert MessageError.objects.get().state == "RESOLVED"
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_an_endpoint_that_is_down_costs_no_retry_and_writes_no_failure(broker, kind):
+    queue = an_outbound_queue(broker, kind, lanes=4)
+    post(broker, queue, 10)
+    down = True
+    partner = MemoryDeliverer(script=lambda _: Unreachable(text="Refused.") if down else None)
+
+    assert send(queue, partner).ending is RunEnding.OUTAGE
+    stood = place(queue)
+    assert (stood.state, stood.state_code, stood.next_offset) == ("OUTAGE", "ENDPOINT_DOWN", 0)
+    assert stood.resume_at is not None
+    calls = partner.calls
+    assert send(queue, partner).ending is RunEnding.OUTAGE
+    assert partner.calls == calls, "the circuit was open and yet it was called"
+
+    EndpointCircuit.objects.update(resume_at=timezone.now())
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert send(queue, partner).ending is RunEnding.OUTAGE
+    assert partner.calls == calls + 1, "one probe, no more"
+    down = False
+    EndpointCircuit.objects.update(resume_at=timezone.now())
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert send(queue, partner).ending is RunEnding.DRAINED
+    assert sorted(numbers(partner.shelf.ids)) == list(range(10))
+    assert not MessageError.objects.exists()
+    assert EndpointCircuit.objects.get().state == "CLOSED"
+    assert (place(queue).state, place(queue).next_offset) == ("RUNNING", 10)
+
+
+def test_a_call_without_an_answer_is_held_and_a_person_says_that_it_arrived(broker):
+    queue = an_outbound_queue(broker)
+    post(broker, queue, 3)
+    partner = MemoryDeliverer(
+        script=lambda p: Unknown(text="Timed out.") if p.message_id == "m1" else None
+    )
+    assert send(queue, partner).ending is RunEnding.BLOCKED
+    row = MessageError.objects.get()
+    assert (row.state, row.code) == ("HOLD", "DELIVERY_UNKNOWN")
+    assert states(queue) == {"DELIVERED": 1, "UNKNOWN": 1}
+
+    errors.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
+    assert send(queue, partner).ending is RunEnding.DRAINED
+    assert (numbers(partner.shelf.ids), states(queue)) == ([0, 2], {"DELIVERED": 3})
+    row.refresh_from_db()
+    assert (row.state, row.ended) == ("RESOLVED", "DELIVERED")
+    assert Delivery.objects.get(message_id="m1").text == "ann: Bob sees it."
+
+
+def test_a_call_without_an_answer_is_sent_again_where_repeats_are_dropped(broker):
+    queue = an_outbound_queue(broker, endpoint=an_endpoint(idempotent=True))
+    post(broker, queue, 3)
+    asked = []
+
+    def script(parcel):
+        asked.append(parcel.message_id)
+        return Unknown(text="Timed out.") if asked == ["m0", "m1"] else None
+
+    partner = MemoryDeliverer(script=script)
+    send(queue, partner)
+    assert send(queue, partner).ending is RunEnding.DRAINED
+    assert asked == ["m0", "m1", "m1", "m2"]
+    assert "UNKNOWN" not in states(queue)
+
+
+def test_later_messages_of_a_key_wait_behind_its_failure_in_order(broker):
+    queue = an_outbound_queue(broker, "continuous", lanes=4, ordering="key")
+    post(broker, queue, 12, keys=3)
+    bad = {"m1"}
+    partner = MemoryDeliverer(script=lambda p: Refused(text="No.") if p.message_id in bad else None)
+    send(queue, partner)
+    assert sorted(numbers(partner.shelf.ids)) == [0, 2, 3, 5, 6, 8, 9, 11]
+    rows = list(MessageError.objects.order_by("offset").values_list("offset", "state", "code"))
+    parked = [(at, "RETRY", "PARKED") for at in (4, 7, 10)]
+    assert rows == [(1, "HOLD", "REFUSED"), *parked]
+    waiting = MessageError.objects.filter(code="PARKED")
+    assert set(waiting.values_list("attempts", "retry_no", "spent")) == {(0, 0, 0)}
+    assert place(queue).next_offset == 12
+
+    send(queue, partner)
+    assert waiting.count() == 3, "they wait as long as the one before them is open"
+    bad.clear()
+    row = MessageError.objects.get(offset=1)
+    errors.release(row.pk, version=row.version, actor="ann", late=True)
+    send(queue, partner)
+    got = [n for n in numbers(partner.shelf.ids) if n % 3 == 1]
+    assert got == [1, 4, 7, 10]
+    assert not MessageError.objects.exclude(state="RESOLVED").exists()
+
+
+def test_five_messages_in_a_row_that_it_does_not_take_now_open_the_circuit(broker):
+    queue = an_outbound_queue(
+        broker, "continuous", endpoint=an_endpoint(open_after=3), retry_delay_seconds=60
+    )
+    post(broker, queue, 10)
+    partner = MemoryDeliverer(script=lambda _: Later(status=500, text="Broken."))
+    assert send(queue, partner).ending is RunEnding.OUTAGE
+    assert (partner.calls, MessageError.objects.count()) == (3, 3)
+    assert EndpointCircuit.objects.get().state == "OPEN"
+    EndpointCircuit.objects.update(resume_at=timezone.now())
+    QueuePartition.objects.update(resume_at=timezone.now())
+    send(queue, partner)
+    assert (partner.calls, MessageError.objects.count()) == (4, 3), "a probe spends nothing"
+
+
+@pytest.mark.parametrize(
+    ("change", "ending", "code"),
+    [
+        ({"enabled": False}, RunEnding.WAITING, "ENDPOINT_DISABLED"),
+        (
+            {"paused_until": timezone.now() + timezone.timedelta(hours=1)},
+            RunEnding.OUTAGE,
+            "ENDPOINT_PAUSED",
+        ),
+    ],
+)
+def test_an_endpoint_switched_off_or_paused_stops_the_queue_without_failures(
+    broker, change, ending, code
+):
+    queue = an_outbound_queue(broker, "continuous")
+    post(broker, queue, 3)
+    Endpoint.objects.update(**change)
+    partner = MemoryDeliverer()
+    assert send(queue, partner).ending is ending
+    assert (place(queue).state_code, partner.calls) == (code, 0)
+    assert not MessageError.objects.exists()
+    Endpoint.objects.update(enabled=True, paused_until=None)
+    QueuePartition.objects.update(resume_at=timezone.now())
+    assert send(queue, partner).ending is RunEnding.DRAINED
+    assert numbers(partner.shelf.ids) == [0, 1, 2]
+
+
+def test_a_row_that_is_in_flight_cannot_be_moved_by_a_person(broker):
+    queue = an_outbound_queue(broker, "continuous")
+    post(broker, queue, 1)
+    partner = MemoryDeliverer(script=lambda _: Refused(text="No."))
+    send(queue, partner)
+    row = MessageError.objects.get()
+    errors.release(row.pk, version=row.version, actor="ann", late=True)
+    told = []
+
+    def meanwhile(_):
+        # Another thread of this process: what a person does while the call is under way.
+        try:
+            now = MessageError.objects.get()
+            told.append(now.state)
+            errors.hold(now.pk, version=now.version, actor="bob")
+        except errors.StateMismatchError as e:
+            told.append(type(e).__name__)
+        finally:
+            connection.close()
+
+    partner.script = meanwhile
+    send(queue, partner)
+    assert told == ["PROCESSING", "StateMismatchError"]
+    assert MessageError.objects.get().state == "RESOLVED"
+    assert numbers(partner.shelf.ids) == [0]
+
+
+def test_a_rate_limit_is_kept_and_a_stop_is_honoured_within_a_second(broker):
+    queue = an_outbound_queue(broker, endpoint=an_endpoint(rate_per_second=20))
+    post(broker, queue, 1_000)
+    partner = MemoryDeliverer()
+    began = time.monotonic()
+    report = send(queue, partner, stop=lambda: "enough" if time.monotonic() - began > 1.5 else None)
+    took = time.monotonic() - began
+    assert report.ending is RunEnding.STOPPED
+    assert took < 3
+    assert 15 <= len(partner.shelf.parcels) <= 20 * took + 3
+    assert states(queue) == {"DELIVERED": len(partner.shelf.parcels)}

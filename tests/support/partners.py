@@ -1,0 +1,52 @@
+"""Outbound queues with an endpoint, and partners that remember what they got."""
+
+import json
+import uuid
+from typing import Any
+
+from integration.delivery.report import Report
+from integration.delivery.wiring import run_queue
+from integration.endpoints.port import Deliverer
+from integration.models import Endpoint, ExternalSystem, Queue
+from tests.support.builders import a_queue
+from tests.support.kafka_world import Kafka
+
+
+def an_endpoint(**fields: Any) -> Endpoint:
+    """An endpoint of the system `partner`; the tests bring the deliverer themselves."""
+    system, _ = ExternalSystem.objects.get_or_create(name="partner")
+    defaults: dict[str, Any] = {
+        "name": f"e-{uuid.uuid4().hex[:10]}",
+        "system": system,
+        "handler_type": "python",
+        "properties": {},
+    }
+    return Endpoint.objects.create(**(defaults | fields))
+
+
+def an_outbound_queue(kafka: Kafka, kind: str = "sequential", **fields: Any) -> Queue:
+    """A queue that sends to an endpoint of its own, which does not drop repeats."""
+    endpoint = fields.pop("endpoint", None) or an_endpoint()
+    defaults = {"direction": "outbound", "default_service": None, "endpoint": endpoint}
+    return a_queue(kafka, kind, **(defaults | fields))
+
+
+def post(kafka: Kafka, queue: Queue, count: int, *, first: int = 0, keys: int = 0) -> None:
+    """Write messages 0, 1, 2 … as the relay does: each with an id and an interface."""
+    for n in range(first, first + count):
+        headers = [("sluice-message-id", f"m{n}".encode()), ("sluice-interface", b"ORDERS")]
+        key = f"k{n % keys}".encode() if keys else None
+        value = json.dumps({"n": n}).encode()
+        kafka.producer.produce(queue.topic, value, key=key, headers=headers)
+        kafka.producer.poll(0)
+    assert kafka.producer.flush(20) == 0
+
+
+def send(queue: Queue, deliverer: Deliverer, **options: Any) -> Report:
+    """One run of the queue, its endpoint played by `deliverer`."""
+    return run_queue(queue.pk, endpoints=lambda _: deliverer, **options)
+
+
+def numbers(ids: list[str]) -> list[int]:
+    """The n of message ids that `post` wrote."""
+    return [int(id_.removeprefix("m")) for id_ in ids]
