@@ -15,7 +15,9 @@ class ApiToken(models.Model):
     system = models.ForeignKey(ExternalSystem, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16, unique=True)
-    token_hash = models.CharField(max_length=64, help_text="SHA-256 of the token, hexadecimal")
+    token_hash = models.CharField(
+        max_length=64, editable=False, help_text="SHA-256 of the token, hexadecimal"
+    )
     may_post = models.BooleanField(default=True, help_text="put messages into queues")
     may_call = models.BooleanField(default=False, help_text="run a service at once")
     may_read = models.BooleanField(default=True, help_text="ask what became of a message")
@@ -23,11 +25,11 @@ class ApiToken(models.Model):
     services = models.JSONField(
         default=list, blank=True, help_text="interfaces it is limited to; empty = all"
     )
-    created_at = models.DateTimeField()
-    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(editable=False)
+    created_by = models.CharField(max_length=150, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    last_used_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         ordering = ["system__name", "name"]
@@ -47,7 +49,7 @@ class Receipt(models.Model):
     """
 
     system = models.ForeignKey(ExternalSystem, on_delete=models.CASCADE, related_name="receipts")
-    sender_id = models.TextField(null=True, help_text="the sender's own id of its post")
+    sender_id = models.TextField(null=True, help_text="the sender's own id of its post")  # noqa: DJ001 - several without one
     message_id = models.TextField(help_text="of several messages the part before their numbers")
     interface = models.TextField()
     content_hash = models.BinaryField()
