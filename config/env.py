@@ -48,6 +48,7 @@ class Env:
     deployment: str
     log_level: str
     static_root: Path
+    files_root: Path | None
 
 
 class Reader:
@@ -99,6 +100,18 @@ class Reader:
             self.mistakes.append(f"{name} is {value!r}; write a whole number, 0 or more")
             return default
         return int(value) if value else default
+
+    def folder(self, name: str) -> Path | None:
+        """A folder that is there; None when none is named."""
+        value = self.text(name, "")
+        if not value:
+            return None
+        found = Path(value)
+        if not found.is_absolute():
+            self.mistakes.append(f"{name} is {value!r}; write a path that begins with /")
+        elif not found.is_dir():
+            self.mistakes.append(f"{name} is {value!r}, and there is no such folder; make it first")
+        return found
 
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
@@ -166,6 +179,7 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         deployment=r.text("SLUICE_DEPLOYMENT", "sluice"),
         log_level=r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO"),
         static_root=Path(r.text("SLUICE_STATIC_ROOT", "static")),
+        files_root=r.folder("SLUICE_FILES_ROOT"),
     )
     if r.mistakes:
         raise SettingsError(r.mistakes)

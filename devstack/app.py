@@ -106,10 +106,17 @@ class App:
             "SLUICE_DEBUG": os.environ.get("SLUICE_DEBUG", "0"),
             "SLUICE_ALLOWED_HOSTS": "localhost,127.0.0.1",
             remembered.INTEGRATIONS: self._integrations(),
+            "SLUICE_FILES_ROOT": str(self._files()),
             "DJANGO_SETTINGS_MODULE": "config.settings",
             # Logs are read while the process runs.
             "PYTHONUNBUFFERED": "1",
         }
+
+    def _files(self) -> Path:
+        """Where endpoints write files: beside the servers' own folders."""
+        found = (self.folder / "files").resolve()
+        found.mkdir(parents=True, exist_ok=True)
+        return found
 
     def prepare(self) -> None:
         """Bring the database and the static files up to date; needs PostgreSQL, waits for Kafka.

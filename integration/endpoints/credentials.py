@@ -33,3 +33,11 @@ def tls_context(authorities: str, certificate: str, key: str) -> ssl.SSLContext:
     finally:
         Path(name).unlink()
     return found
+
+
+def authorities_file(text: str) -> Path:
+    """A file with certificates, for a library that takes no text; whoever asks takes it away."""
+    handle, name = tempfile.mkstemp(prefix="sluice-", suffix=".pem")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    return Path(name)

@@ -1,14 +1,21 @@
 """Opens the handler of an endpoint: what is stored in its row becomes something that delivers."""
 
-import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from integration.endpoints.credentials import tls_context
+from django.conf import settings
+
+from integration.endpoints.credentials import authorities_file, tls_context
+from integration.endpoints.database import DatabaseEndpoint
+from integration.endpoints.database_properties import DatabaseProperties
+from integration.endpoints.file_properties import FileProperties
+from integration.endpoints.files import FileEndpoint
 from integration.endpoints.http import HttpEndpoint
 from integration.endpoints.http_properties import HttpProperties
 from integration.endpoints.port import Deliverer
 from integration.endpoints.properties import EndpointSettingsError, read, read_secrets
+from integration.endpoints.python import PythonEndpoint
+from integration.endpoints.python_properties import PythonProperties
 from integration.models import Endpoint
 
 
@@ -27,7 +34,7 @@ def opened(endpoint: Endpoint) -> Deliverer:
         secrets = read_secrets(endpoint.secrets)
         properties = read(endpoint.handler_type, endpoint.properties, secrets)
         return _OPENERS[type(properties)](properties)
-    except (ValueError, ssl.SSLError) as problem:
+    except ValueError as problem:
         raise EndpointSettingsError(str(endpoint), [str(problem)]) from problem
 
 
@@ -38,4 +45,24 @@ def _http(properties: HttpProperties) -> Deliverer:
     return HttpEndpoint(properties, tls)
 
 
-_OPENERS: Final[Mapping[type[Any], Callable[[Any], Deliverer]]] = {HttpProperties: _http}
+def _file(properties: FileProperties) -> Deliverer:
+    root = settings.SLUICE_FILES_ROOT
+    if root is None:
+        raise ValueError(
+            "This installation has no base folder for files: set SLUICE_FILES_ROOT for every "
+            "process and start them anew."
+        )
+    return FileEndpoint(properties, root)
+
+
+def _database(properties: DatabaseProperties) -> Deliverer:
+    text = properties.ca_certificate
+    return DatabaseEndpoint(properties, authorities_file(text) if text else None)
+
+
+_OPENERS: Final[Mapping[type[Any], Callable[[Any], Deliverer]]] = {
+    HttpProperties: _http,
+    FileProperties: _file,
+    DatabaseProperties: _database,
+    PythonProperties: PythonEndpoint,
+}

@@ -1,0 +1,115 @@
+"""Folders below the base folder: nothing that is asked for by name leads out of it.
+
+Each step is opened from the one before and never through a symbolic link, so that a name cannot
+be exchanged for another between the check and the use.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+MAX_NAME_BYTES: Final = 200
+MAX_READ_BYTES: Final = 256 * 2**20
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class TakenError(Exception):
+    """A file of this name is there already, with this content (None: it is no readable file)."""
+
+    def __init__(self, content: bytes | None) -> None:
+        super().__init__("A file of this name is there already.")
+        self.content = content
+
+
+def name_mistake(name: str) -> str:
+    r"""Why a file must not be called so, as the rest of a sentence; empty when it may.
+
+    >>> name_mistake("../etc/passwd")
+    'holds a / or \\, which would lead to another folder'
+    """
+    if "/" in name or "\\" in name:
+        return "holds a / or \\, which would lead to another folder"
+    if name.startswith(".") or not name.isprintable() or name != name.strip():
+        return "begins with a dot, has outer blanks, or holds control characters"
+    if len(name.encode("utf-8", "replace")) > MAX_NAME_BYTES:
+        return f"is longer than {MAX_NAME_BYTES} bytes"
+    return "" if name else "is empty"
+
+
+@contextmanager
+def folder(root: Path, below: str) -> Iterator[int]:
+    """An open folder, made where it is not there, as a descriptor. Raises OSError."""
+    # The base folder is what the installation says, links included; below it none is followed.
+    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for step in filter(None, below.split("/")):
+            if step in {".", ".."}:
+                raise NotADirectoryError(step)
+            with suppress(FileExistsError):
+                os.mkdir(step, 0o750, dir_fd=handle)
+                os.fsync(handle)
+            deeper = os.open(step, _FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = deeper
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def write_new(handle: int, name: str, content: bytes) -> None:
+    """Write a file that appears whole or not at all, and never in the place of another.
+
+    When it returns, file and name are on the disk. Raises TakenError, OSError.
+    """
+    passing = f".sluice-{secrets.token_hex(8)}.part"
+    file = os.open(passing, _NEW, 0o640, dir_fd=handle)
+    try:
+        try:
+            _write_all(file, content)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        try:
+            # A second name for the same file: unlike renaming it refuses to overwrite.
+            os.link(passing, name, src_dir_fd=handle, dst_dir_fd=handle, follow_symlinks=False)
+        except FileExistsError:
+            raise TakenError(_content(handle, name)) from None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(passing, dir_fd=handle)
+    os.fsync(handle)
+
+
+def probe(handle: int) -> None:
+    """Prove that a file can be written here, and leave nothing behind. Raises OSError."""
+    passing = f".sluice-{secrets.token_hex(8)}.part"
+    file = os.open(passing, _NEW, 0o640, dir_fd=handle)
+    try:
+        _write_all(file, b"\n")
+        os.fsync(file)
+    finally:
+        os.close(file)
+        os.unlink(passing, dir_fd=handle)
+
+
+def _write_all(file: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _content(handle: int, name: str) -> bytes | None:
+    try:
+        file = os.open(name, _READ, dir_fd=handle)
+    except OSError:
+        return None
+    with os.fdopen(file, "rb") as opened:
+        try:
+            return opened.read(MAX_READ_BYTES)
+        except OSError:
+            return None
