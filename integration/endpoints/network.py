@@ -66,7 +66,7 @@ class _Stream(httpcore.NetworkStream):
             return self._inner.read(max_bytes, self._call.left(timeout))
         except httpcore.ReadError as problem:
             # With TLS 1.3 a server refuses our certificate only after our side is done.
-            if "ALERT" in (_tls(problem).reason or ""):
+            if "ALERT" in _reason(problem):
                 raise _not_connected(problem) from problem
             raise
 
@@ -185,16 +185,21 @@ class _Answer(httpx.SyncByteStream):
         self._inner.close()
 
 
-def _tls(problem: BaseException) -> ssl.SSLError:
-    """The TLS error behind a network error; an empty one where there is none."""
-    cause = problem.__cause__ or problem.__context__
-    return cause if isinstance(cause, ssl.SSLError) else ssl.SSLError()
+def _tls(problem: BaseException) -> BaseException | None:
+    """What is behind a network error."""
+    return problem.__cause__ or problem.__context__
+
+
+def _reason(problem: BaseException) -> str:
+    """The TLS library's own word for it, such as SSLV3_ALERT_BAD_CERTIFICATE."""
+    behind = _tls(problem)
+    return str(getattr(behind, "reason", "") or "") if isinstance(behind, ssl.SSLError) else ""
 
 
 def _not_connected(problem: Exception) -> NotConnectedError:
-    tls = _tls(problem)
-    if isinstance(tls, ssl.SSLCertVerificationError):
-        sentence = f"The certificate of the other side is not trusted: {tls.verify_message}."
+    behind = _tls(problem)
+    if isinstance(behind, ssl.SSLCertVerificationError):
+        sentence = f"The certificate of the other side is not trusted: {behind.verify_message}."
         return NotConnectedError(EndpointCode.CERTIFICATE_REFUSED, sentence)
-    reason = (tls.reason or str(problem)).replace("_", " ").lower()
+    reason = (_reason(problem) or str(problem)).replace("_", " ").lower()
     return NotConnectedError(EndpointCode.TLS_FAILED, f"No TLS connection: {reason}.")

@@ -1,0 +1,340 @@
+"""Bad partners over HTTP: each way of failing has its answer, its code, and an end."""
+
+import ssl
+import time
+from datetime import timedelta
+from email.utils import format_datetime
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from django.utils import timezone
+
+from integration.endpoints.addresses import refusal
+from integration.endpoints.opening import opened
+from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
+from integration.endpoints.properties import EndpointSettingsError
+from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+from tests.support.http_partner import HttpPartner
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def partner():
+    found = HttpPartner()
+    yield found
+    found.close()
+
+
+def asked(partner, path, *, parcel=None, secrets=None, **properties):
+    """The answer of a partner to one message."""
+    known = {"url": f"{partner.address}/{path}", "private_network": True, "total_seconds": 1}
+    endpoint = opened(an_endpoint("http", known | properties, **(secrets or {})))
+    try:
+        return endpoint.deliver([parcel or a_parcel("m1")])[0]
+    finally:
+        endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "ending", "code"),
+    [
+        (204, Accepted, ""),
+        (400, Refused, "HTTP_REFUSED"),
+        (404, Refused, "HTTP_REFUSED"),
+        (401, Unreachable, "HTTP_LOGIN_REFUSED"),
+        (408, Later, "HTTP_FAILED"),
+        (425, Later, "HTTP_FAILED"),
+        (429, Unreachable, "HTTP_TOO_MANY"),
+        (500, Later, "HTTP_FAILED"),
+        (501, Later, "HTTP_FAILED"),
+        (502, Unreachable, "HTTP_UNAVAILABLE"),
+        (503, Unreachable, "HTTP_UNAVAILABLE"),
+        (504, Unreachable, "HTTP_UNAVAILABLE"),
+    ],
+)
+def test_a_status_has_its_meaning(partner, status, ending, code):
+    answer = asked(partner, f"status-{status}")
+    assert (type(answer), answer.code, answer.status) == (ending, code, status)
+
+
+def test_the_beginning_of_an_answer_is_kept_as_text_that_can_be_stored(partner):
+    assert asked(partner, "status-400").excerpt == "as asked\ufffd"
+
+
+def test_other_statuses_may_mean_delivered(partner):
+    assert isinstance(asked(partner, "status-409", success="200-299, 409"), Accepted)
+    assert isinstance(asked(partner, "status-200", success="202"), Refused)
+
+
+def test_retry_after_is_read_as_seconds_or_a_date_and_bounded(partner):
+    assert asked(partner, "after-429?value=7").after_seconds == 7
+    assert asked(partner, "after-503?value=999999").after_seconds == 3_600
+    assert asked(partner, "after-503?value=soon").after_seconds is None
+    at = timezone.now() + timedelta(seconds=100)
+    value = format_datetime(at, usegmt=True).replace(" ", "%20")
+    assert 80 < asked(partner, f"after-503?value={value}").after_seconds <= 100
+
+
+@pytest.mark.parametrize("path", ["hang", "drip-head", "drip-body"])
+def test_a_partner_that_does_not_end_is_ended(partner, path):
+    begun = time.monotonic()
+    answer = asked(partner, path)
+    assert isinstance(answer, Unknown)
+    assert answer.code in {"HTTP_NO_ANSWER", "HTTP_BROKEN_OFF"}
+    assert 0.9 < time.monotonic() - begun < 4
+
+
+def test_silence_ends_by_the_time_between_two_pieces(partner):
+    begun = time.monotonic()
+    assert isinstance(asked(partner, "hang", total_seconds=60, read_seconds=0.3), Unknown)
+    assert time.monotonic() - begun < 4
+
+
+def test_a_reset_leaves_open_whether_it_arrived(partner):
+    assert (asked(partner, "reset").code, len(partner.requests)) == ("HTTP_NO_ANSWER", 1)
+
+
+def test_an_answer_that_breaks_off_is_no_answer(partner):
+    answer = asked(partner, "midbody-200")
+    assert (type(answer), answer.code, answer.status) == (Unknown, "HTTP_BROKEN_OFF", 200)
+    assert answer.excerpt == "begun"
+    # What the partner refused, it refused, however its sentence ended.
+    assert isinstance(asked(partner, "midbody-400"), Refused)
+
+
+def test_a_huge_answer_is_not_read(partner):
+    answer = asked(partner, "huge", total_seconds=10)
+    assert isinstance(answer, Accepted)
+    assert len(answer.excerpt) == 2_000
+    # What the buffers of two sockets hold, and no more.
+    assert partner.sent_bytes < 64 * 2**20
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_on_the_same_host_keeps_method_and_body(partner, status):
+    assert isinstance(asked(partner, f"redirect-{status}?to=/take"), Accepted)
+    last = partner.requests[-1]
+    assert (last.method, last.path, last.body) == ("POST", "/take", a_parcel("m1").body)
+    assert last.headers["idempotency-key"] == "m1"
+
+
+def test_a_redirect_to_another_host_is_never_followed(partner):
+    other = HttpPartner()
+    for to in (f"{other.address}/take", f"http://localhost:{partner.port}/take"):
+        answer = asked(partner, f"redirect-301?to={to}")
+        assert (type(answer), answer.code) == (Unreachable, "HTTP_REDIRECTED")
+    assert not other.requests
+    other.close()
+
+
+def test_redirects_in_a_circle_end(partner):
+    answer = asked(partner, "redirect-307?to=/redirect-307%3Fto%3D/redirect-307")
+    assert len(partner.requests) <= 4
+    assert not isinstance(answer, Accepted)
+
+
+def test_nobody_there_is_an_outage(partner):
+    gone = HttpPartner()
+    gone.close()
+    assert asked(gone, "take").code == "CONNECTION_FAILED"
+
+
+def test_a_name_without_an_address_is_an_outage(partner):
+    answer = asked(partner, "", url="http://nobody.invalid/")
+    assert (type(answer), answer.code) == (Unreachable, "NAME_NOT_FOUND")
+
+
+def test_private_addresses_need_a_permission(partner):
+    answer = asked(partner, "take", private_network=False)
+    assert (type(answer), answer.code) == (Unreachable, "ADDRESS_REFUSED")
+    assert not partner.requests
+    for url in (f"http://localhost:{partner.port}/take", f"http://[::1]:{partner.port}/take"):
+        assert asked(partner, "", url=url, private_network=False).code == "ADDRESS_REFUSED"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::",
+        "fe80::1",
+        "fd00:ec2::254",
+        "100.100.100.200",
+        "0.0.0.0",  # noqa: S104 - never bound
+        "224.0.0.1",
+    ],
+)
+def test_addresses_of_clouds_are_never_connected_to(address):
+    assert refusal(ip_address(address), private=True)
+    assert not refusal(ip_address("10.0.0.1"), private=True)
+    assert refusal(ip_address("10.0.0.1"), private=False)
+    assert not refusal(ip_address("8.8.8.8"), private=False)
+
+
+def test_templates_fill_address_and_headers(partner):
+    parcel = a_parcel("m 1/2", body=b'{"order": {"number": "../A&B", "qty": 1.50}}')
+    headers = {"X-Qty": "{$.order.qty}", "content-type": "application/{system}"}
+    url = f"{partner.address}/take/{{$.order.number}}?id={{message_id}}"
+    assert isinstance(asked(partner, "", url=url, headers=headers, parcel=parcel), Accepted)
+    request = partner.requests[0]
+    assert request.path == "/take/..%2FA%26B?id=m%201%2F2"
+    assert (request.headers["x-qty"], request.headers["content-type"]) == (
+        "1.50",
+        "application/EAM",
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "code"),
+    [
+        ({"url": "/take/{$.order.colour}"}, "TEMPLATE_FIELD_MISSING"),
+        ({"headers": {"X-A": "{$.order.colour}"}}, "TEMPLATE_FIELD_MISSING"),
+        ({"headers": {"X-A": "{$.order.evil}"}}, "HTTP_HEADER"),
+        ({"url": "/take/{$.order.up}/x"}, "HTTP_ADDRESS"),
+    ],
+)
+def test_a_message_that_does_not_fit_the_templates_is_refused(partner, properties, code):
+    parcel = a_parcel("m1", body=b'{"order": {"evil": "a\\r\\nX-B: 1", "up": ".."}}')
+    if "url" in properties:
+        properties = {"url": partner.address + properties["url"]}
+    answer = asked(partner, "take", parcel=parcel, **properties)
+    assert (type(answer), answer.code) == (Refused, code)
+    assert not partner.requests
+
+
+@pytest.mark.parametrize(
+    ("properties", "secrets", "header"),
+    [
+        ({"auth": "basic", "username": "u"}, {"password": "p"}, ("authorization", "Basic dTpw")),
+        ({"auth": "bearer"}, {"token": "abc"}, ("authorization", "Bearer abc")),
+        ({"auth": "api_key", "api_key_header": "X-Key"}, {"api_key": "k"}, ("x-key", "k")),
+    ],
+)
+def test_logins_are_headers(partner, properties, secrets, header):
+    asked(partner, "take", secrets=secrets, **properties)
+    assert partner.requests[0].headers[header[0]] == header[1]
+
+
+def oauth(partner, path="token"):
+    properties = {
+        "url": f"{partner.address}/guarded",
+        "private_network": True,
+        "auth": "oauth2",
+        "token_url": f"{partner.address}/{path}",
+        "client_id": "us",
+        "scope": "orders",
+    }
+    return opened(an_endpoint("http", properties, client_secret="s"))
+
+
+def test_a_token_is_kept_and_renewed_once_when_it_is_refused(partner):
+    endpoint = oauth(partner)
+    assert isinstance(endpoint.deliver([a_parcel("m1")])[0], Accepted)
+    assert isinstance(endpoint.deliver([a_parcel("m2")])[0], Accepted)
+    assert len(partner.tokens) == 1
+    assert b"grant_type=client_credentials" in partner.requests[0].body
+    partner.good_tokens.clear()
+    assert isinstance(endpoint.deliver([a_parcel("m3")])[0], Accepted)
+    assert len(partner.tokens) == 2
+    endpoint.close()
+
+
+def test_without_a_token_nothing_is_sent(partner):
+    endpoint = oauth(partner, "token-bad")
+    for answer in (endpoint.deliver([a_parcel("m1")])[0], endpoint.connect()):
+        assert (type(answer), answer.code) == (Unreachable, "TOKEN_REFUSED")
+    assert {r.path for r in partner.requests} == {"/token-bad"}
+    assert oauth(partner, "huge").deliver([a_parcel("m1")])[0].code == "TOKEN_REFUSED"
+    endpoint.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate of its own authority for localhost and 127.0.0.1, and a server with it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "partner")])
+    now = timezone.now()
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = made.public_bytes(serialization.Encoding.PEM).decode()
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    file.write_text(pem + secret)
+    return pem, secret, file
+
+
+def secured(certificate, *, needs_client=False):
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate[2])
+    if needs_client:
+        tls.verify_mode = ssl.CERT_REQUIRED
+        tls.load_verify_locations(cadata=certificate[0])
+    return HttpPartner(tls)
+
+
+def test_a_certificate_is_judged_by_the_name_that_was_asked_for(certificate):
+    partner = secured(certificate)
+    url = f"https://localhost:{partner.port}/take"
+    assert isinstance(asked(partner, "", url=url, ca_certificate=certificate[0]), Accepted)
+    for properties in ({"url": url}, {"ca_certificate": certificate[0]}):
+        answer = asked(partner, "take", **properties)
+        assert (type(answer), answer.code) == (Unreachable, "CERTIFICATE_REFUSED")
+    partner.close()
+
+
+def test_our_certificate_is_shown_where_the_partner_asks_for_it(certificate):
+    partner = secured(certificate, needs_client=True)
+    known = {
+        "url": f"https://localhost:{partner.port}/take",
+        "ca_certificate": certificate[0],
+    }
+    own = {"client_certificate": certificate[0]}
+    secrets = {"client_key": certificate[1]}
+    assert isinstance(asked(partner, "", **known, **own, secrets=secrets), Accepted)
+    answer = asked(partner, "", **known)
+    assert (type(answer), answer.code) == (Unreachable, "TLS_FAILED")
+    partner.close()
+
+
+def test_plain_http_where_tls_is_wanted_is_an_outage(partner):
+    answer = asked(partner, "", url=f"https://127.0.0.1:{partner.port}/take")
+    assert (type(answer), answer.code) == (Unreachable, "TLS_FAILED")
+
+
+def test_a_wrong_certificate_is_told_before_anything_is_opened():
+    with pytest.raises(EndpointSettingsError, match="cannot be read"):
+        opened(
+            an_endpoint(
+                "http",
+                {"url": "https://a.example", "client_certificate": "-----BEGIN CERTIFICATE-----x"},
+                client_key="-----BEGIN PRIVATE KEY-----x",
+            )
+        )
+
+
+def test_secrets_are_in_no_message(partner):
+    answer = asked(
+        partner, "status-401", auth="basic", username="u", secrets={"password": "hunter2"}
+    )
+    assert "hunter2" not in repr(answer)
