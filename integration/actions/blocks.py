@@ -12,7 +12,7 @@ from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy.states import PartitionState
 from integration.delivery.values import TopicFacts
-from integration.models import Gap, Queue, QueuePartition
+from integration.models import Delivery, Gap, Queue, QueuePartition
 from integration.store.starts import leave_request
 
 TOPIC_CODES: Final = frozenset({"TOPIC_RECREATED", "TOPIC_TRUNCATED", "TOPIC_GONE"})
@@ -119,6 +119,14 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         _record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), actor)
     if place is Place.END:
         _record_gap(row, facts.topic_uuid, (low, high), actor)
+    # Where a topic lost its end, its offsets are given to other messages: what was delivered under
+    # them says nothing about these.
+    Delivery.objects.filter(
+        queue=row.queue_id,
+        partition=row.partition,
+        topic_uuid=facts.topic_uuid,
+        offset__gte=offset,
+    ).update(topic_uuid="")
     QueuePartition.objects.filter(pk=row.pk).update(
         topic_uuid=facts.topic_uuid,
         next_offset=offset,

@@ -1,0 +1,220 @@
+"""Kill a sender at every step, then account for every message at the partner and in SQL.
+
+What is tested: a child process that delivers a queue is ended by SIGKILL (or stopped by SIGSTOP
+past its lease) at each Step of sending, and between a message's arrival and its answer. How: the
+partner is a file with a line for each message that arrived, written with one system call; a
+second run goes on. A partner that drops repeats has then each message once and in order; at one
+that does not, nothing arrived twice, and what nobody can know is held as DELIVERY_UNKNOWN.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from django.db.models import Count
+
+from integration.actions import errors
+from integration.delivery.steps import Step
+from integration.models import (
+    Delivery,
+    MessageError,
+    MessageTrack,
+    PartitionLease,
+    Queue,
+    QueuePartition,
+)
+from tests.crash.test_engine_crash import wait_until_overdue
+from tests.support.kafka_world import Kafka
+from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
+from tests.support.sending_child import FilePartner
+
+pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+MESSAGES = 40
+DROPS, KEEPS = True, False
+AROUND_CALLS = [
+    (Step.BEGUN, 4),
+    (Step.SETTLED, 4),
+    (Step.COMMITTED, 4),
+    (Step.INTENDED, 1),
+    (Step.SENT, 4),
+    ("arrived", 4),
+]
+MOMENTS = [
+    *[(step, nth, promise) for step, nth in AROUND_CALLS for promise in (DROPS, KEEPS)],
+    (Step.TAKEN, 1, KEEPS),
+    (Step.ATTACHED, 1, KEEPS),
+    (Step.FETCHED, 1, KEEPS),
+    (Step.RELEASED, 1, KEEPS),
+]
+PROMISES = pytest.mark.parametrize("idempotent", [True, False], ids=["drops", "keeps"])
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+def child(queue: Queue, environment: dict, told: tuple) -> subprocess.Popen:
+    command = [sys.executable, "-m", "tests.support.sending_child", str(queue.pk)]
+    return subprocess.Popen(
+        [*command, *map(str, told)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def arrived(path) -> list[int]:
+    return numbers(path.read_text().split()) if path.exists() else []
+
+
+def decide(queue: Queue, path) -> None:
+    """What a person does: look whether it is there, then say so or release."""
+    for row in MessageError.objects.filter(queue=queue, state="HOLD"):
+        assert row.code == "DELIVERY_UNKNOWN"
+        if row.offset in arrived(path):
+            errors.arrived(row.pk, version=row.version, actor="ann", reason="It is there.")
+        else:
+            errors.release(row.pk, version=row.version, actor="ann", late=True)
+
+
+def finish(queue: Queue, path) -> None:
+    """Run and decide until nothing is left, as dispatcher and person would."""
+    for _ in range(10):
+        send(queue, FilePartner(path))
+        decide(queue, path)
+        open_ = MessageError.objects.filter(queue=queue).exclude(state="RESOLVED")
+        at_end = QueuePartition.objects.get(queue=queue).next_offset == MESSAGES
+        if at_end and not open_.exists():
+            return
+    raise AssertionError("The queue never came to rest.")
+
+
+def account(queue: Queue, path, *, idempotent: bool) -> None:
+    got = arrived(path)
+    firsts = list(dict.fromkeys(got))
+    assert sorted(firsts) == list(range(MESSAGES))
+    if queue.is_sequential:
+        assert firsts == sorted(firsts)
+    if not idempotent:
+        assert len(got) == MESSAGES, "something was sent twice"
+    tracks = MessageTrack.objects.filter(queue=queue, ended="DELIVERED")
+    twice = tracks.values("offset").annotate(times=Count("id")).filter(times__gt=1)
+    assert not twice.exists()
+    by_hand = MessageError.objects.filter(queue=queue, changes__action="arrived").count()
+    assert tracks.count() + by_hand == MESSAGES
+    ends = Delivery.objects.filter(queue=queue)
+    assert not ends.filter(state__in=["SENDING", "UNKNOWN"]).exists()
+    assert ends.filter(state="DELIVERED").values("offset").distinct().count() == MESSAGES
+
+
+@pytest.mark.parametrize(("step", "nth", "idempotent"), MOMENTS)
+def test_a_kill_at_any_step_of_sending_loses_and_doubles_nothing(
+    broker, child_environment, tmp_path, step, nth, idempotent
+):
+    endpoint = an_endpoint(idempotent=idempotent)
+    queue = an_outbound_queue(broker, endpoint=endpoint, stay_seconds=0.1)
+    post(broker, queue, MESSAGES)
+    path = tmp_path / "partner"
+
+    killed = child(queue, child_environment, (path, step, nth, "KILL"))
+    said, _ = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
+
+    doubtful = Delivery.objects.filter(queue=queue, state="SENDING").count()
+    send(queue, FilePartner(path))
+    held = MessageError.objects.filter(queue=queue, code="DELIVERY_UNKNOWN", state="HOLD")
+    assert held.count() == (0 if idempotent else doubtful)
+    assert Delivery.objects.filter(queue=queue, state="UNKNOWN").count() == held.count()
+    finish(queue, path)
+    account(queue, path, idempotent=idempotent)
+
+
+@PROMISES
+@pytest.mark.parametrize(("step", "nth"), [(Step.INTENDED, 3), (Step.SENT, 7), ("arrived", 9)])
+def test_a_kill_with_several_in_flight_loses_and_doubles_nothing(
+    broker, child_environment, tmp_path, step, nth, idempotent
+):
+    endpoint = an_endpoint(idempotent=idempotent)
+    queue = an_outbound_queue(
+        broker, "continuous", endpoint=endpoint, stay_seconds=0.1, lanes=4, ordering="key"
+    )
+    post(broker, queue, MESSAGES, keys=7)
+    path = tmp_path / "partner"
+    killed = child(queue, child_environment, (path, step, nth, "KILL"))
+    said, _ = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL, f"the step was never reached: {said!r}"
+
+    finish(queue, path)
+    account(queue, path, idempotent=idempotent)
+    for key in range(7):
+        mine = [n for n in dict.fromkeys(arrived(path)) if n % 7 == key]
+        assert mine == sorted(mine)
+
+
+@PROMISES
+@pytest.mark.parametrize(("step", "nth"), [(Step.SETTLED, 4), (Step.INTENDED, 4), ("arrived", 4)])
+def test_a_stopped_sender_is_replaced_after_its_lease_and_settles_nothing_afterwards(
+    broker, child_environment, tmp_path, step, nth, idempotent
+):
+    queue = an_outbound_queue(broker, endpoint=an_endpoint(idempotent=idempotent), stay_seconds=0.1)
+    post(broker, queue, MESSAGES)
+    path = tmp_path / "partner"
+    environment = {**child_environment, "SLUICE_LEASE_SECONDS": "1"}
+    stopped = child(queue, environment, (path, step, nth, "STOP"))
+    try:
+        _, status = os.waitpid(stopped.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), stopped.communicate()
+        wait_until_overdue(queue)
+        send(queue, FilePartner(path))
+        taken = PartitionLease.objects.get(partition__queue=queue).epoch
+        known = set(Delivery.objects.values_list("id", "state"))
+        os.kill(stopped.pid, signal.SIGCONT)
+        output, _ = stopped.communicate(timeout=30)
+    finally:
+        stopped.kill()
+    assert PartitionLease.objects.get(partition__queue=queue).epoch == taken
+    assert set(Delivery.objects.values_list("id", "state")) == known
+    assert output.startswith(b"LOST "), output
+    # What it was about to send when it was stopped it may have sent on waking: a person looks.
+    finish(queue, path)
+    account(queue, path, idempotent=idempotent)
+
+
+def test_a_failure_in_flight_is_in_doubt_like_any_other(broker, child_environment, tmp_path):
+    """The call came from the error table: its marker tells, and it is not simply tried again."""
+    queue = an_outbound_queue(broker, "continuous", stay_seconds=0.1)
+    post(broker, queue, MESSAGES)
+    path = tmp_path / "partner"
+    killed = child(queue, child_environment, (path, Step.INTENDED, 1, "KILL"))
+    killed.communicate(timeout=60)
+    send(queue, FilePartner(path))
+    row = MessageError.objects.get()
+    errors.release(row.pk, version=row.version, actor="ann", late=True)
+    again = child(queue, child_environment, (path, "arrived", 1, "KILL"))
+    again.communicate(timeout=60)
+    assert MessageError.objects.get().state == "PROCESSING"
+    send(queue, FilePartner(path))
+    row.refresh_from_db()
+    assert (row.state, row.code) == ("HOLD", "DELIVERY_UNKNOWN")
+    finish(queue, path)
+    account(queue, path, idempotent=False)
+
+
+def test_a_message_that_kills_the_sender_is_held_and_the_others_go_on(
+    broker, child_environment, tmp_path
+):
+    queue = an_outbound_queue(
+        broker, endpoint=an_endpoint(idempotent=True), stay_seconds=0.1, crash_limit=2
+    )
+    post(broker, queue, 3)
+    path = tmp_path / "partner"
+    for _ in range(3):
+        killed = child(queue, child_environment, (path, "arrived", 1, "KILL"))
+        killed.communicate(timeout=60)
+    assert child(queue, child_environment, (path, "none", 1, "KILL")).wait(timeout=60) == 0
+    row = MessageError.objects.get()
+    assert (row.state, row.code, row.offset) == ("HOLD", "PROCESS_CRASH", 0)
