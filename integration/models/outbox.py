@@ -1,5 +1,6 @@
 """The outbox: everything that is to be written to Kafka, committed with its cause."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from integration.delivery.policy.states import OutboxKind, OutboxState
@@ -85,6 +86,9 @@ class RelayLease(models.Model):
     seen_at = models.DateTimeField(null=True)
     in_doubt_since = models.DateTimeField(null=True)
     in_doubt_text = models.TextField(blank=True)
+    batch = models.UUIDField(null=True, help_text="The batch on its way to Kafka.")
+    # One small write for a whole batch: its rows are only written again when they are in Kafka.
+    batch_rows = ArrayField(models.BigIntegerField(), null=True)
     watermark = models.CharField(
         max_length=36, null=True, help_text="The last batch known to be in Kafka; as Kafka has it."
     )
