@@ -73,6 +73,7 @@ MENU: Final = (
             Page("New partner", "partner-new"),
             Page("Systems", "systems"),
             Page("Services", "services"),
+            Page("Channels", "channels"),
             Page("Structures", "structures"),
             Page("Endpoints", "endpoints"),
             Page("Providers", "providers"),

@@ -22,12 +22,15 @@ KINDS: Final = {
     "externalsystem": "external system",
     "endpoint": "endpoint",
     "enterpriseservice": "enterprise service",
+    "publishchannel": "publish channel",
+    "channeltarget": "target",
     "objectstructure": "object structure",
     "queue": "queue",
     "testmessage": "test message",
     "croninstance": "cron instance",
     "operation": "bulk operation",
     "user": "person",
+    "apitoken": "token",
 }
 
 

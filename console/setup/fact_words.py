@@ -10,6 +10,7 @@ from django.utils.dateparse import parse_datetime
 
 from console.cron.forms import CronForm
 from console.operations.words import STATES
+from console.setup.channels import ChannelForm
 from console.setup.endpoints import EndpointForm
 from console.setup.forms import SetupForm
 from console.setup.providers import ProviderForm
@@ -17,16 +18,19 @@ from console.setup.queues.fields import BACKOFFS, LABELS
 from console.setup.services import ServiceForm
 from console.setup.structures import StructureForm
 from console.setup.systems import SystemForm
+from console.setup.targets import TargetForm
 from crontasks.definitions import registry
 from crontasks.models import CronInstance
 from integration.durations import written
 from integration.models import (
+    ChannelTarget,
     Endpoint,
     EnterpriseService,
     ExternalSystem,
     ObjectStructure,
     Operation,
     Provider,
+    PublishChannel,
     Queue,
 )
 
@@ -42,6 +46,8 @@ MODELS: Final[Mapping[str, type[models.Model]]] = {
         Endpoint,
         EnterpriseService,
         ObjectStructure,
+        PublishChannel,
+        ChannelTarget,
         Queue,
         CronInstance,
         Operation,
@@ -53,6 +59,8 @@ FORMS: Final[Mapping[str, type[SetupForm]]] = {
     "endpoint": EndpointForm,
     "enterpriseservice": ServiceForm,
     "objectstructure": StructureForm,
+    "publishchannel": ChannelForm,
+    "channeltarget": TargetForm,
     "croninstance": CronForm,
 }
 # What no form has a word for, or another one than a history needs.
@@ -70,6 +78,15 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "queue_id": "Number of the queue",
         "outgoing_row": "Row of the outbox",
         "tracked_after": "Last tracked before it",
+        "destination": "External system",
+    },
+    "apitoken": {
+        "prefix": "Begins with",
+        "may_post": "May put messages into queues",
+        "may_call": "May run services at once",
+        "may_read": "May ask what became of messages",
+        "may_publish": "May publish to channels",
+        "services": "Only these services or channels",
     },
     "user": {"systems": "External systems", "active": "May log in"},
 }

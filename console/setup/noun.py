@@ -38,8 +38,8 @@ class Noun:
     the table shows; `uses` tells what depends on a row. `stops` says what switching a row off
     stops; without it there is no switch. What is `shared` is changed only by people whom nothing
     limits; what is `founding` they alone may add and delete. `is_grave`: to delete one, its name
-    is typed. `more` adds to the context of its page, whose template extends
-    console/setup/card.html.
+    is typed. `label` is the column with its name, empty where two others tell rows
+    apart. `more` adds to the context of its page, whose template extends console/setup/card.html.
     """
 
     one: str

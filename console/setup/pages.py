@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import IntegrityError
 from django.db.models import Model
+from django.forms import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django_tables2 import RequestConfig
@@ -177,9 +178,11 @@ def new_form(request: HttpRequest, noun: Noun, given: Any) -> SetupForm:  # noqa
     initial: dict[str, Any] = {n: request.GET[n] for n in names if n in request.GET}
     like = number_of(request.GET.get("like", ""))
     source = None if like is None else noun.rows(scope).filter(pk=like).first()
-    if source is not None:
+    if source is not None and noun.label:
         every = noun.rows(scope_of(request.user)).values_list(noun.label, flat=True)
         initial = copy_of(source, noun.label, names, list(every))
+    elif source is not None:
+        initial = model_to_dict(source, fields=names)
     return noun.form(initial=initial, scope=scope)
 
 
@@ -198,7 +201,7 @@ def show_form(
     context = {
         **_about(request, noun, row),
         # What was entered is not its name yet.
-        "name": form.initial.get(noun.label, ""),
+        "name": form.initial.get(noun.label, "") if noun.label else str(row or ""),
         "form": form,
         "hindrance": hindrance,
         **more,

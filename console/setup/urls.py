@@ -4,15 +4,17 @@ from typing import Final
 
 from django.urls import URLPattern, path
 
-from console.setup import changes, pages, providers, structures
+from console.setup import changes, channeltests, pages, providers, structures
+from console.setup.channels import CHANNELS
 from console.setup.endpoints import ENDPOINTS
 from console.setup.noun import Noun
 from console.setup.providers import PROVIDERS
 from console.setup.services import SERVICES
 from console.setup.structures import STRUCTURES
 from console.setup.systems import SYSTEMS
+from console.setup.targets import TARGETS
 
-NOUNS: Final = (SYSTEMS, SERVICES, STRUCTURES, ENDPOINTS, PROVIDERS)
+NOUNS: Final = (SYSTEMS, SERVICES, CHANNELS, TARGETS, STRUCTURES, ENDPOINTS, PROVIDERS)
 
 
 def addresses(noun: Noun) -> list[URLPattern]:
@@ -32,6 +34,7 @@ def addresses(noun: Noun) -> list[URLPattern]:
 
 urlpatterns = [
     *(pattern for noun in NOUNS for pattern in addresses(noun)),
+    path("channels/<int:number>/test/", channeltests.send, name="channel-test"),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
     path("providers/test/", providers.examine, name="provider-test-new"),

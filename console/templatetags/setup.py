@@ -27,6 +27,8 @@ BY_NUMBER: Final = {
     "endpoint": "endpoint",
     "enterpriseservice": "service",
     "objectstructure": "structure",
+    "publishchannel": "channel",
+    "channeltarget": "target",
     "croninstance": "cron-instance",
 }
 VERDICTS: Final = {

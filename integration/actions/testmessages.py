@@ -52,8 +52,6 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
         with connection.cursor() as cursor:
             cursor.execute(_LAST_ROW)
             (number,) = cursor.fetchone()
-            cursor.execute(_TRACKED)
-            (tracked,) = cursor.fetchone()
         ConfigurationChange.objects.create(
             at=database_now(),
             actor=author.actor,
@@ -70,11 +68,19 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
                 "interface": draft.interface,
                 "envelope": draft.wrapped,
                 "outgoing_row": number,
-                "tracked_after": tracked,
+                "tracked_after": last_tracked(),
             },
             reason=author.reason.strip(),
         )
     return message_id
+
+
+def last_tracked() -> int:
+    """The number below which nothing of a message lies that is sent now."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TRACKED)
+        (number,) = cursor.fetchone()
+    return int(number)
 
 
 def _outgoing(queue: Queue, draft: Draft, message_id: str) -> Outgoing:

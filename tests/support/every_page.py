@@ -13,6 +13,7 @@ from crontasks.models import CronInstance, CronRun
 from integration.actions.configuration import Author
 from integration.actions.testmessages import Draft, send
 from integration.models import (
+    ApiToken,
     ConfigurationChange,
     Endpoint,
     EnterpriseService,
@@ -25,6 +26,7 @@ from integration.models import (
     OutboxRow,
     RelayLease,
 )
+from tests.support.channels import a_channel, a_target, an_outbound
 from tests.support.rows import a_blocked_queue
 
 # Addresses that everybody may ask for: they log in, or tell machines how this installation is.
@@ -142,6 +144,16 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
     endpoint = Endpoint.objects.create(name=name, system=system, handler_type="file")
     structure = ObjectStructure.objects.create(name="shared-structure", key_paths=["$.a"])
     service = EnterpriseService.objects.create(interface="SharedService", structure=structure)
+    token = ApiToken.objects.create(
+        system=system,
+        name=name,
+        prefix=f"sluice_{name}"[:16],
+        token_hash="0" * 64,
+        created_at=timezone.now(),
+        created_by="adam",
+    )
+    queue = an_outbound(f"{name}-out", system)
+    target = a_target(a_channel("SharedChannel"), name, queue=queue)
     change = ConfigurationChange.objects.create(
         at=timezone.now(),
         actor="adam",
@@ -158,7 +170,12 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "structure": structure.pk,
         "endpoint": endpoint.pk,
         "provider": provider,
+        "channel": target.channel_id,
+        "target": target.pk,
     }
     verbs = ("", "-change", "-delete", "-switch", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}
-    return {**each, "change:number": change.pk}
+    door = dict.fromkeys(
+        ("door:number", "token-new:number", "token-rotate:number", "token-revoke:number"), system.pk
+    )
+    return {**each, **door, "token_id": token.pk, "change:number": change.pk}

@@ -15,10 +15,11 @@ from integration.models import (
     ExternalSystem,
     ObjectStructure,
     Provider,
+    PublishChannel,
 )
 from tests.support.rows import a_person
 
-NOUNS = ("system", "service", "structure", "endpoint", "provider")
+NOUNS = ("system", "service", "structure", "endpoint", "provider", "channel")
 
 
 def logged_in(role: str = "Administrators", name: str = "") -> Client:
@@ -41,6 +42,15 @@ def forms() -> dict[str, dict[str, Any]]:
         "system": {"name": "eam", "description": "the plant", "enabled": "on"},
         "service": {"interface": "MXASSET", "enabled": "on"},
         "structure": {"name": "assets", "key_paths": "$.assetnum\n$.siteid", "tombstone": "hold"},
+        "channel": {
+            "name": "MXPO",
+            "description": "orders",
+            "enabled": "on",
+            "format": "json",
+            "envelope": "on",
+            "key_path": "$.ponum",
+            "search_paths": "$.vendor",
+        },
         "endpoint": {
             "name": "post",
             "system": partner.pk,
@@ -67,6 +77,7 @@ def a_row(noun: str) -> Any:
         "structure": ObjectStructure.objects,
         "endpoint": Endpoint.objects,
         "provider": Provider.objects,
+        "channel": PublishChannel.objects,
     }[noun]
     return model.get()
 

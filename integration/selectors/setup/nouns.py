@@ -89,7 +89,11 @@ def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
 def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:
     queues = [_queue(queue, f"{queue.direction} queue") for queue in system.queues.all()]
     ends = [Use("endpoint", e.pk, e.name, "endpoint") for e in system.endpoints.all()]
-    return queues + ends
+    targets = [
+        Use("channeltarget", t.pk, str(t), "gets the channel's messages")
+        for t in system.targets.select_related("channel")
+    ]
+    return queues + ends + targets
 
 
 def uses_of_service(service: EnterpriseService, scope: Scope) -> list[Use]:
@@ -98,12 +102,16 @@ def uses_of_service(service: EnterpriseService, scope: Scope) -> list[Use]:
 
 
 def uses_of_structure(structure: ObjectStructure, _scope: Scope) -> list[Use]:
-    """The services that store into it; the documents under it are told apart."""
-    found = structure.services.all()
-    return [
+    """The services that store into it, the channels it judges; its documents are told apart."""
+    services = [
         Use("enterpriseservice", service.pk, service.interface, "stores its messages here")
-        for service in found
+        for service in structure.services.all()
     ]
+    channels = [
+        Use("publishchannel", channel.pk, channel.name, "has its payloads judged by it")
+        for channel in structure.channels.all()
+    ]
+    return services + channels
 
 
 def queues_of_system(system: ExternalSystem) -> list[QueueRow]:

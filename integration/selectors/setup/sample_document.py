@@ -20,9 +20,13 @@ MEMBERS: Final = 40
 
 def sample_payload(service: EnterpriseService | None) -> str:
     """The document of the service's structure, else a small JSON object that says what it is."""
-    structure = None if service is None else service.structure
+    return sample_of(None if service is None else service.structure)
+
+
+def sample_of(structure: ObjectStructure | None, *, is_xml: bool = False) -> str:
+    """A document of this structure, else a small one; `is_xml` where no structure says it."""
     if structure is None:
-        return json.dumps({"test": True}, indent=2)
+        return "<test>true</test>" if is_xml else json.dumps({"test": True}, indent=2)
     paths = [str(path) for path in structure.key_paths]
     if paths and paths[0].startswith("/"):
         return _xml(paths)

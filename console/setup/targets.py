@@ -1,0 +1,160 @@
+"""Targets of publish channels: which partner gets a message, by which queue and endpoint."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import django_tables2 as tables
+from django import forms
+from django.http import HttpRequest
+
+from console.setup.columns import Switched
+from console.setup.filters import words_and_switch
+from console.setup.forms import SetupForm
+from console.setup.noun import Noun
+from integration.models import ChannelTarget, Endpoint, Queue
+from integration.selectors.setup import channels as selectors
+from integration.selectors.setup import nouns
+
+FITS = "Only what fits the external system is offered."
+
+
+class QueueChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # its model is its queryset's
+    """Outbound queues, each with what it keeps and where it ends."""
+
+    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature
+        kind = "sequential" if obj.is_sequential else "continuous"
+        end = f", to {obj.endpoint}" if obj.endpoint else ", read by the partner"
+        return f"{obj.name} ({kind}{end})"
+
+
+class EndpointChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # as above
+    """Endpoints with their type."""
+
+    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature
+        return f"{obj.name} ({obj.get_handler_type_display()}, {obj.system})"
+
+
+class TargetForm(SetupForm):
+    """One partner of a channel; which channel and partner is decided once."""
+
+    parts = (
+        ("", "", ("channel", "system", "enabled")),
+        ("Which way its messages take", "", ("queue", "endpoint")),
+    )
+    queue = QueueChoice(Queue.objects.none(), empty_label="Choose an outbound queue")
+    endpoint = EndpointChoice(
+        Endpoint.objects.none(), required=False, empty_label="The queue's own, if it has one"
+    )
+
+    class Meta:
+        model = ChannelTarget
+        fields = ("channel", "system", "enabled", "queue", "endpoint")
+        labels: ClassVar[dict[str, str]] = {
+            "channel": "Channel",
+            "system": "External system",
+            "enabled": "Switched on",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "channel": "The message type it gets.",
+            "system": "The partner. A channel has one target for each.",
+            "enabled": "Off: it gets nothing of what is published from then on, also not later. "
+            "Switching the external system off keeps its messages instead.",
+        }
+        error_messages: ClassVar[dict[str, dict[str, str]]] = {
+            "__all__": {
+                "unique_together": "This channel has a target for this external system already."
+            }
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        channel: Any = self.fields["channel"]
+        channel.queryset = selectors.channels()
+        system: Any = self.fields["system"]
+        system.queryset = nouns.systems(self.scope)
+        if self.instance.pk:
+            for name in ("channel", "system"):
+                self.fields[name].disabled = True
+                self.fields[name].help_text = "Decided when the target was made; add another one."
+        chosen = self.instance.system_id or self.entered("system")
+        self._offer(chosen)
+        if not self.instance.pk:
+            self._follow_system()
+
+    def _offer(self, system: object) -> None:
+        """Only queues and endpoints that fit, and what the chosen ones come to."""
+        queue: Any = self.fields["queue"]
+        endpoint: Any = self.fields["endpoint"]
+        queue.queryset = selectors.queues_for(self.scope, system, besides=self.instance.queue_id)
+        endpoint.queryset = selectors.endpoints_for(self.scope, system)
+        queue.help_text = (
+            f"{FITS} A sequential queue keeps the order in which transactions commit: publish to "
+            "it late in a transaction, others wait for its end."
+        )
+        way = selectors.way_of(
+            _chosen(queue.queryset, self.entered("queue")),
+            _chosen(endpoint.queryset, self.entered("endpoint")),
+        )
+        endpoint.help_text = (
+            f"{FITS} Empty: the queue's own endpoint; without any the partner reads the topic. "
+            f"{way}"
+        ).strip()
+
+    def _follow_system(self) -> None:
+        """Another system: the form comes again with what fits it."""
+        self.fields["system"].widget.attrs.update(
+            {
+                "hx-get": "",
+                "hx-trigger": "change",
+                "hx-include": "#setup",
+                "hx-params": "channel,system",
+                "hx-target": "#setup",
+                "hx-select": "#setup",
+                "hx-swap": "outerHTML",
+            }
+        )
+
+
+def _chosen(rows: Any, value: object) -> Any:  # noqa: ANN401 - a queryset and one of its rows
+    text = str(value)
+    fits = text.isascii() and text.isdecimal() and len(text) < 19
+    return rows.filter(pk=int(text)).first() if fits else None
+
+
+class TargetTable(tables.Table):
+    """The list of targets."""
+
+    channel = tables.Column(
+        linkify=("target", [tables.A("pk")]),
+        attrs={"a": {"class": "fw-bold long"}, "td": {"class": "wide"}},
+    )
+    system = tables.Column("External system", linkify=("system", [tables.A("system_id")]))
+    enabled = Switched()
+    queue = tables.Column(linkify=("queue", [tables.A("queue__name")]))
+    endpoint = tables.Column(linkify=("endpoint", [tables.A("endpoint_id")]))
+
+    class Meta:
+        fields = ("channel", "system", "enabled", "queue", "endpoint")
+
+
+def _more(_request: HttpRequest, target: ChannelTarget) -> Mapping[str, object]:
+    return {"way": selectors.way_of(target.queue, target.endpoint)}
+
+
+TARGETS = Noun(
+    one="target",
+    many="targets",
+    word="target",
+    title="Targets of channels",
+    about="A partner of a publish channel: the queue its messages take, and the endpoint they end "
+    "at.",
+    model=ChannelTarget,
+    form=TargetForm,
+    table=TargetTable,
+    filters=words_and_switch("channel__name", "system__name", "queue__name"),
+    rows=selectors.targets,
+    stops=selectors.stopped_with_target,
+    more=_more,
+    label="",
+    card_page="console/setup/target.html",
+)

@@ -1,0 +1,145 @@
+"""What the set-up pages show of publish channels: their targets, what fits them, test messages."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Count, Q, QuerySet
+
+from integration.counting import so_many
+from integration.models import (
+    ChannelTarget,
+    ConfigurationChange,
+    Endpoint,
+    OutboxRow,
+    PublishChannel,
+    Queue,
+)
+from integration.models.configuration_change import TEST_MESSAGE
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.setup.nouns import Use
+
+TESTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TestSent:
+    """One message of a test: for whom, on which queue, and its row of the outbox if still there."""
+
+    # No test of ours: pytest looks for classes of this name.
+    __test__ = False
+
+    change: ConfigurationChange
+    queue: str
+    system: str
+    message_id: str
+    row: OutboxRow | None
+
+
+def channels(scope: Scope = EVERYTHING) -> QuerySet[PublishChannel]:
+    """Every publish channel, which all people share, with its targets in this scope counted."""
+    known = Q() if scope.systems is None else Q(targets__system__in=sorted(scope.systems))
+    rows = PublishChannel.objects.select_related("structure")
+    return rows.annotate(target_count=Count("targets", filter=known)).order_by("name")
+
+
+def targets(scope: Scope = EVERYTHING) -> QuerySet[ChannelTarget]:
+    """The targets that belong to this scope's systems."""
+    found = ChannelTarget.objects.filter(scope.within("system"))
+    related = ("channel", "system", "queue__provider", "queue__endpoint", "endpoint")
+    return found.select_related(*related).order_by("channel__name", "system__name")
+
+
+def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
+    """Its targets in this scope; those of others are told as a number, without a name."""
+    known = targets(scope).filter(channel=channel)
+    found = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in known]
+    hidden = channel.targets.count() - len(found)
+    if hidden:
+        found.append(Use("", 0, so_many(hidden, "target"), "of systems you may not know of"))
+    return found
+
+
+def stopped_with_channel(channel: PublishChannel) -> str:
+    """What switching it off stops, as a sentence."""
+    count = channel.targets.filter(enabled=True).count()
+    return (
+        f"publish() writes nothing for it any more, for {so_many(count, 'target')}. What is "
+        "published meanwhile is not sent later. What is in the outbox already is still sent."
+    )
+
+
+def stopped_with_target(target: ChannelTarget) -> str:
+    """What switching it off stops, as a sentence."""
+    return (
+        f"{target.system} gets no message of {target.channel} that is published from then on, "
+        "also not later. The other targets keep theirs. To keep messages until the partner is "
+        "back, switch the external system off instead."
+    )
+
+
+def queues_for(scope: Scope, system: object, *, besides: int | None = None) -> QuerySet[Queue]:
+    """Outbound queues of this external system or of none; of any where it is not known yet.
+
+    `besides` is one that may be kept, whatever the scope is.
+    """
+    fits = scope.within("system")
+    number = _number(system)
+    if number is not None:
+        fits &= Q(system=number) | Q(system=None)
+    if besides is not None:
+        fits |= Q(pk=besides)
+    found = Queue.objects.filter(fits, direction=Queue.Direction.OUTBOUND)
+    return found.select_related("system", "endpoint").order_by("name")
+
+
+def endpoints_for(scope: Scope, system: object) -> QuerySet[Endpoint]:
+    """Endpoints of this external system; of any where it is not known yet."""
+    found = Endpoint.objects.filter(scope.within("system"))
+    number = _number(system)
+    if number is not None:
+        found = found.filter(system=number)
+    return found.select_related("system").order_by("name")
+
+
+def way_of(queue: Queue | None, endpoint: Endpoint | None) -> str:
+    """Where messages of such a target end, as a sentence."""
+    if queue is None:
+        return ""
+    last = endpoint or queue.endpoint
+    if last is None:
+        return f"The partner reads the topic {queue.topic} itself."
+    whose = "" if endpoint is not None else ", the queue's own endpoint"
+    return f"From {queue.topic} they are delivered to {last.name}{whose}."
+
+
+def is_wholly_known(channel: PublishChannel, scope: Scope) -> bool:
+    """Whether all that a message of the channel would reach belongs to this scope."""
+    enabled = channel.targets.filter(enabled=True)
+    return not enabled.exclude(scope.within("system")).exists() if scope.systems else scope.is_whole
+
+
+def test_messages(channel: PublishChannel, scope: Scope) -> list[TestSent]:
+    """The latest test messages of the channel, in two queries."""
+    rows: list[Any] = list(
+        ConfigurationChange.objects.filter(
+            scope.within("system"), kind=TEST_MESSAGE, after__channel=channel.name
+        )
+        .select_related("system")
+        .order_by("-at", "-id")[:TESTS]
+    )
+    outbox = OutboxRow.objects.in_bulk([row.after["outgoing_row"] for row in rows])
+    return [
+        TestSent(
+            change=row,
+            queue=row.after["queue"],
+            system=row.after["destination"],
+            message_id=row.subject,
+            row=outbox.get(row.after["outgoing_row"]),
+        )
+        for row in rows
+    ]
+
+
+def _number(value: object) -> int | None:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
