@@ -1,9 +1,10 @@
 """External systems: the partners."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import django_tables2 as tables
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from console.setup.columns import NUMBER, Counted, Named, Switched
@@ -12,20 +13,51 @@ from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.models import ExternalSystem
 from integration.selectors.setup import nouns
+from integration.selectors.setup.tokens import tokens_of
+
+MOST_BODY_BYTES: Final = 100 * 2**20
 
 
 class SystemForm(SetupForm):
     """A partner."""
 
-    parts = (("", "", ("name", "description", "enabled")),)
+    parts = (
+        ("", "", ("name", "description", "enabled")),
+        (
+            "HTTP door",
+            (
+                "What this partner may post over HTTP. Without a token nobody gets in; tokens are "
+                "made on the system's page."
+            ),
+            ("requests_per_minute", "max_body_bytes", "legacy_door"),
+        ),
+    )
 
     class Meta:
         model = ExternalSystem
-        fields = ("name", "description", "enabled")
-        labels: ClassVar[dict[str, str]] = {"enabled": "Switched on"}
+        fields = (
+            "name",
+            "description",
+            "enabled",
+            "requests_per_minute",
+            "max_body_bytes",
+            "legacy_door",
+        )
+        labels: ClassVar[dict[str, str]] = {
+            "enabled": "Switched on",
+            "requests_per_minute": "Posts a minute, at most",
+            "max_body_bytes": "Largest body, in bytes",
+            "legacy_door": "Addresses and header of the system it migrates from",
+        }
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _. Queues, endpoints and the limits of people refer to "
             "it, and people see it beside each message.",
+            "requests_per_minute": "Empty: as many as it likes. Beyond the number a post is "
+            "refused with 429 and the seconds to wait; a post with several messages counts once.",
+            "max_body_bytes": "A larger post is refused with 413 before it is read. A single "
+            "message may have 10,485,760 bytes, and no more than its topic takes.",
+            "legacy_door": "Also accepts /meaweb/esqueue/… and /meaweb/es/…, and user and token in "
+            "the MAXAUTH header, so that a sender changes its host name and password only.",
             "description": "Who they are, and whom to call, in a few words.",
             "enabled": "Off: sequential queues of this system wait, continuous ones put each new "
             "message on hold. No retry is spent, nothing is lost.",
@@ -33,10 +65,20 @@ class SystemForm(SetupForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
         super().__init__(*args, **kwargs)
+        self.fields["max_body_bytes"].required = False
         if self.instance.pk:
             self.fields[
                 "enabled"
             ].help_text = f"Switching it off stops: {nouns.stopped_with_system(self.instance)}"
+
+    def clean_max_body_bytes(self) -> int:
+        given: int | None = self.cleaned_data["max_body_bytes"]
+        default: int = ExternalSystem._meta.get_field("max_body_bytes").default
+        if given and given > MOST_BODY_BYTES:
+            raise ValidationError(
+                f"Write at most {MOST_BODY_BYTES:,}: a body is held in memory while it is split."
+            )
+        return given or default
 
 
 class SystemTable(tables.Table):
@@ -61,7 +103,11 @@ class SystemTable(tables.Table):
 
 
 def _more(_request: HttpRequest, system: ExternalSystem) -> Mapping[str, object]:
-    return {"queues": nouns.queues_of_system(system), "endpoints": system.endpoints.all()}
+    return {
+        "queues": nouns.queues_of_system(system),
+        "endpoints": system.endpoints.all(),
+        "valid_tokens": sum(token.is_valid for token in tokens_of(system)),
+    }
 
 
 SYSTEMS = Noun(

@@ -4,7 +4,7 @@ from typing import Final
 
 from django.urls import URLPattern, path
 
-from console.setup import changes, channeltests, pages, providers, structures
+from console.setup import changes, channeltests, pages, providers, structures, tokens
 from console.setup.channels import CHANNELS
 from console.setup.endpoints import ENDPOINTS
 from console.setup.noun import Noun
@@ -39,6 +39,18 @@ urlpatterns = [
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
     path("providers/test/", providers.examine, name="provider-test-new"),
     path("providers/<int:number>/test/", providers.examine, name="provider-test"),
+    path("systems/<int:number>/door/", tokens.door, name="door"),
+    path("systems/<int:number>/door/tokens/new/", tokens.new, name="token-new"),
+    path(
+        "systems/<int:number>/door/tokens/<int:token_id>/rotations/",
+        tokens.rotate,
+        name="token-rotate",
+    ),
+    path(
+        "systems/<int:number>/door/tokens/<int:token_id>/revocations/",
+        tokens.revoke,
+        name="token-revoke",
+    ),
     path("changes/", changes.change_list, name="changes"),
     path("changes/<int:number>/", changes.change_page, name="change"),
 ]

@@ -1,0 +1,160 @@
+"""Tokens of the HTTP door: made, rotated and revoked, each with its row of audit."""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.clock import database_now
+from integration.door import callers
+from integration.door.tokens import new_token
+from integration.errors import IntegrationError
+from integration.models import ApiToken, ExternalSystem
+
+MOST_VALID: Final = 2
+_NUMBER: Final = re.compile(r"-\d+$")
+
+
+class TokenNameTakenError(IntegrationError):
+    """The system has a token of that name, valid or not."""
+
+    code = "TOKEN_NAME_TAKEN"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"There is or was a token named {name} already.", next_step="Choose another name."
+        )
+
+
+class TooManyValidError(IntegrationError):
+    """Two tokens of this name are valid already."""
+
+    code = "TOO_MANY_VALID_TOKENS"
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(
+            f"{' and '.join(names)} are both valid.",
+            next_step="Revoke the older one first, when nobody uses it any more.",
+        )
+
+
+class TokenOverError(IntegrationError):
+    """The token is revoked or expired: nothing can be done with it."""
+
+    code = "TOKEN_IS_OVER"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is not valid any more.", next_step="Make a new token.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a new token shall allow; `services` empty = all, `valid_for` None = until revoked."""
+
+    name: str
+    may_post: bool = True
+    may_call: bool = False
+    may_read: bool = True
+    may_publish: bool = False
+    services: tuple[str, ...] = ()
+    valid_for: timedelta | None = None
+
+
+class Made(NamedTuple):
+    """A token with its text, which is known here for the last time."""
+
+    token: ApiToken
+    text: str
+
+
+def make(system: ExternalSystem, wish: Wish, author: Author) -> Made:
+    """A new token of this system. Raises TokenNameTakenError."""
+    with transaction.atomic():
+        # Of two who make one of the same name at once, one is told.
+        ExternalSystem.objects.select_for_update().get(pk=system.pk)
+        if ApiToken.objects.filter(system=system, name=wish.name).exists():
+            raise TokenNameTakenError(wish.name)
+        return _made(system, wish, author)
+
+
+def rotate(token: ApiToken, author: Author, *, overlap: timedelta) -> Made:
+    """A successor with the same rights; the old one stays valid for `overlap`, no longer.
+
+    Raises TokenOverError, and TooManyValidError while its predecessor is valid, too.
+    """
+    with transaction.atomic():
+        ExternalSystem.objects.select_for_update().get(pk=token.system_id)
+        old = ApiToken.objects.select_related("system").get(pk=token.pk)
+        base = _NUMBER.sub("", old.name)
+        family = _family(old.system, base)
+        valid = [one.name for one in family.filter(_valid()).order_by("pk")]
+        if old.name not in valid:
+            raise TokenOverError(old.name)
+        if len(valid) >= MOST_VALID:
+            raise TooManyValidError(valid)
+        taken = set(family.values_list("name", flat=True))
+        number = next(n for n in range(2, len(taken) + 3) if f"{base}-{n}" not in taken)
+        life = None if old.expires_at is None else old.expires_at - old.created_at
+        made = _made(old.system, _as(old, f"{base}-{number}", life), author)
+        old.expires_at = database_now() + overlap
+        configuration.save(old, author)
+    callers.forget()
+    return made
+
+
+def revoke(token: ApiToken, author: Author) -> bool:
+    """Nobody gets in with it from now on; False when it was revoked before."""
+    with transaction.atomic():
+        old = ApiToken.objects.select_for_update(of=("self",)).get(pk=token.pk)
+        if old.revoked_at is not None:
+            return False
+        old.revoked_at = database_now()
+        configuration.save(old, author)
+    callers.forget()
+    return True
+
+
+def _made(system: ExternalSystem, wish: Wish, author: Author) -> Made:
+    new = new_token()
+    token = ApiToken(
+        system=system,
+        name=wish.name,
+        prefix=new.prefix,
+        token_hash=new.token_hash,
+        may_post=wish.may_post,
+        may_call=wish.may_call,
+        may_read=wish.may_read,
+        may_publish=wish.may_publish,
+        services=list(wish.services),
+        created_at=database_now(),
+        created_by=author.actor,
+        expires_at=None if wish.valid_for is None else database_now() + wish.valid_for,
+    )
+    configuration.save(token, author)
+    return Made(ApiToken.objects.select_related("system").get(pk=token.pk), new.text)
+
+
+def _as(old: ApiToken, name: str, life: timedelta | None) -> Wish:
+    return Wish(
+        name=name,
+        may_post=old.may_post,
+        may_call=old.may_call,
+        may_read=old.may_read,
+        may_publish=old.may_publish,
+        services=tuple(old.services),
+        valid_for=life,
+    )
+
+
+def _family(system: ExternalSystem, base: str) -> QuerySet[ApiToken]:
+    return ApiToken.objects.filter(system=system, name__regex=rf"^{re.escape(base)}(-\d+)?$")
+
+
+def _valid() -> Q:
+    unexpired = Q(expires_at__isnull=True) | Q(expires_at__gt=database_now())
+    return Q(revoked_at__isnull=True) & unexpired

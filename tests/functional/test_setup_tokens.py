@@ -1,0 +1,177 @@
+"""Tokens of the HTTP door in the console: made, shown once, rotated, revoked, kept apart."""
+
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from integration.models import ApiToken, ConfigurationChange, ExternalSystem
+from tests.support import door
+from tests.support.rows import a_queue_row
+from tests.support.set_up import limited_to, logged_in
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+ASKED = {"name": "erp", "may_post": "on", "may_read": "on", "days": "90", "reason": "go-live"}
+
+
+@pytest.fixture
+def client() -> Client:
+    return logged_in(name="anna")
+
+
+@pytest.fixture
+def partner() -> door.Partner:
+    found = door.a_partner()
+    found.row.delete()
+    return found
+
+
+def text_in(page: str) -> str:
+    return unescape(page.partition('id="token"')[2].partition(">")[2].partition("<")[0])
+
+
+def made(client: Client, partner: door.Partner, **asked: object) -> str:
+    answer = client.post(reverse("token-new", args=[partner.system.pk]), {**ASKED, **asked})
+    assert answer.status_code == 200, answer.context["form"].errors
+    return text_in(answer.text)
+
+
+def posted_with(partner: door.Partner, token: str) -> int:
+    door.forget()
+    partner.token = token
+    return partner.post({"n": 1}).status_code
+
+
+def test_a_token_is_shown_once_opens_the_door_and_is_in_the_history(
+    client: Client, partner: door.Partner
+) -> None:
+    token = made(client, partner)
+    assert posted_with(partner, token) == 202
+    row = ApiToken.objects.get()
+    assert (row.name, row.created_by, row.may_call) == ("erp", "anna", False)
+    assert timedelta(days=89) < row.expires_at - timezone.now() < timedelta(days=91)
+    page = client.get(reverse("door", args=[partner.system.pk])).text
+    change = ConfigurationChange.objects.get()
+    assert (change.actor, change.kind, change.action) == ("anna", "apitoken", "create")
+    assert (change.reason, change.system) == ("go-live", partner.system)
+    history = client.get(reverse("change", args=[change.pk])).text
+    for told in (page, str(change.after), history, client.get(reverse("changes")).text):
+        assert token not in told
+        assert row.token_hash not in told
+    assert row.prefix in page
+
+
+def test_mistakes_make_no_token(client: Client, partner: door.Partner) -> None:
+    address = reverse("token-new", args=[partner.system.pk])
+    nothing = {"name": "erp", "days": "90"}
+    for asked, said in (
+        (nothing, "could do nothing"),
+        ({**ASKED, "name": "a b"}, "slug"),
+        ({**ASKED, "days": "4711"}, "Select a valid choice"),
+        ({**ASKED, "services": ["Nobody"]}, "Select a valid choice"),
+    ):
+        answer = client.post(address, asked)
+        assert answer.status_code == 422
+        assert said in unescape(answer.text)
+    assert not ApiToken.objects.exists()
+    made(client, partner)
+    again = client.post(address, ASKED)
+    assert again.status_code == 422
+    assert "already" in again.text
+
+
+def test_two_are_valid_while_the_partner_changes_over(
+    client: Client, partner: door.Partner
+) -> None:
+    first = made(client, partner, services=[door.SERVICE])
+    old = ApiToken.objects.get()
+    address = reverse("token-rotate", args=[partner.system.pk, old.pk])
+    second = text_in(client.post(address, {"days": "7"}).text)
+    assert [posted_with(partner, token) for token in (first, second)] == [202, 202]
+    new = ApiToken.objects.get(name="erp-2")
+    old.refresh_from_db()
+    assert (new.services, new.may_post, new.may_call) == ([door.SERVICE], True, False)
+    assert timedelta(days=6) < old.expires_at - timezone.now() < timedelta(days=8)
+
+    third = client.post(address, {"days": "7"})
+    assert third.status_code == 303
+    assert "both valid" in client.get(third["Location"]).text
+    assert ApiToken.objects.count() == 2
+    client.post(reverse("token-revoke", args=[partner.system.pk, old.pk]))
+    again = reverse("token-rotate", args=[partner.system.pk, new.pk])
+    assert client.post(again, {"days": "1"}).status_code == 200
+    assert ApiToken.objects.filter(name="erp-3").exists()
+
+
+def test_a_revoked_token_opens_nothing_and_stays_revoked(
+    client: Client, partner: door.Partner
+) -> None:
+    token = made(client, partner)
+    row = ApiToken.objects.get()
+    address = reverse("token-revoke", args=[partner.system.pk, row.pk])
+    for _ in range(2):
+        assert client.post(address, {"reason": "lost"}).status_code == 303
+    assert posted_with(partner, token) == 401
+    assert ConfigurationChange.objects.filter(kind="apitoken", action="change").count() == 1
+    answer = client.post(reverse("token-rotate", args=[partner.system.pk, row.pk]))
+    assert answer.status_code == 303
+    assert ApiToken.objects.count() == 1
+
+
+def test_tokens_are_made_by_those_who_may(partner: door.Partner) -> None:
+    address = reverse("token-new", args=[partner.system.pk])
+    page = reverse("door", args=[partner.system.pk])
+    operator = logged_in("Operators")
+    assert operator.post(address, ASKED).status_code == 403
+    assert "You lack the right" in operator.get(page).text
+    stranger = limited_to(ExternalSystem.objects.create(name="elsewhere"))
+    for answer in (stranger.get(page), stranger.get(address), stranger.post(address, ASKED)):
+        assert answer.status_code == 404
+    assert not ApiToken.objects.exists()
+    within = limited_to(partner.system)
+    assert within.post(address, ASKED).status_code == 200
+
+
+def test_a_token_is_found_under_its_own_system_only(client: Client, partner: door.Partner) -> None:
+    other = door.a_partner()
+    for verb in ("token-rotate", "token-revoke"):
+        address = reverse(verb, args=[partner.system.pk, other.row.pk])
+        assert client.post(address).status_code == 404
+    other.row.refresh_from_db()
+    assert other.row.revoked_at is None
+
+
+def test_the_page_tells_what_is_missing_and_how_it_is_used(client: Client) -> None:
+    system = ExternalSystem.objects.create(name="eam")
+    page = client.get(reverse("door", args=[system.pk])).text
+    assert "NO_QUEUE" in page
+    assert "There is no token yet" in page
+    a_queue_row("continuous", system=system)
+    page = client.get(reverse("door", args=[system.pk])).text
+    assert "NO_QUEUE" not in page
+    assert "/esqueue/eam/SERVICE" in page
+    assert "/meaweb/" not in page.partition("How it is used")[2]
+    ExternalSystem.objects.update(legacy_door=True)
+    assert "/meaweb/esqueue/eam/" in client.get(reverse("door", args=[system.pk])).text
+    card = client.get(reverse("system", args=[system.pk])).text
+    assert "nobody gets in over HTTP" in card
+
+
+def test_the_limits_are_fields_of_the_system(client: Client) -> None:
+    entered = {"name": "eam", "enabled": "on"}
+    assert client.post(reverse("system-new"), entered).status_code == 303
+    system = ExternalSystem.objects.get(name="eam")
+    assert (system.max_body_bytes, system.requests_per_minute) == (10 * 2**20, None)
+    address = reverse("system-change", args=[system.pk])
+    seen = client.get(address).context["seen"]
+    limits = {"requests_per_minute": "60", "max_body_bytes": "5000", "legacy_door": "on"}
+    assert client.post(address, {**entered, **limits, "seen": seen}).status_code == 303
+    system.refresh_from_db()
+    assert (system.requests_per_minute, system.max_body_bytes) == (60, 5000)
+    assert system.legacy_door
+    seen = client.get(address).context["seen"]
+    too_much = {**entered, "max_body_bytes": str(101 * 2**20), "seen": seen}
+    assert client.post(address, too_much).status_code == 422
