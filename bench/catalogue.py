@@ -6,11 +6,13 @@ from typing import Final
 from bench.cases import (
     console_lists,
     failing,
+    http,
     inbound,
     latency_cases,
     memory,
     operations,
     recovery,
+    relaying,
     stopwatch,
 )
 from bench.figure import Figure
@@ -28,10 +30,13 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         latency_cases.attached_pickup,
         recovery.restart_after_kill,
         latency_cases.many_queues,
+        relaying.relay,
         memory.consumer_memory,
         console_lists.console_lists,
         operations.bulk_release,
         operations.bulk_release_first,
+        http.http_sequential,
+        http.http_lanes,
         stopwatch.repair_stopwatch,
     )
 }

@@ -10,7 +10,8 @@ LEFT_WITHIN_SECONDS: Final = 30.0
 _EMPTIED: Final = (
     "bench_asset, bench_effect, bench_track, bench_position, bench_aside, bench_cpu, "
     "integration_messagetrack, integration_batchlog, integration_errorattempt, "
-    "integration_errorchange, integration_messageerror, integration_outboxrow"
+    "integration_errorchange, integration_messageerror, integration_outboxrow, "
+    "integration_delivery"
 )
 _REWIND: Final = """
 UPDATE integration_queuepartition SET next_offset = 0, state = 'RUNNING', state_code = '',

@@ -8,11 +8,14 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from integration import registration
-from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
+from integration.models import Endpoint, EnterpriseService, ExternalSystem, Provider, Queue
 
 
 class Command(BaseCommand):
-    """Reads a JSON list of queues (fields of the model, `interface` for its default service)."""
+    """Reads a JSON list of queues: fields of the model, and `interface` for its default service.
+
+    An outbound queue has `address` instead: where its messages are posted to.
+    """
 
     help = "Configure the queues of a benchmark from a JSON list on standard input."
 
@@ -23,12 +26,10 @@ class Command(BaseCommand):
         system, _made = ExternalSystem.objects.get_or_create(name="benchmarks")
         ids = {}
         for wanted in json.load(sys.stdin):
-            interface = wanted.pop("interface")
-            service, _made = EnterpriseService.objects.get_or_create(interface=interface)
             queue = Queue(
                 provider=provider,
                 system=system,
-                default_service=service,
+                **self._taker(wanted, system),
                 start_from=Queue.StartFrom.BEGINNING,
                 **wanted,
             )
@@ -38,3 +39,20 @@ class Command(BaseCommand):
             registration.register(queue)
             ids[queue.name] = queue.pk
         self.stdout.write(json.dumps(ids))
+
+    def _taker(self, wanted: dict[str, Any], system: ExternalSystem) -> dict[str, Any]:
+        """What takes the queue's messages: a handler, or an endpoint over HTTP."""
+        address = wanted.pop("address", None)
+        if address is None:
+            interface = wanted.pop("interface")
+            service, _made = EnterpriseService.objects.get_or_create(interface=interface)
+            return {"default_service": service}
+        endpoint = Endpoint(
+            name=wanted["name"],
+            system=system,
+            handler_type=Endpoint.HandlerType.HTTP,
+            properties={"url": address, "private_network": True},
+        )
+        endpoint.full_clean()
+        endpoint.save()
+        return {"endpoint": endpoint, "direction": Queue.Direction.OUTBOUND}
