@@ -61,17 +61,28 @@ def timeline(
 
     Of very long stories the newest events are told.
     """
-    events = [
+    return in_order(events_of(error, tries, changes))
+
+
+def events_of(
+    error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
+) -> list[Event]:
+    """What is known of one failure, in no order."""
+    return [
         *_received(error),
         *map(_tried, tries),
         *map(_decided, changes),
         *_operated(error),
         *_fate(error, tries),
     ]
-    events.sort(key=lambda event: event.at)
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """The newest of these events, oldest first, each with the time since the one before."""
+    told_in_turn = sorted(events, key=lambda event: event.at)
     before: datetime | None = None
     told = []
-    for event in events[-SHOWN:]:
+    for event in told_in_turn[-SHOWN:]:
         told.append(event if before is None else replace(event, waited=event.at - before))
         before = event.at
     return told

@@ -1,0 +1,29 @@
+"""How the tracking pages write what a try ended in, and how long something took."""
+
+from datetime import timedelta
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console.templatetags.sluice import BADGE, UNKNOWN
+from console.tracking.words import ENDS
+from integration.durations import rough
+
+register = template.Library()
+
+
+@register.simple_tag
+def track_end(ended: str) -> SafeString:
+    """The badge of what a try ended in; an unknown one is shown as it is stored."""
+    tone, sign, name = ENDS.get(ended, ("secondary", "?", ended))
+    return format_html(BADGE, tone, sign, name)
+
+
+@register.filter
+def took(length: timedelta | None) -> str:
+    """A span of time with its fractions, such as "0.4 s"; a dash for what is not known."""
+    if length is None:
+        return UNKNOWN
+    seconds = length.total_seconds()
+    return rough(seconds) if seconds >= 0.1 else "< 0.1 s"

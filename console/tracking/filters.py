@@ -1,0 +1,96 @@
+"""From a query string to the filter of tracked messages, and back."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django import forms
+from django.http import QueryDict
+
+from console.frame.list_filter import MOMENT, ListFilterForm
+from console.tracking.words import ENDS
+from integration.models import Queue
+from integration.selectors.failures.failures import Choices
+from integration.selectors.scope import Scope
+from integration.selectors.tracking.search import WINDOW, TrackFilter
+
+HOURS: Final = (
+    ("1", "1 hour"),
+    ("24", "24 hours"),
+    ("168", "7 days"),
+    ("720", "30 days"),
+    ("8760", "All that is kept"),
+)
+USUAL: Final = str(int(WINDOW.total_seconds() // 3_600))
+DIRECTIONS: Final = (("", "Both ways"), *Queue.Direction.choices)
+STATES: Final = (("", "All"), *((ended, name) for ended, (_, _, name) in ENDS.items()))
+FIRST: Final = ("id", "queue", "ended", "hours")
+
+
+class TrackFilterForm(ListFilterForm):
+    """The filter of tracked messages. Without `may_see_payload` there is no field for the key."""
+
+    id = forms.CharField(required=False, max_length=1_000, label="Message, external or search id")
+    queue = forms.ChoiceField(required=False)
+    ended = forms.ChoiceField(choices=STATES, required=False, label="State")
+    hours = forms.ChoiceField(choices=HOURS, required=False, label="Within")
+    until = forms.DateTimeField(required=False, widget=MOMENT, label="Until (UTC), empty = now")
+    system = forms.ChoiceField(required=False, label="External system")
+    interface = forms.CharField(required=False, max_length=100, label="Service or channel")
+    direction = forms.ChoiceField(choices=DIRECTIONS, required=False)
+    key = forms.CharField(required=False, max_length=1_000, strip=False, label="Record key")
+
+    def __init__(self, query: QueryDict, offered: Choices, *, may_see_payload: bool) -> None:
+        wanted = query.copy()
+        if wanted.get("hours") not in dict(HOURS):
+            wanted["hours"] = USUAL
+        super().__init__(wanted)
+        self.may_see_payload = may_see_payload
+        if not may_see_payload:
+            del self.fields["key"]
+            self.fields["id"].label = "Message id"
+        self._offer("queue", list(offered.queues), "All queues")
+        self._offer("system", list(offered.systems), "All systems")
+        self._lay_out()
+
+    @property
+    def first(self) -> list[forms.BoundField]:
+        """What most people narrow by."""
+        return [self[name] for name in FIRST]
+
+    @property
+    def more(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name not in FIRST]
+
+    @property
+    def says_more(self) -> bool:
+        return any(self._says(field.name) for field in self.more)
+
+    @property
+    def is_default(self) -> bool:
+        return not any(self._says(name) for name in self.fields if name != "hours")
+
+    def wanted(self, now: datetime, scope: Scope) -> TrackFilter:
+        """The filter without the fields that could not be read; its window ends now by default."""
+        self.is_valid()
+        said = {name: value for name, value in self.cleaned_data.items() if value}
+        until = said.pop("until", None) or now + timedelta(minutes=1)
+        since = _before(until, int(said.pop("hours", USUAL)))
+        return TrackFilter(
+            since=since,
+            until=until,
+            scope=scope,
+            sees_contents=self.may_see_payload,
+            **said,
+        )
+
+    def _says(self, name: str) -> bool:
+        if name == "hours":
+            return self.data.get(name) != USUAL
+        return super()._says(name)
+
+
+def _before(until: datetime, hours: int) -> datetime:
+    try:
+        return until - timedelta(hours=hours)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)

@@ -1,0 +1,73 @@
+"""Tracked messages: the search, and the page of one message with its whole story."""
+
+from typing import Final
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from console.frame.access import Right, has, needs, scope_of
+from console.tracking.filters import TrackFilterForm
+from integration.selectors.failures import failures, payloads
+from integration.selectors.tracking import search
+from integration.selectors.tracking.neighbours import Neighbours, neighbours
+from integration.selectors.tracking.rows import Cursor, TrackRow
+from integration.selectors.tracking.story import payload_of, story
+
+Way = tuple[str, TrackRow | None, TrackRow | None]
+UNKNOWN: Final = (
+    "Nothing is known of this message (any more): tracking is kept for some days, and only for "
+    "queues that are tracked."
+)
+
+
+@require_GET
+@needs(Right.VIEW)
+def track_list(request: HttpRequest) -> HttpResponse:
+    scope, may_see = scope_of(request.user), has(request.user, Right.VIEW_PAYLOAD)
+    form = TrackFilterForm(request.GET, failures.choices(scope), may_see_payload=may_see)
+    wanted = form.wanted(timezone.now(), scope)
+    cursor = Cursor.read(request.GET.get("at", ""))
+    context = {
+        "form": form,
+        "page": search.page(wanted, cursor),
+        "wanted": wanted,
+        "query": form.query(),
+        "is_continued": cursor is not None,
+        "may_see": may_see,
+        "cap": search.COUNT_CAP,
+    }
+    return render(request, "console/tracking/list.html", context)
+
+
+@require_GET
+@needs(Right.VIEW)
+def tracked_message(request: HttpRequest) -> HttpResponse:
+    """The message whose id the address names."""
+    message_id, scope = request.GET.get("id", ""), scope_of(request.user)
+    found = story(message_id, scope) if message_id else None
+    if found is None:
+        raise Http404(UNKNOWN)
+    may_see = has(request.user, Right.VIEW_PAYLOAD)
+    last = found.last
+    kept = payload_of(found) if may_see else None
+    beside = None if last is None else neighbours(last, scope)
+    context = {
+        "story": found,
+        "events": found.events,
+        "last": last,
+        "may_see": may_see,
+        "view": None if kept is None else payloads.show(kept, []),
+        "beside": beside,
+        "ways": [] if beside is None else _ways(beside, may_see=may_see),
+    }
+    return render(request, "console/tracking/message.html", context)
+
+
+def _ways(beside: Neighbours, *, may_see: bool) -> list[Way]:
+    """Previous and next: of the queue, and of the key for those who may see it."""
+    found: list[Way] = [("of the queue", beside.earlier, beside.later)]
+    if may_see:
+        found.append(("of the same key", beside.earlier_of_key, beside.later_of_key))
+    return [way for way in found if way[1] is not None or way[2] is not None]

@@ -1,0 +1,280 @@
+"""One message from beginning to end: every track, failure, call and decision that names it."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import Q
+
+from integration.delivery.policy.states import DeliveryState, Ended
+from integration.models import (
+    ConfigurationChange,
+    Delivery,
+    ErrorAttempt,
+    ErrorChange,
+    MessageError,
+    MessageTrack,
+    OutboxRow,
+    Receipt,
+)
+from integration.models.configuration_change import TEST_MESSAGE
+from integration.selectors.failures.timeline import ENDS, ENGINE, Event, events_of, in_order
+from integration.selectors.scope import Scope
+from integration.selectors.tracking.rows import Queues, TrackRow, by_index, queues_of
+
+# Of a message that went round and round the newest are told.
+MOST: Final = 100
+RELATED: Final = 20
+# A try and its track are one commit, of whose tables each may have its own moment.
+SAME: Final = timedelta(seconds=1)
+# Outgoing rows have no index by message: so many of the newest are looked through.
+NEWEST_OUTGOING: Final = 20_000
+TOLD: Final = {
+    **ENDS,
+    Ended.DELIVERED: "its endpoint took it",
+    Ended.DUPLICATE: "it was dropped: the same id with the same content was there before",
+    Ended.STALE: "it was a reminder of a retry that was no longer due",
+    Ended.PASSED: "it passed: there was nothing to apply",
+    Ended.DELETED: "it was passed over, because a person had deleted it",
+    Ended.EXPIRED: "it was no longer in Kafka",
+}
+GOOD: Final = frozenset({Ended.APPLIED, Ended.DELIVERED, Ended.SUPERSEDED, Ended.DUPLICATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """The row of the outbox that carried it."""
+
+    id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """Everything known of one message. `tracks` are newest first; `failures` too."""
+
+    message_id: str
+    events: tuple[Event, ...]
+    tracks: tuple[TrackRow, ...]
+    failures: tuple[MessageError, ...]
+    outgoing: tuple[Outgoing, ...]
+
+    @property
+    def last(self) -> TrackRow | None:
+        return self.tracks[0] if self.tracks else None
+
+    @property
+    def failure(self) -> MessageError | None:
+        """The failure to look at: the newest."""
+        return self.failures[0] if self.failures else None
+
+    @property
+    def caused_by(self) -> str:
+        return next((track.caused_by for track in self.tracks if track.caused_by), "")
+
+    @property
+    def interface(self) -> str:
+        named = [*(track.interface for track in self.tracks), *(e.interface for e in self.failures)]
+        return next(filter(None, named), "")
+
+
+def story(message_id: str, scope: Scope) -> Story | None:
+    """What became of it; None when nothing is known that this person may know."""
+    queues = queues_of(scope)
+    tracks = _tracks(message_id, queues)
+    failures = _failures(message_id, scope)
+    receipts = _receipts(message_id, scope)
+    tests = _tests(message_id, scope)
+    outgoing = _outgoing(message_id, queues, receipts, tests)
+    calls = _calls(message_id, queues)
+    if not (tracks or failures or receipts or tests or outgoing or calls):
+        return None
+    tried = list(ErrorAttempt.objects.filter(error__in=failures).order_by("at")[:MOST])
+    decided = list(ErrorChange.objects.filter(error__in=failures).order_by("at")[:MOST])
+    events = [
+        *map(_posted, receipts),
+        *map(_tested, tests),
+        *_sent(outgoing, is_posted=bool(receipts or tests)),
+        *_written(tracks, failures),
+        *(event for error in failures for event in _failed(error, tried, decided)),
+        *(_ended(track) for track in tracks if not _is_told(track, failures, tried)),
+        *map(_called, calls),
+    ]
+    return Story(
+        message_id=message_id,
+        events=tuple(in_order(events)),
+        tracks=tuple(tracks),
+        failures=tuple(failures),
+        outgoing=tuple(Outgoing(row.pk, row.state) for row in outgoing),
+    )
+
+
+def payload_of(found: Story) -> bytes | None:
+    """The payload that its newest tracks kept; None where none is kept."""
+    for track in found.tracks[:RELATED]:
+        kept = (
+            MessageTrack.objects.filter(at=track.at, pk=track.id, payload__isnull=False)
+            .values_list("payload", flat=True)
+            .first()
+        )
+        if kept is not None:
+            return zlib.decompress(bytes(kept))
+    return None
+
+
+def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
+    """Of all days: a message may wait for weeks until a person mends it."""
+    [found] = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
+    return sorted(found, key=lambda row: row.place, reverse=True)[:MOST]
+
+
+def _failures(message_id: str, scope: Scope) -> list[MessageError]:
+    known = MessageError.objects.filter(scope.within("queue__system"), message_id=message_id)
+    rows = known.select_related("queue").defer("payload", "edited_payload", "headers")
+    return list(rows.order_by("-last_failed_at")[:RELATED])
+
+
+def _receipts(message_id: str, scope: Scope) -> list[Receipt]:
+    post, point, place = message_id.rpartition(".")
+    ids = [message_id, *([post] if point and place.isdecimal() else [])]
+    found = Receipt.objects.filter(scope.within("system"), message_id__in=ids)
+    return list(found.select_related("system"))
+
+
+def _tests(message_id: str, scope: Scope) -> list[ConfigurationChange]:
+    found = ConfigurationChange.objects.filter(
+        scope.within("system"), kind=TEST_MESSAGE, subject=message_id
+    )
+    return list(found[:1])
+
+
+def _calls(message_id: str, queues: Queues) -> list[Delivery]:
+    found = Delivery.objects.filter(message_id=message_id, queue__in=queues)
+    return list(found.select_related("endpoint").order_by("-pk")[:MOST])
+
+
+def _outgoing(
+    message_id: str,
+    queues: Queues,
+    receipts: Sequence[Receipt],
+    tests: Sequence[ConfigurationChange],
+) -> list[OutboxRow]:
+    """By their numbers where a receipt or a test knows them, else among the newest."""
+    light = OutboxRow.objects.defer("value", "headers")
+    between = Q(pk=None)
+    for receipt in receipts:
+        if receipt.first_row is not None and receipt.last_row is not None:
+            between |= Q(pk__gte=receipt.first_row, pk__lte=receipt.last_row)
+    for test in tests:
+        between |= Q(pk=(test.after or {}).get("outgoing_row"))
+    if receipts or tests:
+        return list(light.filter(between, message_id=message_id)[:RELATED])
+    topics = set(_topics(queues))
+    newest = OutboxRow.objects.order_by("-pk").values_list("pk", "message_id")[:NEWEST_OUTGOING]
+    ids = [pk for pk, id_ in newest if id_ == message_id][:RELATED]
+    rows = light.filter(pk__in=ids) if ids else []
+    return [row for row in rows if (row.provider_id, row.topic) in topics]
+
+
+def _topics(queues: Queues) -> Iterable[tuple[int, str]]:
+    from integration.models import Queue  # noqa: PLC0415
+
+    return Queue.objects.filter(pk__in=queues).values_list("provider_id", "topic")
+
+
+def _posted(receipt: Receipt) -> Event:
+    return Event(
+        at=receipt.received_at,
+        title="Posted by HTTP",
+        who=receipt.system.name,
+        text=f"Its sender's own id: {receipt.sender_id}" if receipt.sender_id else "",
+        sign="↓",
+    )
+
+
+def _tested(test: ConfigurationChange) -> Event:
+    return Event(at=test.at, title="Sent as a test message", who=test.actor, sign="↓")
+
+
+def _sent(rows: Sequence[OutboxRow], *, is_posted: bool) -> Iterable[Event]:
+    for row in rows:
+        if not is_posted:
+            yield Event(at=row.created_at, title="Published", who="a handler or program", sign="↓")
+        if row.published_at is not None:
+            yield Event(at=row.published_at, title="Sent to Kafka", who="the relay", sign="→")
+
+
+def _written(tracks: Sequence[TrackRow], failures: Sequence[MessageError]) -> Iterable[Event]:
+    """Kafka's own time of each record; a failure tells it as well."""
+    told = {(error.queue_id, error.partition, error.offset) for error in failures}
+    for track in tracks:
+        place = (track.queue_id, track.partition, track.offset)
+        if track.written_at is not None and place not in told:
+            told.add(place)
+            yield Event(
+                at=track.written_at,
+                title="Written to Kafka",
+                who="its sender",
+                text=f"Offset {track.offset:,} of partition {track.partition}, for {track.queue}.",
+                sign="↓",
+            )
+
+
+def _failed(
+    error: MessageError, tried: Sequence[ErrorAttempt], decided: Sequence[ErrorChange]
+) -> Iterable[Event]:
+    tries = [one for one in tried if one.error_id == error.pk]
+    changes = [one for one in decided if one.error_id == error.pk]
+    return events_of(error, tries, changes)
+
+
+def _is_told(
+    track: TrackRow, failures: Sequence[MessageError], tried: Sequence[ErrorAttempt]
+) -> bool:
+    """Whether a failure's own story has this ending already."""
+    ids = {
+        error.pk
+        for error in failures
+        if (error.queue_id, error.partition, error.offset)
+        == (track.queue_id, track.partition, track.offset)
+    }
+    return any(one.error_id in ids and abs(one.at - track.at) < SAME for one in tried)
+
+
+def _ended(track: TrackRow) -> Event:
+    told = TOLD.get(track.ended, track.ended.lower())
+    is_good = track.ended in GOOD
+    is_bad = track.ended in {Ended.RETRY, Ended.HOLD}
+    return Event(
+        at=track.at,
+        title=f"Read by {track.queue}: {told}",
+        who=ENGINE,
+        tone="green" if is_good else "red" if is_bad else "secondary",
+        sign="✓" if is_good else "✕" if is_bad else "·",
+    )
+
+
+CALLED: Final = {
+    DeliveryState.SENDING: ("is being made", "azure", "→"),
+    DeliveryState.DELIVERED: ("the endpoint took it", "green", "✓"),
+    DeliveryState.FAILED: ("the endpoint did not take it", "red", "✕"),
+    DeliveryState.UNKNOWN: ("it may have arrived, nobody knows", "orange", "?"),
+}
+
+
+def _called(call: Delivery) -> Event:
+    said, tone, sign = CALLED[DeliveryState(call.state)]
+    status = f" Answer {call.status}." if call.status is not None else ""
+    took = f" It took {call.took_ms:,} ms." if call.took_ms is not None else ""
+    return Event(
+        at=call.ended_at or call.started_at,
+        title=f"Call {call.attempt} of {call.endpoint.name}: {said}",
+        who=ENGINE,
+        code=call.code,
+        text=f"{call.text}{status}{took}".strip(),
+        detail=call.excerpt,
+        tone=tone,
+        sign=sign,
+    )
