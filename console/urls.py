@@ -55,7 +55,6 @@ urlpatterns = [
     path("outbox/doubts/<int:lease_id>/", outbox.resolve, name="resolve-doubt"),
     path("outbox/<int:row_id>/", outbox.outbox_row, name="outbox-row"),
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outbox"),
-    path("", include("console.delivering.urls")),
     path("", include("console.cron.urls")),
     path("failures/", failures.failure_groups, name="failures"),
     path("failures/messages/", failures.failure_list, name="failure-list"),
