@@ -87,7 +87,7 @@ class ChannelForm(SetupForm):
         self.fields["key_path"].help_text = _keyed(str(self.entered("key_path") or ""), chosen)
         if self.instance.pk:
             stops = selectors.stopped_with_channel(self.instance)
-            self.fields["enabled"].help_text = f"Switching it off: {stops}"
+            self.fields["enabled"].help_text = f"Switching it off stops: {stops}"
         for name in ("key_path", "external_id_path"):
             self.fields[name].widget.attrs.update({"class": "lines", "spellcheck": "false"})
         self.fields["name"].widget = forms.TextInput(

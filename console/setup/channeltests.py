@@ -92,7 +92,8 @@ def _sent(request: HttpRequest, channel: PublishChannel, form: ChannelTestForm) 
         form.add_error(None, NOBODY)
         return False
     count = so_many(len(done.ids), "message")
-    messages.success(request, f"Published: {count}, written to the outbox. Follow them below.")
+    text = f"Published: {count}, written to the outbox. Follow each under Test messages."
+    messages.success(request, text)
     return True
 
 

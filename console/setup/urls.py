@@ -4,7 +4,7 @@ from typing import Final
 
 from django.urls import URLPattern, path
 
-from console.setup import changes, channeltests, pages, providers, structures, tokens
+from console.setup import changes, channeltests, endpointtests, pages, providers, structures, tokens
 from console.setup.channels import CHANNELS
 from console.setup.endpoints import ENDPOINTS
 from console.setup.noun import Noun
@@ -14,12 +14,12 @@ from console.setup.structures import STRUCTURES
 from console.setup.systems import SYSTEMS
 from console.setup.targets import TARGETS
 
-NOUNS: Final = (SYSTEMS, SERVICES, CHANNELS, TARGETS, STRUCTURES, ENDPOINTS, PROVIDERS)
+NOUNS: Final = (SYSTEMS, SERVICES, CHANNELS, STRUCTURES, ENDPOINTS, PROVIDERS)
 
 
-def addresses(noun: Noun) -> list[URLPattern]:
+def addresses(noun: Noun, below: str = "") -> list[URLPattern]:
     """The list, and everything that is asked of one row by its number."""
-    one, at, known = noun.one, f"{noun.many}/", {"noun": noun}
+    one, at, known = noun.one, f"{below}{noun.many}/", {"noun": noun}
     found = [
         path(at, pages.listing, known, name=noun.many),
         path(f"{at}new/", pages.create, known, name=f"{one}-new"),
@@ -34,6 +34,7 @@ def addresses(noun: Noun) -> list[URLPattern]:
 
 urlpatterns = [
     *(pattern for noun in NOUNS for pattern in addresses(noun)),
+    *addresses(TARGETS, "channels/"),
     path("channels/<int:number>/test/", channeltests.send, name="channel-test"),
     path("structures/try/", structures.try_sample, name="structure-try-new"),
     path("structures/<int:number>/try/", structures.try_sample, name="structure-try"),
@@ -51,6 +52,7 @@ urlpatterns = [
         tokens.revoke,
         name="token-revoke",
     ),
+    path("endpoints/<int:number>/test/", endpointtests.run, name="endpoint-test"),
     path("changes/", changes.change_list, name="changes"),
     path("changes/<int:number>/", changes.change_page, name="change"),
 ]

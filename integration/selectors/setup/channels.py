@@ -63,17 +63,17 @@ def stopped_with_channel(channel: PublishChannel) -> str:
     """What switching it off stops, as a sentence."""
     count = channel.targets.filter(enabled=True).count()
     return (
-        f"publish() writes nothing for it any more, for {so_many(count, 'target')}. What is "
-        "published meanwhile is not sent later. What is in the outbox already is still sent."
+        f"all that programs publish to its {so_many(count, 'target')}. Nothing of that is sent "
+        "later; what is in the outbox already is still sent."
     )
 
 
 def stopped_with_target(target: ChannelTarget) -> str:
     """What switching it off stops, as a sentence."""
     return (
-        f"{target.system} gets no message of {target.channel} that is published from then on, "
-        "also not later. The other targets keep theirs. To keep messages until the partner is "
-        "back, switch the external system off instead."
+        f"each message of {target.channel} to {target.system} that is published from then on; "
+        "none of them is sent later. Other targets keep theirs. To keep messages until the "
+        "partner is back, switch the external system off instead."
     )
 
 
