@@ -68,7 +68,6 @@ urlpatterns = [
     path("failures/<uuid:error_id>/holds/", decisions.hold, name="hold"),
     path("failures/<uuid:error_id>/deletions/", decisions.delete, name="delete"),
     path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
-    path("failures/<uuid:error_id>/arrivals/", decisions.arrived, name="arrived"),
     path("", include("console.tracking.urls")),
     path("", include("console.setup.urls")),
 ]
