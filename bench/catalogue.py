@@ -14,6 +14,7 @@ from bench.cases import (
     recovery,
     relaying,
     stopwatch,
+    tracking,
 )
 from bench.figure import Figure
 from bench.ground import Ground
@@ -22,6 +23,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
     function.__name__: function
     for function in (
         inbound.inbound_batch,
+        tracking.tracking_cost,
         inbound.inbound_per_message,
         inbound.inbound_vs_single_commit,
         failing.inbound_failing_5pct,

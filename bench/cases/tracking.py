@@ -1,0 +1,73 @@
+"""What tracking costs: the same batches with it and without it."""
+
+import json
+from typing import Final
+
+from bench.cases.throughput import filled
+from bench.figure import Figure, below
+from bench.ground import Ground
+from bench.pairs import run_pairs
+from bench.queue import BenchQueue
+from bench.rig import BenchmarkError
+
+INTERFACE: Final = "BenchBatch"
+SEARCH_PATHS: Final = ("$.assetnum", "$.seq")
+_QUEUE: Final = "UPDATE integration_queue SET tracks = %s WHERE id = %s"
+_SERVICE: Final = (
+    "UPDATE integration_enterpriseservice SET search_paths = %s::jsonb WHERE interface = %s"
+)
+# As facts.rate, by the log of batches: with tracking off there is no row a message.
+_RATE: Final = """
+WITH by_commit AS (
+  SELECT pg_xact_commit_timestamp(xmin) AS at, sum(to_offset - from_offset + 1) AS messages
+  FROM integration_batchlog GROUP BY 1
+)
+SELECT (sum(messages) - (array_agg(messages ORDER BY at))[1])::float8,
+  extract(epoch FROM max(at) - min(at))::float8, sum(messages)::bigint
+FROM by_commit
+"""
+_FOUND: Final = (
+    "SELECT count(*), count(DISTINCT search_b), count(search_a) FROM integration_messagetrack"
+)
+
+
+def tracking_cost(ground: Ground) -> Figure:
+    """Batches tracked with two search ids out of each payload, against the same untracked."""
+    count = 15_000 if ground.quick else 60_000
+    with ground.rig("tracking_cost") as rig:
+        queue = filled(rig, "tracking_cost", INTERFACE, count)
+        rig.start_worker()
+        paired = run_pairs(
+            lambda: _tracked(queue), lambda: _run(queue, tracks=False), quick=ground.quick
+        )
+    return Figure(
+        name="tracking_cost",
+        value=100 * (1 - paired.ratio),
+        unit="%",
+        n=count,
+        ratio=paired.ratio,
+        against="the same queue with tracking off",
+        target=below("value", 25),
+        facts={"tracked": round(paired.value), **paired.facts},
+    )
+
+
+def _tracked(queue: BenchQueue) -> float:
+    rate = _run(queue, tracks=True)
+    found = queue.rig.rows(_FOUND)[0]
+    if found != (queue.count,) * 3:
+        raise BenchmarkError(f"each of {queue.count} messages should have its ids, but: {found}")
+    return rate
+
+
+def _run(queue: BenchQueue, *, tracks: bool) -> float:
+    """Messages a second, from the first commit to the last."""
+    rig = queue.rig
+    rig.write(_QUEUE, [tracks, queue.id])
+    rig.write(_SERVICE, [json.dumps(SEARCH_PATHS if tracks else []), INTERFACE])
+    queue.run()
+    counted, seconds, every = rig.rows(_RATE)[0]
+    queue.switch_off()
+    if every != queue.count or not seconds:
+        raise BenchmarkError(f"{every} of {queue.count} messages are in the log of batches")
+    return float(counted / seconds)
