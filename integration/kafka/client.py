@@ -62,6 +62,8 @@ TRANSACTIONAL: Final[Mapping[str, Any]] = {
     "batch.size": 100_000,
     # 10 transactions a second with the default of 100 ms, 250 with this.
     "retry.backoff.ms": 1,
+    # A transaction commits only what was confirmed; a report of each success would tell nothing.
+    "delivery.report.only.error": True,
     "transaction.timeout.ms": 60_000,
     "message.timeout.ms": 20_000,
     # How long a topic that nobody knows may still be on its way: a new topic needs a moment

@@ -57,16 +57,16 @@ _DISCONNECTED: Final = KafkaError(
 
 
 class _Reports:
-    """The delivery reports of one batch."""
+    """The delivery reports of one batch: of failures alone, as the producer is set up.
+
+    What has neither failed nor is left when everything was waited for is confirmed.
+    """
 
     def __init__(self) -> None:
-        self.delivered = 0
         self.failures: dict[int, KafkaError] = {}
 
     def take(self, index: int, error: KafkaError | None, _message: Message) -> None:
-        if error is None:
-            self.delivered += 1
-        else:
+        if error is not None:
             self.failures[index] = error
 
     def await_all(self, producer: Producer) -> int:
@@ -90,8 +90,8 @@ class _Reports:
             return refused_by(culprit, self.failures[culprit])
         if self.failures:
             return Unavailable(sentence(next(iter(self.failures.values()))))
-        if left or self.delivered != len(rows):
-            return Unavailable(f"{len(rows) - self.delivered} records were not confirmed in time")
+        if left:
+            return Unavailable(f"{left} records were not confirmed in time")
         return None
 
 
@@ -271,7 +271,7 @@ def _produce(
 ) -> Refused | None:
     """Hand one record to the client; a verdict when it cannot even be queued."""
     partition = -1 if row.partition is None else row.partition
-    headers = list(row.headers) or None
+    headers = row.headers if isinstance(row.headers, list) else list(row.headers)
     while True:
         try:
             producer.produce(
@@ -279,7 +279,7 @@ def _produce(
                 row.value,
                 row.key,
                 partition=partition,
-                headers=headers,  # type: ignore[arg-type] # a null value is fine for the library
+                headers=headers,
                 on_delivery=report,
             )
         except BufferError:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from django.conf import settings
-from django.db.models import Count
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
@@ -102,18 +101,22 @@ def planned() -> Adoption | None:
         standing = deployments.standing(cursor)
     if standing.owner is None:
         return None
-    states = (OutboxState.STAMPED, OutboxState.PENDING)
-    rows = OutboxRow.objects.filter(state__in=states).values_list("state")
-    counts = dict(rows.annotate(n=Count("id")).order_by())
+    waiting = OutboxRow.objects.filter(state__in=(OutboxState.STAMPED, OutboxState.PENDING))
+    under_way = sum(len(ids or ()) for ids in _batches())
+    in_doubt = waiting.filter(state=OutboxState.STAMPED).count()
     return Adoption(
         from_environment=standing.environment or "",
         from_name=standing.name or "",
         to_environment=settings.SLUICE_ENVIRONMENT,
         to_name=settings.SLUICE_DEPLOYMENT,
-        stamped=counts.get(OutboxState.STAMPED, 0),
-        pending=counts.get(OutboxState.PENDING, 0),
+        stamped=under_way + in_doubt,
+        pending=waiting.count() - under_way - in_doubt,
         is_copy=standing.noted_mark != standing.mark,
     )
+
+
+def _batches() -> list[list[int] | None]:
+    return list(RelayLease.objects.values_list("batch_rows", flat=True))
 
 
 def adopt(author: Author, *, twin_is_stopped: bool = False) -> str:

@@ -233,7 +233,12 @@ def _lease(decision: Decision) -> RelayLease:
     # Kafka could not be asked: then nothing is known, and the next look is the first.
     last = finding.facts.get("watermark")
     RelayLease.objects.filter(pk=lease.pk).update(
-        watermark=last, epoch=F("epoch") + 1, in_doubt_since=None, in_doubt_text=""
+        watermark=last,
+        epoch=F("epoch") + 1,
+        batch=None,
+        batch_rows=None,
+        in_doubt_since=None,
+        in_doubt_text="",
     )
     return lease
 

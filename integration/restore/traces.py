@@ -130,7 +130,8 @@ def _of_relay(provider: Provider, lease: RelayLease, found: Traces) -> None:
     rows = OutboxRow.objects.filter(
         provider=provider, shard=lease.shard, state__in=WAITING
     ).order_by("pk")
-    stamped = rows.filter(state=OutboxState.STAMPED).values_list("batch", flat=True).first()
+    left = rows.filter(state=OutboxState.STAMPED).values_list("batch", flat=True).first()
+    stamped = lease.batch or left
     # Never noted is not the same as nothing sent: after a restore it has to be looked at.
     if not policy.is_ahead(last, known=lease.watermark or "", stamped=stamped):
         return

@@ -1,18 +1,21 @@
 """The SQL of the relay's Outbox port: every statement carries the epoch of its owner."""
 # ruff: noqa: S608 - statements are put together from constants here; values are parameters
 
-from collections.abc import Sequence
+import json
+from binascii import a2b_base64
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
 import psycopg
+from psycopg.types.json import set_json_loads
 
-from integration.codec import decode_headers
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
 from integration.store import deployments
 
+_decode: Final = json.JSONDecoder().raw_decode
 Session = psycopg.Connection[tuple[Any, ...]]
 
 # Locking the lease row makes a change of owner wait for this statement: afterwards nothing of
@@ -40,44 +43,69 @@ SELECT (SELECT id FROM integration_outboxrow
   OR coalesce((SELECT min(not_before) FROM integration_outboxrow
     WHERE {MINE} AND state = 'PENDING' AND not_before IS NOT NULL) <= clock_timestamp(), false)
 """
-SIZE: Final = "coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) + 100"
-STAMP: Final = f"""
-WITH {OWN},
-at_once AS (
-  SELECT id, {SIZE} AS size FROM integration_outboxrow
-  WHERE {PENDING_AT_ONCE} ORDER BY {INDEX_ORDER} LIMIT %(rows)s),
-later AS (
-  SELECT id, {SIZE} AS size FROM integration_outboxrow
-  WHERE {PENDING_LATER} ORDER BY {INDEX_ORDER} LIMIT %(rows)s FOR UPDATE SKIP LOCKED),
-due AS (
-  SELECT id, size FROM at_once UNION ALL SELECT id, size FROM later ORDER BY id LIMIT %(rows)s),
-chosen AS (SELECT id, sum(size) OVER (ORDER BY id) - size AS before FROM due)
-UPDATE integration_outboxrow o SET state = 'STAMPED', batch = %(batch)s
-FROM chosen WHERE o.id = chosen.id AND chosen.before < %(bytes)s AND o.state = 'PENDING'
-  AND EXISTS (SELECT 1 FROM own)
-RETURNING o.id, o.topic, o.partition, o.key, o.value, o.headers
+# Headers and what else a record is, besides its key and value.
+ROW_BYTES: Final = 100
+SIZE: Final = f"coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) + {ROW_BYTES}"
+WANTED: Final = "id, topic, partition, key, value, headers"
+# Read straight from the index, in its order, until there is enough: nothing of it is sorted. What
+# is due by its time comes besides, and both are put in the order of their ids afterwards.
+DUE: Final = f"""
+SELECT {WANTED} FROM (
+  SELECT {WANTED},
+    sum(size) OVER (ORDER BY {INDEX_ORDER} ROWS UNBOUNDED PRECEDING) - size AS before
+  FROM (SELECT {WANTED}, provider_id, shard, not_before, {SIZE} AS size
+    FROM integration_outboxrow
+    WHERE {PENDING_AT_ONCE} ORDER BY {INDEX_ORDER} LIMIT %(rows)s) due) counted
+  WHERE before < %(bytes)s
+UNION ALL
+SELECT {WANTED} FROM (
+  SELECT {WANTED} FROM integration_outboxrow
+  WHERE {PENDING_LATER} ORDER BY {INDEX_ORDER} LIMIT %(rows)s FOR UPDATE SKIP LOCKED) later
 """
-STAMPED: Final = f"SELECT batch FROM integration_outboxrow WHERE {MINE} AND state = 'STAMPED'"
-OF_BATCH: Final = f"{MINE} AND state = 'STAMPED' AND batch = %(batch)s"
+# Noted with its owner, before anything of it goes to Kafka. The rows stay as they are until they
+# are there: a row is as large as its message, and writing it costs as much.
+STAMP: Final = """
+UPDATE integration_relaylease SET batch = %(batch)s, batch_rows = %(ids)s
+WHERE id = %(lease)s AND epoch = %(epoch)s
+"""
+STAMPED: Final = (
+    "SELECT batch, batch_rows FROM integration_relaylease "
+    "WHERE id = %(lease)s AND epoch = %(epoch)s AND batch IS NOT NULL"
+)
+# What the release before stamped, or what was in doubt: such rows carry their batch themselves.
+STAMPED_ROWS: Final = (
+    f"SELECT batch, array_agg(id ORDER BY id) FROM integration_outboxrow "
+    f"WHERE {MINE} AND state = 'STAMPED' GROUP BY batch"
+)
+# A ticket that was cancelled on its way is in Kafka nevertheless.
+NOT_YET: Final = "id = ANY(%(ids)s) AND state IN ('PENDING', 'STAMPED', 'CANCELLED')"
+LET_GO: Final = (
+    "own AS (UPDATE integration_relaylease SET batch = NULL, batch_rows = NULL "
+    "WHERE id = %(lease)s AND epoch = %(epoch)s AND batch = %(batch)s RETURNING 1)"
+)
 # The lease remembers the batch as Kafka does: one that it does not know came from another state
 # of this database.
 MARK: Final = f"""
 WITH own AS (
-  UPDATE integration_relaylease SET watermark = %(batch)s::uuid::text
-  WHERE id = %(lease)s AND epoch = %(epoch)s RETURNING 1)
+  UPDATE integration_relaylease
+  SET watermark = %(batch)s::uuid::text, batch = NULL, batch_rows = NULL
+  WHERE id = %(lease)s AND epoch = %(epoch)s AND batch = %(batch)s RETURNING 1)
 UPDATE integration_outboxrow
-SET state = 'PUBLISHED', published_at = clock_timestamp()
-WHERE {OF_BATCH} AND EXISTS (SELECT 1 FROM own)
+SET state = 'PUBLISHED', batch = %(batch)s, published_at = clock_timestamp()
+WHERE {NOT_YET} AND EXISTS (SELECT 1 FROM own)
 """
 UNSTAMP: Final = f"""
-WITH {OWN} UPDATE integration_outboxrow SET state = 'PENDING', batch = NULL
-WHERE {OF_BATCH} AND EXISTS (SELECT 1 FROM own)
+WITH {LET_GO}, free AS (
+  UPDATE integration_outboxrow SET state = 'PENDING', batch = NULL
+  WHERE id = ANY(%(ids)s) AND state = 'STAMPED' AND EXISTS (SELECT 1 FROM own))
+SELECT 1 FROM own
 """
 # A ticket that cannot be sent: the row of its failure carries the retry from now on.
 BURY: Final = f"""
-WITH {OWN}, dead AS (
-  UPDATE integration_outboxrow SET state = 'DEAD', dead_code = %(code)s, dead_text = %(text)s
-  WHERE {OF_BATCH} AND EXISTS (SELECT 1 FROM own) RETURNING id, kind, error, retry_no),
+WITH {LET_GO}, dead AS (
+  UPDATE integration_outboxrow
+  SET state = 'DEAD', batch = %(batch)s, dead_code = %(code)s, dead_text = %(text)s
+  WHERE {NOT_YET} AND EXISTS (SELECT 1 FROM own) RETURNING id, kind, error, retry_no),
 carried AS (
   UPDATE integration_messageerror m SET carrier = 'row' FROM dead
   WHERE dead.kind = 'TICKET' AND m.id = dead.error AND m.retry_no = dead.retry_no)
@@ -95,10 +123,16 @@ NOTE_WATERMARK: Final = (
     "WHERE id = %(lease)s AND epoch = %(epoch)s"
 )
 WENT_BACK: Final = "watermark"
+# People find the rows by their state, and what they say is written there.
 DOUBT: Final = """
-UPDATE integration_relaylease SET in_doubt_text = %(text)s,
-  in_doubt_since = coalesce(in_doubt_since, clock_timestamp())
-WHERE id = %(lease)s AND epoch = %(epoch)s
+WITH own AS (
+  UPDATE integration_relaylease SET in_doubt_text = %(text)s, batch = NULL, batch_rows = NULL,
+    in_doubt_since = coalesce(in_doubt_since, clock_timestamp())
+  WHERE id = %(lease)s AND epoch = %(epoch)s RETURNING 1),
+doubtful AS (
+  UPDATE integration_outboxrow SET state = 'STAMPED', batch = %(batch)s
+  WHERE id = ANY(%(ids)s) AND state IN ('PENDING', 'CANCELLED') AND EXISTS (SELECT 1 FROM own))
+SELECT 1 FROM own
 """
 
 
@@ -123,6 +157,9 @@ class RelayOutbox:
         """Raises psycopg.Error."""
         self._session = session
         session.execute(BY_INDEX)
+        # The one JSON column that is read here; it is read for every message.
+        set_json_loads(_headers, session)
+        self._ids: list[int] = []
         self._mine = {
             "lease": ownership.lease_id,
             "epoch": ownership.epoch,
@@ -135,27 +172,48 @@ class RelayOutbox:
         return row is not None and bool(row[0])
 
     def stamp(self, batch: UUID, *, rows: int, size_bytes: int) -> list[OutgoingRow]:
-        found = self._run(STAMP, batch=batch, rows=rows, bytes=size_bytes).fetchall()
-        found.sort(key=_by_id)
-        return [
-            OutgoingRow(
-                id_, topic, partition, key, value, decode_headers(headers) if headers else ()
-            )
-            for id_, topic, partition, key, value, headers in found
-        ]
+        found = self._due(rows, size_bytes)
+        if not found:
+            return []
+        found.sort(key=itemgetter(0))
+        chosen = _within(found, rows, size_bytes)
+        self._stamp(batch, [row[0] for row in chosen])
+        return [OutgoingRow(*row) for row in chosen]
+
+    def _due(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
+        """Rows with their values as they are; as text each byte would come as two."""
+        wanted = {**self._mine, "rows": rows, "bytes": size_bytes}
+        try:
+            with self._session.cursor(binary=True) as cursor:
+                return cursor.execute(DUE, wanted).fetchall()
+        except psycopg.Error as e:
+            raise RelayLostError(str(e)) from e
+
+    def _stamp(self, batch: UUID, ids: list[int]) -> None:
+        self._expect(self._run(STAMP, batch=batch, ids=ids), 1)
+        self._ids = ids
 
     def stamped(self) -> tuple[UUID, int] | None:
         found = self._run(STAMPED).fetchall()
-        return (found[0][0], len(found)) if found else None
+        if not found:
+            found = self._run(STAMPED_ROWS).fetchall()
+            for batch, ids in found:
+                self._stamp(batch, ids)
+        if not found:
+            return None
+        batch, self._ids = found[0]
+        return batch, len(self._ids)
 
     def mark_published(self, batch: UUID, count: int) -> None:
-        self._expect(self._run(MARK, batch=batch), count)
+        self._expect(self._run(MARK, batch=batch, ids=self._ids), count)
 
     def unstamp(self, batch: UUID, count: int) -> None:
-        self._expect(self._run(UNSTAMP, batch=batch), count)
+        if count != len(self._ids):
+            raise RelayLostError
+        self._expect(self._run(UNSTAMP, batch=batch, ids=self._ids), 1)
 
     def bury(self, batch: UUID, *, code: str, text: str) -> None:
-        self._expect(self._run(BURY, batch=batch, code=code[:60], text=text), 1)
+        self._expect(self._run(BURY, batch=batch, ids=self._ids, code=code[:60], text=text), 1)
 
     def is_in_doubt(self) -> bool:
         row = self._run(IN_DOUBT).fetchone()
@@ -179,8 +237,8 @@ class RelayOutbox:
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 
-    def doubt(self, text: str) -> None:
-        self._expect(self._run(DOUBT, text=text), 1)
+    def doubt(self, batch: UUID, text: str) -> None:
+        self._expect(self._run(DOUBT, batch=batch, ids=self._ids, text=text), 1)
 
     def _run(self, sql: str, **values: object) -> psycopg.Cursor[tuple[Any, ...]]:
         try:
@@ -194,6 +252,18 @@ class RelayOutbox:
             raise RelayLostError
 
 
-def _by_id(row: Sequence[Any]) -> int:
-    number: int = row[0]
-    return number
+def _within(rows: list[tuple[Any, ...]], count: int, size_bytes: int) -> list[tuple[Any, ...]]:
+    """The first of `rows` that are few and small enough together; at least one."""
+    size = 0
+    for place, (_, _, _, key, value, _) in enumerate(rows[:count]):
+        if place and size >= size_bytes:
+            return rows[:place]
+        size += len(value or b"") + len(key or b"") + ROW_BYTES
+    return rows[:count]
+
+
+def _headers(stored: bytes | str) -> list[tuple[str, bytes | None]]:
+    """As codec.decode_headers does, from the column's own text."""
+    text = stored if isinstance(stored, str) else stored.decode()
+    pairs = _decode(text)[0]
+    return [(name, None if held is None else a2b_base64(held)) for name, held in pairs]

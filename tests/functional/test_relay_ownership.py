@@ -11,7 +11,7 @@ from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
 from integration.delivery.relay.twins import MemoryBroker
 from integration.delivery.relay.wiring import relay_all
-from integration.models import Deployment, Provider, RelayLease
+from integration.models import Deployment, OutboxRow, Provider, RelayLease
 from integration.store.relay_lease import take
 from tests.functional.relay_world import a_provider, put, relay, sent, states
 
@@ -52,7 +52,8 @@ def test_an_owner_of_an_older_epoch_changes_nothing(
 
     assert relay(provider, broker, until=lambda: False, observer=overtake) is RelayEnd.LOST
     # Written to Kafka but not marked: the next owner finds it by the watermark.
-    assert states() == ["STAMPED"]
+    assert states() == ["PENDING"]
+    assert RelayLease.objects.get().batch_rows == [OutboxRow.objects.get().pk]
     relay(provider, broker)
     assert sent(broker) == [b"1"]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from integration.counting import so_many
 
-MAX_ROWS: Final = 1_000
+MAX_ROWS: Final = 5_000
 MAX_BYTES: Final = 4 * 2**20
 # How long to wait for a broker that is down: it doubles from the first to the last.
 FIRST_PAUSE_SECONDS: Final = 0.25

@@ -147,7 +147,7 @@ class Outbox(Protocol):
     def went_back(self) -> None:
         """Note that Kafka has a batch which these rows never were in: people have to decide."""
 
-    def doubt(self, text: str) -> None:
+    def doubt(self, batch: UUID, text: str) -> None:
         """Note that a person has to say what became of the stamped batch."""
 
 

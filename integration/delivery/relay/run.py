@@ -148,7 +148,7 @@ class Relay:
             case policy.Finding.NOT_SENT:
                 self.outbox.unstamp(batch, count)
             case policy.Finding.UNKNOWN:
-                self.outbox.doubt(policy.doubt_text(count))
+                self.outbox.doubt(batch, policy.doubt_text(count))
                 log.error("%s outgoing messages are in doubt; a person must decide.", count)
                 return False
         return True
