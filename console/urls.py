@@ -55,6 +55,7 @@ urlpatterns = [
     path("outbox/doubts/<int:lease_id>/", outbox.resolve, name="resolve-doubt"),
     path("outbox/<int:row_id>/", outbox.outbox_row, name="outbox-row"),
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outbox"),
+    path("", include("console.delivering.urls")),
     path("", include("console.cron.urls")),
     path("failures/", failures.failure_groups, name="failures"),
     path("failures/messages/", failures.failure_list, name="failure-list"),
@@ -68,6 +69,7 @@ urlpatterns = [
     path("failures/<uuid:error_id>/holds/", decisions.hold, name="hold"),
     path("failures/<uuid:error_id>/deletions/", decisions.delete, name="delete"),
     path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
+    path("failures/<uuid:error_id>/arrivals/", decisions.arrived, name="arrived"),
     path("", include("console.tracking.urls")),
     path("", include("console.setup.urls")),
 ]

@@ -70,9 +70,15 @@ def _restore(request: HttpRequest, error_id: UUID) -> None:
     errors.restore(error_id, version=version_of(request), actor=actor_of(request), reason=reason)
 
 
+def _arrived(request: HttpRequest, error_id: UUID) -> None:
+    reason = request.POST.get("reason", "")
+    errors.arrived(error_id, version=version_of(request), actor=actor_of(request), reason=reason)
+
+
 release = _verb(
     _release, "Released. The engine tries it within seconds; this page shows how it ends."
 )
 hold = _verb(_hold, "On hold. Nothing happens to it until someone decides.")
 delete = _verb(_delete, "Deleted. It can be restored until cleanup removes it.")
 restore = _verb(_restore, "Restored. It is on hold again.")
+arrived = _verb(_arrived, "Noted: it arrived, and is not sent again.")

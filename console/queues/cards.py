@@ -27,7 +27,7 @@ class Card:
 
 def is_blocked(row: QueueRow) -> bool:
     """Whether it stands still until a person decides, and nobody stopped it on purpose."""
-    is_wanted = row.direction == "outbound" or (row.enabled and not row.paused)
+    is_wanted = not row.is_read or (row.enabled and not row.paused)
     return is_wanted and row.found[0] is Status.BLOCKED
 
 
@@ -50,7 +50,7 @@ def _card(
         queue=row,
         head=head,
         what=heads.blocked_for(row, head, now),
-        waiting=heads.behind(row, now) if row.direction == "inbound" else "",
+        waiting=heads.behind(row, now) if row.is_read else "",
         told=notice,
     )
 

@@ -15,6 +15,7 @@ from crontasks.health.crew import crew
 from crontasks.models import CronInstance, CronRun
 from crontasks.problems import switchboard
 from integration.actions.blocks import GAP_CODE, TOPIC_CODES
+from integration.selectors.delivering.outgoing import Outgoing, outgoing
 from integration.selectors.queues import history as queue_history
 from integration.selectors.queues import queues, rates
 from integration.selectors.queues.history import Event
@@ -57,7 +58,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePage:
-    """Everything the template needs; `hour` is there for inbound queues alone."""
+    """Everything the template needs; `hour` is there for queues that have a position."""
 
     detail: QueueDetail
     card: Card | None
@@ -67,6 +68,7 @@ class QueuePage:
     instance: CronInstance | None
     runs: tuple[CronRun, ...]
     topic_changed: bool
+    outgoing: Outgoing | None
     has_open_gap: bool
 
     @property
@@ -84,11 +86,12 @@ def queue_page(name: str, scope: Scope, *, reveal: bool) -> QueuePage | None:
     return QueuePage(
         detail=found,
         card=card_of(row, reveal=reveal),
-        hour=_hour(row) if found.sending is None else None,
+        hour=_hour(row) if row.is_read else None,
         switches=switchboard.switches(found.queue, found.switches),
         history=tuple(queue_history.history(row.id)),
         instance=instance,
         runs=runs,
+        outgoing=outgoing(found.queue, reveal=reveal) if row.sends else None,
         topic_changed=bool(row.blocked_codes & TOPIC_CODES),
         has_open_gap=GAP_CODE in row.blocked_codes
         and any(gap.acknowledged_at is None for gap in found.gaps),

@@ -22,8 +22,8 @@ class Figures:
 
 def figures(rows: Sequence[QueueRow], now: datetime) -> list[Figures]:
     """The rows with what the samples of the last quarter of an hour tell, in one query."""
-    inbound = [row.id for row in rows if row.direction == "inbound"]
-    found = rates.samples(inbound, rates.QUARTER + rates.GAP)
+    read = [row.id for row in rows if row.is_read]
+    found = rates.samples(read, rates.QUARTER + rates.GAP)
     return [_figures(row, found, now) for row in rows]
 
 

@@ -19,6 +19,7 @@ from integration.kafka import looks
 from integration.kafka.looks import TopicLook
 from integration.kafka.waiting import first_waiting
 from integration.models import Provider, Queue, QueuePartition
+from integration.selectors.delivering.senders import RUNS
 from integration.store import track_days
 
 _WRITE: Final = """
@@ -40,9 +41,7 @@ class LagMonitor:
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
         away: list[Condition] = []
         follows = _retention_follows()
-        queues = Queue.objects.select_related("provider").filter(
-            enabled=True, direction=Queue.Direction.INBOUND
-        )
+        queues = Queue.objects.select_related("provider").filter(RUNS, enabled=True)
         by_provider = queues.order_by("provider_id", "name")
         for provider, mine in groupby(by_provider, lambda queue: queue.provider):
             if context.should_stop():

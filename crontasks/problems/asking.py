@@ -19,8 +19,9 @@ from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Crew
 from integration.selectors.setup.retry_line import retry_line
+from integration.store.starts import SENDS
 
-_IDLE: Final = """
+_IDLE: Final = f"""
     SELECT q.name, i.id, coalesce(i.name, '')
     FROM integration_queue q
     LEFT JOIN LATERAL (
@@ -28,9 +29,10 @@ _IDLE: Final = """
         FROM crontasks_croninstance i
         LEFT JOIN django_celery_beat_periodictask t ON t.id = i.periodic_task_id
         WHERE i.queue_id = q.id ORDER BY works DESC LIMIT 1) i ON true
-    WHERE q.id = ANY(%s) AND q.enabled AND NOT q.paused AND q.direction = 'inbound'
+    WHERE q.id = ANY(%s) AND q.enabled AND NOT q.paused
+      AND (q.direction = 'inbound' OR {SENDS})
       AND NOT coalesce(i.works, false)
-    ORDER BY q.name LIMIT 100"""
+    ORDER BY q.name LIMIT 100"""  # noqa: S608 - a constant
 # Policies are followed try by try: only those that could take so long are looked at.
 MOST_POLICIES: Final = 50
 

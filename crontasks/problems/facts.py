@@ -87,8 +87,8 @@ class Facts:
 
 
 def is_wanted(row: QueueRow) -> bool:
-    """Nobody is told what a queue lacks that a person stopped on purpose; outbound ones go on."""
-    return row.direction == "outbound" or (row.enabled and not row.paused)
+    """Nobody is told what a queue lacks that a person stopped; a relay stops for nobody."""
+    return not row.is_read or (row.enabled and not row.paused)
 
 
 def has_kafka_code(row: QueueRow) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from integration.delivery.policy.states import OPEN, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
 from integration.store.sessions import django_connection
+from integration.store.starts import SENDS
 
 # A queue brakes itself at 10,000 open failures unless it was given another limit.
 FAILURES_CAP: Final = 10_000
@@ -32,7 +33,7 @@ _QUEUES: Final = f"""
            sum(p.next_offset)::float, sum(p.epoch)::float,
            {", ".join(f"count(*) FILTER (WHERE p.state = '{s}')" for s in PartitionState)}
     FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
-    WHERE q.direction = 'inbound' GROUP BY q.id ORDER BY q.name"""  # noqa: S608 - an enum's names
+    WHERE (q.direction = 'inbound' OR {SENDS}) GROUP BY q.id ORDER BY q.name"""  # noqa: S608 - an enum's names
 _FAILURES: Final = f"""
     SELECT q.name, s.state, few.count
     FROM integration_queue q
@@ -42,7 +43,7 @@ _FAILURES: Final = f"""
         WHERE e.queue_id = q.id AND e.state = s.state
           AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
         LIMIT {FAILURES_CAP}) found) few
-    WHERE q.direction = 'inbound' ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
+    WHERE (q.direction = 'inbound' OR {SENDS}) ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
 _ENDINGS: Final = f"""
     WITH newest AS MATERIALIZED (
         SELECT queue_id, ended, at FROM integration_messagetrack
@@ -56,7 +57,7 @@ _ENDINGS: Final = f"""
         FROM recent)
     SELECT q.name, r.ended, count(r.queue_id), (SELECT seconds FROM span)
     FROM integration_queue q LEFT JOIN recent r ON r.queue_id = q.id
-    WHERE q.direction = 'inbound' GROUP BY q.id, r.ended ORDER BY q.name"""  # noqa: S608 - constants
+    WHERE (q.direction = 'inbound' OR {SENDS}) GROUP BY q.id, r.ended ORDER BY q.name"""  # noqa: S608 - constants
 _CONNECTIONS: Final = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
            current_setting('max_connections')::int

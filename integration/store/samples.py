@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from integration.store.starts import SENDS
+
 SAMPLE_SECONDS: Final = 15
 KEPT_HOURS: Final = 24
 # Nobody reads the difference between 10,000 and more from a sample; counting it costs time.
@@ -26,7 +28,7 @@ WRITE: Final = f"""
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state = 'RETRY' LIMIT {COUNT_CAP}) few) retrying
-    WHERE q.direction = 'inbound'
+    WHERE q.direction = 'inbound' OR {SENDS}
     ON CONFLICT DO NOTHING"""  # noqa: S608 - a constant of this module
 PRUNE: Final = f"""
     DELETE FROM integration_queuesample WHERE id IN (
@@ -36,7 +38,7 @@ PRUNE: Final = f"""
 
 
 def write(cursor: Any) -> int:  # noqa: ANN401 - psycopg's and Django's cursors alike
-    """Write one sample of every inbound queue; returns how many. Raises DatabaseError."""
+    """Write one sample of every queue with a position; returns how many. Raises DatabaseError."""
     cursor.execute(WRITE)
     return int(cursor.rowcount)
 

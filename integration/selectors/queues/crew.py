@@ -34,8 +34,8 @@ def manned(crew: Crew | None, found: Standing) -> Standing:
     return Status.NO_READER, Situation(f"{lack.why} Last found: {reason.why}", lack.next_step)
 
 
-def sends(crew: Crew | None, stuck: Standing | None = None) -> Standing:
-    """An outbound queue has no reader here: what is published to it leaves by the relay.
+def relayed(crew: Crew | None, stuck: Standing | None = None) -> Standing:
+    """How the way of an outbound queue into Kafka stands: what is published leaves by the relay.
 
     `stuck` is what waits for a person, whether a relay lives or not.
     """

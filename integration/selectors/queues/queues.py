@@ -14,6 +14,7 @@ from integration.clock import database_now
 from integration.counting import so_many
 from integration.delivery.policy.states import OPEN, ErrorState
 from integration.models import Gap, Queue, QueuePartition
+from integration.selectors.delivering.senders import senders
 from integration.selectors.outbox.of_queue import Sending, sending
 from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import Crew
@@ -80,12 +81,12 @@ class QueueDetail:
 
 
 def overview(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
-    """Every queue with its failures counted, the most urgent first, in five queries."""
+    """Every queue with its failures counted, the most urgent first, in at most six queries."""
     return counted(standing(crew, scope))
 
 
 def standing(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
-    """How every queue stands, the most urgent first, its failures not counted: four queries."""
+    """How every queue stands, the most urgent first, its failures not counted: five queries."""
     found = Queue.objects.select_related("provider", "system").filter(scope.within("system"))
     return sorted(_rows(list(found), crew), key=lambda row: (row.status.rank, row.name))
 
@@ -126,8 +127,8 @@ def detail(name: str, crew: Crew | None = None, scope: Scope = EVERYTHING) -> Qu
     return QueueDetail(
         queue=queue,
         row=row,
-        switches=() if is_outbound else _switches(queue),
-        facts=_facts(queue),
+        switches=_switches(queue) if row.is_read else (),
+        facts=_facts(queue, sends=row.sends),
         sending=sending(queue) if is_outbound else None,
         gaps=tuple(_gap(gap) for gap in gaps),
     )
@@ -154,8 +155,17 @@ def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
     for partition in _partitions(queues):
         partitions[partition.queue_id].append(partition)
     needy = stuck(queues)
+    outbound = any(queue.direction == Queue.Direction.OUTBOUND for queue in queues)
+    sending = senders() if outbound else frozenset()
     return [
-        queue_row(queue, partitions[queue.pk], {}, crew, stuck=needy.get(queue.pk))
+        queue_row(
+            queue,
+            partitions[queue.pk],
+            {},
+            crew,
+            stuck=needy.get(queue.pk),
+            sends=queue.pk in sending,
+        )
         for queue in queues
     ]
 
@@ -212,20 +222,35 @@ def _switches(queue: Queue) -> tuple[Switch, ...]:
     return tuple(found)
 
 
-def _facts(queue: Queue) -> tuple[tuple[str, str], ...]:
+def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
     if queue.direction == Queue.Direction.OUTBOUND:
-        order = "kept: one at a time" if queue.is_sequential else "not kept between keys"
-        return (("Provider", queue.provider.name), ("Topic", queue.topic), ("Order", order))
-    tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
+        named = (("Provider", queue.provider.name), ("Topic", queue.topic))
+        return (*named, ("Order", _order(queue)), *(_when_it_fails(queue) if sends else ()))
     facts = [
         ("Provider", queue.provider.name),
         ("Topic", queue.topic),
         ("Kind", queue.get_kind_display()),
         ("Began at", queue.get_start_from_display()),
-        ("Retries after the first try", f"{tries}, {queue.backoff}"),
-        ("Brake", f"at {queue.max_open_errors:,} open failures"),
-        ("Batch", so_many(queue.batch_size, "message")),
+        *_when_it_fails(queue),
     ]
     if queue.error_queue is not None:
         facts.append(("Error queue", queue.error_queue.name))
     return tuple(facts)
+
+
+def _order(queue: Queue) -> str:
+    if queue.is_sequential:
+        return "kept: one at a time"
+    lanes = f"up to {queue.lanes} at a time" if queue.lanes > 1 else "one at a time"
+    if queue.ordering == Queue.Ordering.KEY:
+        return f"kept within a key, {lanes}"
+    return f"not kept between keys, {lanes}"
+
+
+def _when_it_fails(queue: Queue) -> tuple[tuple[str, str], ...]:
+    tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
+    return (
+        ("Retries after the first try", f"{tries}, {queue.backoff}"),
+        ("Brake", f"at {queue.max_open_errors:,} open failures"),
+        ("Batch", so_many(queue.batch_size, "message")),
+    )

@@ -1,13 +1,13 @@
 """One queue as people see it, made from rows that were read together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState
 from integration.models import Queue, QueuePartition
-from integration.selectors.queues.crew import Standing, manned, sends
+from integration.selectors.queues.crew import Standing, manned, relayed
 from integration.selectors.queues.partitions import (
     PartitionRow,
     partition_row,
@@ -21,7 +21,8 @@ from integration.selectors.queues.status import Crew, Situation, Status, worst
 class QueueRow:
     """One queue as people see it; `lag`, `held` and the rest count messages.
 
-    `found` is how it stands apart from whether anybody lives to work on it.
+    `found` is how it stands apart from whether anybody lives to work on it. `sends`: it is
+    outbound, and its messages are delivered to an endpoint from here.
     """
 
     id: int
@@ -48,6 +49,7 @@ class QueueRow:
     retention: timedelta
     is_system_off: bool
     changed_at: datetime
+    sends: bool = False
 
     @property
     def since(self) -> datetime | None:
@@ -68,9 +70,14 @@ class QueueRow:
         return min((at for row in self.partitions if (at := row.oldest_waiting_at)), default=None)
 
     @property
+    def is_read(self) -> bool:
+        """Whether it has a position here: inbound, or delivered to an endpoint."""
+        return self.sends or self.direction == Queue.Direction.INBOUND
+
+    @property
     def expires_at(self) -> datetime | None:
         """When the first message that waits leaves the topic, by the topic's retention."""
-        if self.direction == Queue.Direction.OUTBOUND or self.oldest_waiting_at is None:
+        if not self.is_read or self.oldest_waiting_at is None:
             return None
         return self.oldest_waiting_at + self.retention
 
@@ -99,6 +106,7 @@ def queue_row(
     crew: Crew | None = None,
     *,
     stuck: Standing | None = None,
+    sends: bool = False,
 ) -> QueueRow:
     """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state.
 
@@ -106,7 +114,8 @@ def queue_row(
     outbound queue needs a person.
     """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
-    found, (status, reason) = _judged(queue, rows, crew, stuck)
+    judge = _judge(queue, rows, stuck, sends=sends)
+    found, (status, reason) = judge(None), judge(crew)
     return QueueRow(
         id=queue.pk,
         name=queue.name,
@@ -132,16 +141,29 @@ def queue_row(
         retention=timedelta(seconds=queue.retention_seconds),
         is_system_off=queue.system is not None and not queue.system.enabled,
         changed_at=queue.changed_at,
+        sends=sends,
     )
 
 
-def _judged(
-    queue: Queue, rows: Sequence[PartitionRow], crew: Crew | None, stuck: Standing | None
-) -> tuple[Standing, Standing]:
-    """How it stands whoever lives, and with this crew."""
-    if queue.direction == Queue.Direction.OUTBOUND:
-        return sends(None, stuck), sends(crew, stuck)
-    return _verdict(queue, rows, None), _verdict(queue, rows, crew)
+def _judge(
+    queue: Queue, rows: Sequence[PartitionRow], stuck: Standing | None, *, sends: bool
+) -> Callable[[Crew | None], Standing]:
+    """How it stands with a crew, or whoever lives.
+
+    What is delivered from here has two ways that can be closed: into Kafka, and out of it.
+    """
+    if queue.direction == Queue.Direction.INBOUND:
+        return lambda crew: _verdict(queue, rows, crew)
+    if not sends:
+        return lambda crew: relayed(crew, stuck)
+    return lambda crew: _worse(relayed(crew, stuck), _verdict(queue, rows, crew))
+
+
+def _worse(into: Standing, out: Standing) -> Standing:
+    """The more urgent of the two; of equals the one that asks for something."""
+    if into[0].rank != out[0].rank:
+        return min(into, out, key=lambda one: one[0].rank)
+    return into if into[1].next_step and not out[1].next_step else out
 
 
 def _verdict(
@@ -169,7 +191,8 @@ def _switched(queue: Queue) -> tuple[Status, Situation] | None:
         said = f": {queue.pause_reason}" if queue.pause_reason else ""
         return Status.PAUSED, Situation(f"A person paused this queue{said}.", "Resume it to go on.")
     if queue.system is not None and not queue.system.enabled:
-        effect = "the queue waits" if queue.is_sequential else "its messages go on hold"
+        waits = queue.is_sequential or queue.direction == Queue.Direction.OUTBOUND
+        effect = "the queue waits" if waits else "its messages go on hold"
         return Status.WAITING, Situation(
             f"The external system {queue.system.name} is switched off, so {effect}.",
             "Switch the system on again.",

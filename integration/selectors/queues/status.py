@@ -150,6 +150,22 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Let the senders write to a topic with one partition, register a sequential queue for "
             "it, and switch this one off.",
         ),
+        "ENDPOINT_DOWN": Situation(
+            "The endpoint takes nothing at the moment; no retry is spent. {text}",
+            "Bring the endpoint back; one message asks it again every few seconds.",
+        ),
+        "ENDPOINT_PAUSED": Situation(
+            "A person paused the endpoint, so its messages wait in Kafka. {text}",
+            "Nothing yet; end the pause on the endpoint's page to go on sooner.",
+        ),
+        "ENDPOINT_DISABLED": Situation(
+            "A person switched the endpoint off, so its messages wait in Kafka. {text}",
+            "Switch the endpoint on; the queue then goes on by itself.",
+        ),
+        "ENDPOINT_UNUSABLE": Situation(
+            "The endpoint's settings do not allow to open it. {text}",
+            "Correct them under Set up; the queue looks again by itself.",
+        ),
         "KAFKA_UNAVAILABLE": Situation(
             "No broker of the cluster answers; no retry is spent. {text}",
             "Bring Kafka back; the queue asks again by itself at growing intervals.",

@@ -1,0 +1,40 @@
+"""What people write to stop an endpoint for a while."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from console.setup.durations import EXAMPLE, DurationField
+
+LONGEST: Final = timedelta(days=30)
+
+
+class PauseForm(forms.Form):
+    """For how long nothing is sent, and why."""
+
+    lasts = DurationField(
+        least_seconds=10,
+        label="How long",
+        initial="30 min",
+        help_text=f"{EXAMPLE} It goes on by itself then.",
+        widget=forms.TextInput(attrs={"class": "form-control"}),
+    )
+    reason = forms.CharField(
+        max_length=200,
+        label="Why",
+        help_text="Kept with the changes of the endpoint.",
+        widget=forms.TextInput(attrs={"class": "form-control"}),
+    )
+
+    def clean_lasts(self) -> float:
+        seconds: float = self.cleaned_data["lasts"]
+        if seconds > LONGEST.total_seconds():
+            raise ValidationError("At most 30 days; switch it off to stop it for longer.")
+        return seconds
+
+    def until(self) -> datetime:
+        """When the pause is over; only of a valid form."""
+        return timezone.now() + timedelta(seconds=self.cleaned_data["lasts"])
