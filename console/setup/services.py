@@ -10,6 +10,7 @@ from console.setup.columns import Named, Switched
 from console.setup.filters import words_and_switch
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
+from console.setup.structures import PathLines
 from integration.models import EnterpriseService
 from integration.selectors.setup import nouns, takers
 
@@ -20,18 +21,46 @@ class ServiceForm(SetupForm):
     parts = (
         ("", "", ("interface", "description")),
         ("What takes its messages", "", ("structure", "enabled")),
+        (
+            "How they are found again",
+            "What tracking keeps of each message, to be searched by.",
+            ("external_id_path", "search_paths", "keeps_payload"),
+        ),
+    )
+    search_paths = PathLines(
+        required=False,
+        label="Search paths",
+        help_text="Optional: at most two, one a line. A message in which one finds nothing is "
+        "tracked without it.",
     )
 
     class Meta:
         model = EnterpriseService
-        fields = ("interface", "description", "structure", "enabled")
-        labels: ClassVar[dict[str, str]] = {"enabled": "Switched on"}
+        fields = (
+            "interface",
+            "description",
+            "structure",
+            "enabled",
+            "external_id_path",
+            "search_paths",
+            "keeps_payload",
+        )
+        labels: ClassVar[dict[str, str]] = {
+            "enabled": "Switched on",
+            "external_id_path": "Path of the external id",
+            "keeps_payload": "Keep payloads",
+        }
         help_texts: ClassVar[dict[str, str]] = {
             "interface": "As senders write it into INTERFACE of the envelope, or into the header "
             "sluice-interface; every letter counts, capitals too.",
             "description": "What these messages are about, in a few words.",
             "enabled": "Off: sequential queues wait at the next message of this service, "
             "continuous ones put each of them on hold. No retry is spent, nothing is lost.",
+            "external_id_path": "Optional: JSONPath like $.ponum, or XPath like /PO/PONUM, of the "
+            "sender's own number. What is tracked from now on is found by it.",
+            "keeps_payload": "On: tracking keeps each payload up to 1 MiB as well, for people with "
+            "the right to see payloads. It takes their space in the database until its day is "
+            "dropped.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
@@ -44,6 +73,8 @@ class ServiceForm(SetupForm):
                 "enabled"
             ].help_text = f"Switching it off stops: {nouns.stopped_with_service(self.instance)}"
         structure.help_text = takers.effect(str(self.entered("interface") or ""), chosen)
+        path = self.fields["external_id_path"].widget
+        path.attrs.update({"class": "lines", "spellcheck": "false"})
 
 
 class ServiceTable(tables.Table):

@@ -4,25 +4,10 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from integration.models.queue import Queue
+from integration.models.search_paths import check_search_paths
 from integration.models.structure import ObjectStructure
 from integration.models.system import Endpoint, ExternalSystem
 from integration.paths import BadPath, compile_path
-
-MAX_SEARCH_PATHS = 2
-
-
-def check_search_paths(external_id_path: str, search_paths: object) -> None:
-    """Raises ValidationError, by field, for paths that tracking could not follow."""
-    if not isinstance(search_paths, list) or len(search_paths) > MAX_SEARCH_PATHS:
-        text = f"Name at most {MAX_SEARCH_PATHS} paths, as a JSON list."
-        raise ValidationError({"search_paths": text})
-    wanted = {"external_id_path": [external_id_path or None], "search_paths": search_paths}
-    for field, paths in wanted.items():
-        for path in filter(None, paths):
-            try:
-                compile_path(path)
-            except BadPath as e:
-                raise ValidationError({field: str(e)}) from e
 
 
 class PublishChannel(models.Model):

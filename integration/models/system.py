@@ -6,6 +6,7 @@ from django.db import models
 
 from integration import endpoint_properties
 from integration.models.fields import SecretField
+from integration.models.search_paths import check_search_paths
 
 
 class ExternalSystem(models.Model):
@@ -108,3 +109,6 @@ class EnterpriseService(models.Model):
 
     def __str__(self) -> str:
         return self.interface
+
+    def clean(self) -> None:
+        check_search_paths(self.external_id_path, self.search_paths)

@@ -90,6 +90,7 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
             ("batch_size", "stay_seconds", "handler_timeout_seconds"),
         ),
     ),
+    ("part-tracking", ("Tracking", "", ("tracks",))),
 )
 
 MODEL_FIELDS: Final = [
@@ -156,6 +157,7 @@ LABELS: Final = {
     "batch_size": "Batch size",
     "stay_seconds": "Stay attached",
     "handler_timeout_seconds": "Time for one handler call",
+    "tracks": "Track its messages",
 }
 
 # Of a stored queue; its topic is made.
@@ -222,4 +224,6 @@ HELPS: Final = {
     "batch_size": "Messages in one transaction. Larger is faster, and a failure replays more.",
     "stay_seconds": "How long a run waits for new messages before it frees its worker.",
     "handler_timeout_seconds": "A call that takes longer counts as hanging; the run is ended.",
+    "tracks": "On: what became of each message is written down, and people find it under Messages. "
+    "Off: only failures are kept; the queue is a little faster.",
 }
