@@ -27,7 +27,13 @@ from integration.handlers.failures import Applied, Superseded, Verdict, classify
 from integration.handlers.message import Arrival, Message, Origin
 from integration.handlers.publishing import Outbound, current
 from integration.handlers.registry import Registration, registry
-from integration.models import EnterpriseService, Provider, Queue
+from integration.models import (
+    EnterpriseService,
+    ExternalSystem,
+    Provider,
+    PublishChannel,
+    Queue,
+)
 from integration.store.sessions import alias, django_connection
 
 Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
@@ -70,6 +76,11 @@ class Published:
     @property
     def interface(self) -> str:
         return (self.headers.get("sluice-interface") or b"").decode()
+
+    @property
+    def system(self) -> str:
+        """The external system it is for; empty where its queue belongs to none."""
+        return (self.headers.get("sluice-destination") or b"").decode()
 
     @property
     def body(self) -> Any:  # noqa: ANN401 - dict, list, scalar or lxml element
@@ -168,7 +179,7 @@ def run_handler(
 
 
 def an_outbound_queue(name: str, *, topic: str | None = None) -> Queue:
-    """Register what publish() may name: rows in the test's database, nothing that a broker sees.
+    """Register what publish_to() may name: rows in the test's database, nothing a broker sees.
 
     They go with the test's transaction. A queue that is there already is left as it is. `topic`
     is by default the name.
@@ -187,6 +198,20 @@ def an_outbound_queue(name: str, *, topic: str | None = None) -> Queue:
         name=name, direction=Queue.Direction.OUTBOUND, defaults=facts
     )
     return queue
+
+
+def a_publish_channel(name: str, *systems: str, **fields: Any) -> PublishChannel:  # noqa: ANN401 - columns of the model
+    """Set up what publish() may name, with a target and an outbound queue for each system.
+
+    Rows in the test's database, which go with its transaction. `fields` are those of the channel:
+    format, envelope, key_path, structure.
+    """
+    channel, _ = PublishChannel.objects.get_or_create(name=name, defaults=fields)
+    for system in systems:
+        partner, _ = ExternalSystem.objects.get_or_create(name=system)
+        queue = an_outbound_queue(f"{system}-out")
+        channel.targets.get_or_create(system=partner, defaults={"queue": queue})
+    return channel
 
 
 def _run(found: Registration, message: Message) -> Outcome:

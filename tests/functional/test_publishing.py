@@ -11,7 +11,7 @@ from lxml import etree
 
 from integration import envelope
 from integration.codec import decode_headers
-from integration.handlers import PayloadRefusedError, publish, publish_to
+from integration.handlers import Message, PayloadRefusedError, publish, publish_to
 from integration.handlers.documents import publish_document
 from integration.handlers.failures import classify
 from integration.handlers.publishing import Outbound, UnknownChannelError, current
@@ -22,7 +22,7 @@ from integration.models import (
     OutboxRow,
     Queue,
 )
-from integration.testing import a_message, an_outbound_queue
+from integration.testing import a_message, a_publish_channel, an_outbound_queue, run_handler
 from tests.support.channels import a_channel, a_target
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -319,6 +319,21 @@ def test_what_a_handler_rolls_back_itself_is_not_published(inside: Outbound) -> 
             publish("MXPO", {})
             raise ZeroDivisionError
     assert [row.message_id for row in inside.rows] == list(kept.values())
+
+
+def test_a_handler_that_publishes_is_tested_with_a_channel_of_the_test() -> None:
+    def confirm(message: Message) -> None:
+        publish("MXRECEIPT", {"n": message.body["n"]})
+
+    missing = run_handler(confirm, {"n": 7}).failure
+    assert missing is not None
+    assert missing.code == "UNKNOWN_CHANNEL"
+    a_publish_channel("MXRECEIPT", "erp", "wms", key_path="$.n")
+    published = run_handler(confirm, {"n": 7}).published
+    assert [(sent.system, sent.topic, sent.key, sent.body) for sent in published] == [
+        ("erp", "erp-out", b"7", {"n": 7}),
+        ("wms", "wms-out", b"7", {"n": 7}),
+    ]
 
 
 # --- bytes --------------------------------------------------------------------------------------
