@@ -26,7 +26,7 @@ def esqueue(
     caller = caller_at(request, system, is_legacy_path=is_legacy)
     caller.need(Doing.POST, service)
     route = route_of(caller.system_id, caller.system, service)
-    post, kind = _post(request, caller, service)
+    post, kind = _post(request, caller, service, "esqueue")
     known = receipts.earlier(post)
     if known is None:
         found = pieces(post.body, service, kind, caller.max_body_bytes)
@@ -39,7 +39,7 @@ def es(request: HttpRequest, system: str, service: str, *, is_legacy: bool = Fal
     only(request, "POST")
     caller = caller_at(request, system, is_legacy_path=is_legacy)
     caller.need(Doing.CALL, service)
-    post, kind = _post(request, caller, service)
+    post, kind = _post(request, caller, service, "es")
     known = receipts.earlier(post)
     if known is None:
         found = pieces(post.body, service, kind, caller.max_body_bytes)
@@ -52,7 +52,7 @@ def publish(request: HttpRequest, channel: str) -> HttpResponse:
     only(request, "POST")
     caller = caller_at(request, None)
     caller.need(Doing.PUBLISH, channel)
-    post, _ = _post(request, caller, channel)
+    post, _ = _post(request, caller, channel, "publish")
     known = receipts.earlier(post)
     return told(publish_post(post) if known is None else known, caller.system)
 
@@ -77,7 +77,7 @@ def only(request: HttpRequest, *methods: str) -> None:
         raise WrongMethodError(", ".join(methods))
 
 
-def _post(request: HttpRequest, caller: Caller, service: str) -> tuple[Post, str]:
+def _post(request: HttpRequest, caller: Caller, service: str, door: str) -> tuple[Post, str]:
     """What was sent, with its announced format; refused before its body is read if it can be."""
     meta = request.META
     kind = check_type(meta.get("CONTENT_TYPE", ""), meta.get("HTTP_CONTENT_ENCODING", ""))
@@ -88,6 +88,7 @@ def _post(request: HttpRequest, caller: Caller, service: str) -> tuple[Post, str
         system=caller.system,
         service=service,
         body=body_of(request, caller.max_body_bytes),
+        door=door,
         sender_id=sender_id,
         key=key,
     )

@@ -32,20 +32,24 @@ _FIND: Final = f"SELECT {_COLUMNS} FROM integration_receipt WHERE system_id = %s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What a sender wants: so many bytes for a service, under an id of its own or none."""
+    """What a sender wants: so many bytes for a service, under an id of its own or none.
+
+    `door` is how: into its queue, at once, or published.
+    """
 
     system_id: int
     system: str
     service: str
     body: bytes
+    door: str = "esqueue"
     sender_id: str | None = None
     key: bytes | None = None
 
     @property
     def content_hash(self) -> bytes:
-        """Service, key and body: what has to be equal for a repetition."""
+        """Door, service, key and body: what has to be equal for a repetition."""
         digest = hashlib.blake2b(digest_size=16)
-        for part in (self.service.encode(), self.key or b"", self.body):
+        for part in (self.door.encode(), self.service.encode(), self.key or b"", self.body):
             digest.update(len(part).to_bytes(8, "big") + part)
         return digest.digest()
 

@@ -167,6 +167,7 @@ class TestTheSendersOwnId:
             ({"n": 2}, {"headers": self.ID}),
             ({"n": 1}, {"headers": self.ID, "service": "Other"}),
             ({"n": 1}, {"headers": {**self.ID, "Sluice-Key": "k"}}),
+            ({"n": 1}, {"headers": self.ID, "door": "es"}),
         ):
             problem(partner.post(body, **how), 409, "SENDER_ID_REUSED")
         assert OutboxRow.objects.count() == 1
