@@ -21,6 +21,7 @@ KINDS: Final = {
     "provider": "provider",
     "externalsystem": "external system",
     "endpoint": "endpoint",
+    "endpointtest": "test of an endpoint",
     "enterpriseservice": "enterprise service",
     "publishchannel": "publish channel",
     "channeltarget": "target",

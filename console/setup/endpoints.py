@@ -1,75 +1,163 @@
-"""Endpoints: where messages of a partner will be delivered. A record only, so far."""
+"""Endpoints: where messages of a partner are delivered, and by which handler type."""
 
-from typing import Any, ClassVar
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 import django_filters
 import django_tables2 as tables
+from crispy_forms.layout import Field, Fieldset, Layout
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import HttpRequest
 
-from console.setup.columns import Named
+from console.frame.access import scope_of
+from console.setup.columns import Named, Switched
+from console.setup.endpoint_fields import fields_of, initial_of, properties_in, secrets_in
+from console.setup.endpoint_parts import ABOUT, REPEATS, laid_out
 from console.setup.filters import Words
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
-from integration import endpoint_properties
+from integration.endpoints.declared import declarations
+from integration.endpoints.properties import KINDS, mistakes, read_secrets, secret_mistakes
 from integration.models import Endpoint
+from integration.selectors.setup import endpoints as shown
 from integration.selectors.setup import nouns
 
-ROWS = 6
-
-
-class PropertyLines(forms.CharField):
-    """Properties as lines of `name = value`."""
-
-    widget = forms.Textarea(attrs={"rows": ROWS, "class": "lines", "spellcheck": "false"})
-
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
-        return endpoint_properties.to_lines(value) if isinstance(value, dict) else value
-
-    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
-        try:
-            return endpoint_properties.from_lines(super().to_python(value) or "")
-        except ValueError as problem:
-            raise ValidationError(str(problem)) from problem
-
-    def has_changed(self, initial: Any, data: Any) -> bool:  # noqa: ANN401 - Django's signature
-        return bool(self.prepare_value(initial) != data)
+OWN: Final = ("name", "system")
+DELIVERY: Final = ("idempotent", "rate_per_second", "max_concurrent", "open_after")
+# Where a secret goes: whoever changes it has to know the secret.
+DESTINATION: Final = ("host", "port", "username", "sslmode", "ca_certificate", "client_id")
+ADDRESSES: Final = ("url", "token_url")
+ENTER_AGAIN: Final = (
+    "Enter it again: it would be sent to another place, and a stored secret goes only where it "
+    "was stored for."
+)
 
 
 class EndpointForm(SetupForm):
-    """Where messages of a partner will be delivered."""
+    """Where messages of a partner are delivered; its fields are those of its handler type."""
 
-    parts = (
-        ("", "", ("name", "system", "handler_type")),
-        (
-            "How it is reached",
-            (
-                "Nothing delivers to endpoints yet: outgoing messages end in their Kafka topic. "
-                "What is entered here is checked and kept for later."
-            ),
-            ("properties",),
-        ),
-    )
-    properties = PropertyLines(
-        required=False,
-        help_text="One name = value a line. HTTP needs url, and knows method and timeout_seconds; "
-        "File needs folder, and knows file_name; Database needs database, and knows table; Python "
-        "function needs function. No secrets: everybody who sees this page sees them.",
-    )
+    # Assembled of the type's own fields, and never entered as a whole.
+    properties = forms.JSONField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = Endpoint
-        fields = ("name", "system", "handler_type", "properties")
+        fields = (*OWN, "handler_type", "properties", *DELIVERY)
+        widgets: ClassVar[dict[str, Any]] = {"handler_type": forms.HiddenInput}
+        labels: ClassVar[dict[str, str]] = {
+            "handler_type": "Type",
+            "idempotent": "It drops repeats by itself",
+            "rate_per_second": "Messages a second, at most",
+            "max_concurrent": "Calls at the same time, at most",
+            "open_after": "Failures in a row until it counts as down",
+        }
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _.",
             "system": "The partner it belongs to. People limited to this system may change it.",
-            "handler_type": "How a delivery will happen; it decides which properties are needed.",
+            "idempotent": "What may have arrived is then sent again with the same message id; "
+            "otherwise it is held until a person has looked.",
+            "rate_per_second": "Empty: no limit. 0.5 is one message in two seconds.",
+            "max_concurrent": "Over all queues that deliver here. A sequential queue uses one.",
+            "open_after": "Of different messages. It is then left alone, and one message at a "
+            "time tries whether it is back; no retry is spent meanwhile.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
         super().__init__(*args, **kwargs)
         system: Any = self.fields["system"]
         system.queryset = nouns.systems(self.scope)
+        if self.instance.pk is not None:
+            self.fields["handler_type"].disabled = True
+        self.kind = self._kind()
+        self._stored = read_secrets(self.instance.secrets) if self.instance.pk else {}
+        if self.kind:
+            self.fields.update(fields_of(self.kind, self._stored))
+            known = self.initial.get("properties")
+            self.initial.update(
+                {
+                    **initial_of(self.kind, known if isinstance(known, dict) else {}),
+                    **{k: v for k, v in self.initial.items() if k in declarations(self._class)},
+                }
+            )
+            repeats = self.fields["idempotent"]
+            repeats.help_text = f"{repeats.help_text} {REPEATS[self.kind]}"
+            if self.instance.pk is None:
+                self.initial.setdefault("idempotent", self.kind in {"file", "database"})
+
+    @property
+    def _class(self) -> type[Any]:
+        return KINDS[self.kind]
+
+    @property
+    def kind_word(self) -> str:
+        return str(Endpoint.HandlerType(self.kind).label) if self.kind else ""
+
+    @property
+    def kind_about(self) -> str:
+        return ABOUT.get(self.kind, "")
+
+    @property
+    def types(self) -> list[tuple[str, str, str]]:
+        """What can be chosen: value, word, and what it is for."""
+        return [(value, str(label), ABOUT[value]) for value, label in Endpoint.HandlerType.choices]
+
+    def lay_out(self) -> None:
+        own = Fieldset("", *(Field(name) for name in OWN), Field("handler_type"))
+        typed = laid_out(self.kind, self.fields) if self.kind else []
+        delivery = Fieldset("Deliveries", *(Field(name) for name in DELIVERY))
+        self.helper.layout = Layout(own, *typed, delivery, Field("reason"))
+
+    def clean(self) -> dict[str, Any] | None:
+        super().clean()
+        if not self.kind or self._has_typed_errors():
+            return self.cleaned_data
+        found = properties_in(self.kind, self.cleaned_data)
+        secrets = secrets_in(self.kind, self.cleaned_data, self._stored)
+        told = mistakes(self.kind, found) or secret_mistakes(self.kind, found, secrets)
+        for name, sentence in told.items():
+            self.add_error(name if name in self.fields else None, sentence)
+        if self._is_elsewhere(found):
+            for name, value in self._stored.items():
+                if secrets.get(name) == value and not self.cleaned_data.get(name):
+                    self.add_error(name, ENTER_AGAIN)
+        self.cleaned_data["properties"] = found
+        self.instance.secrets = json.dumps(secrets, sort_keys=True) if secrets else ""
+        return self.cleaned_data
+
+    def _update_errors(self, errors: ValidationError) -> None:
+        """What is wrong was told beside the fields; the row would tell it once more."""
+        known = {n: e for n, e in errors.error_dict.items() if n not in {"properties", "secrets"}}
+        super()._update_errors(ValidationError(known))  # type: ignore[misc] # Django has no types
+
+    def _kind(self) -> str:
+        said = (
+            self.instance.handler_type
+            if self.instance.pk is not None
+            else self.data.get("handler_type") or self.initial.get("handler_type")
+        )
+        return str(said) if said in KINDS else ""
+
+    def _has_typed_errors(self) -> bool:
+        return any(name in self.errors for name in declarations(self._class))
+
+    def _is_elsewhere(self, found: Mapping[str, Any]) -> bool:
+        """Whether these values lead a secret to another place than the stored ones did."""
+        # The row takes the form's values only after it was judged.
+        before = self.instance.properties
+        if any(before.get(name) != found.get(name) for name in DESTINATION):
+            return True
+        return any(_place(before.get(n, "")) != _place(found.get(n, "")) for n in ADDRESSES)
+
+
+def _place(address: str) -> tuple[str, str]:
+    """The host of an address and how it is spoken to."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return ("", address)
+    return (parts.scheme, parts.netloc.lower())
 
 
 class EndpointTable(tables.Table):
@@ -78,9 +166,10 @@ class EndpointTable(tables.Table):
     name = Named("endpoint")
     system = tables.Column(linkify=("system", [tables.A("system_id")]))
     handler_type = tables.Column("Type")
+    enabled = Switched()
 
     class Meta:
-        fields = ("name", "system", "handler_type")
+        fields = ("name", "system", "handler_type", "enabled")
 
 
 class EndpointFilter(django_filters.FilterSet):
@@ -96,17 +185,25 @@ class EndpointFilter(django_filters.FilterSet):
         fields: ClassVar[list[str]] = []
 
 
+def _more(request: HttpRequest, endpoint: Endpoint) -> Mapping[str, object]:
+    return shown.about(endpoint, scope_of(request.user))
+
+
 ENDPOINTS = Noun(
     one="endpoint",
     many="endpoints",
     word="endpoint",
     title="Endpoints",
-    about="Where messages of a partner will be delivered. Nothing delivers to endpoints yet: what "
-    "is entered is checked and kept for later.",
+    about="Where messages of a partner are delivered: over HTTP, as files, into another database, "
+    "or by a function of your own. A queue, or a target of a publish channel, names it.",
     model=Endpoint,
     form=EndpointForm,
     table=EndpointTable,
     filters=EndpointFilter,
     rows=nouns.endpoints,
+    uses=shown.uses_of_endpoint,
+    stops=shown.stopped_with_endpoint,
+    more=_more,
     card_page="console/setup/endpoint.html",
+    form_page="console/setup/endpoint_form.html",
 )

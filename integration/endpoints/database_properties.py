@@ -98,4 +98,4 @@ class DatabaseProperties:
     statement_seconds: float = declare(
         30.0, seconds("Seconds for a statement", "The target ends what takes longer.")
     )
-    password: str = secret("Password", "")
+    password: str = secret("Password")

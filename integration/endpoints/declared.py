@@ -80,8 +80,12 @@ def at_once(help_text: str) -> Declared:
     )
 
 
-def secret(label: str, help_text: str, only: tuple[str, tuple[str, ...]] | None = None) -> Any:  # noqa: ANN401 - a dataclass field
-    return declare("", Declared(label=label, help=help_text, only=only, is_secret=True))
+def secret(
+    label: str, only: tuple[str, tuple[str, ...]] | None = None, *, is_needed: bool = False
+) -> Any:  # noqa: ANN401 - a dataclass field
+    """A text that is stored sealed and shown to nobody."""
+    declared = Declared(label=label, only=only, is_secret=True, is_needed=is_needed)
+    return declare("", declared)
 
 
 def declarations(kind: type[Any]) -> dict[str, Declared]:
@@ -127,7 +131,7 @@ def counts(declared: Declared, kind: type[Any], properties: Mapping[str, Any]) -
     if declared.only is None:
         return True
     name, values = declared.only
-    return properties.get(name, default_of(kind, name)) in values
+    return (properties.get(name) or default_of(kind, name)) in values
 
 
 def _is_nothing(value: object) -> bool:

@@ -141,10 +141,10 @@ class HttpProperties:
             "the internet: nobody can then lead us to a machine of our own network.",
         ),
     )
-    password: str = secret("Password", "", ("auth", ("basic",)))
-    token: str = secret("Token", "", ("auth", ("bearer",)))
-    api_key: str = secret("API key", "", ("auth", ("api_key",)))
-    client_secret: str = secret("Client secret", "", ("auth", ("oauth2",)))
+    password: str = secret("Password", ("auth", ("basic",)))
+    token: str = secret("Token", ("auth", ("bearer",)), is_needed=True)
+    api_key: str = secret("API key", ("auth", ("api_key",)), is_needed=True)
+    client_secret: str = secret("Client secret", ("auth", ("oauth2",)), is_needed=True)
     client_key: str = declare(
         "",
         Declared(

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from integration.endpoints.database_properties import DatabaseProperties
-from integration.endpoints.declared import declarations, judged, made
+from integration.endpoints.declared import counts, declarations, judged, made
 from integration.endpoints.file_properties import FileProperties
 from integration.endpoints.http_properties import HttpProperties
 from integration.endpoints.python_properties import PythonProperties
@@ -69,6 +69,24 @@ def _of_columns(properties: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
+def secret_mistakes(
+    handler_type: str, properties: Mapping[str, Any], secrets: Mapping[str, str]
+) -> dict[str, str]:
+    """Which secrets are missing beside these properties, or known to nobody, as sentences."""
+    kind = KINDS[handler_type]
+    known = {name: one for name, one in declarations(kind).items() if one.is_secret}
+    found = {
+        name: f"{name} is missing: this login needs it."
+        for name, one in known.items()
+        if one.is_needed and counts(one, kind, properties) and not secrets.get(name)
+    }
+    for name in secrets.keys() - known.keys():
+        found[name] = f"{name[:80]} is no secret of this type."
+    if properties.get("client_certificate") and not secrets.get("client_key"):
+        found["client_key"] = "client_key is missing: our certificate needs its private key."
+    return found
+
+
 def read_secrets(text: str) -> dict[str, str]:
     """The secrets of an endpoint by name, from the JSON object that is stored sealed.
 
@@ -88,7 +106,7 @@ def read_secrets(text: str) -> dict[str, str]:
 
 def read(handler_type: str, properties: Any, secrets: Mapping[str, str]) -> Properties:  # noqa: ANN401 - a JSON value
     """The properties as their handler takes them. Raises ValueError with all that is wrong."""
-    found = mistakes(handler_type, properties)
+    found = mistakes(handler_type, properties) or secret_mistakes(handler_type, properties, secrets)
     if found:
         raise ValueError(" ".join(found.values()))
     return made(KINDS[handler_type], properties, secrets)

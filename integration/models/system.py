@@ -4,7 +4,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from integration import endpoint_properties
+from integration.endpoints import properties as endpoint_properties
 from integration.models.fields import SecretField
 from integration.models.search_paths import check_search_paths
 
@@ -79,7 +79,14 @@ class Endpoint(models.Model):
     def clean(self) -> None:
         found = endpoint_properties.mistakes(self.handler_type, self.properties)
         if found:
-            raise ValidationError({"properties": found})
+            raise ValidationError({"properties": list(found.values())})
+        try:
+            secrets = endpoint_properties.read_secrets(self.secrets)
+        except ValueError as problem:
+            raise ValidationError({"secrets": str(problem)}) from problem
+        told = endpoint_properties.secret_mistakes(self.handler_type, self.properties, secrets)
+        if told:
+            raise ValidationError({"secrets": list(told.values())})
 
 
 class EnterpriseService(models.Model):

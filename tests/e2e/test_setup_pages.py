@@ -118,7 +118,7 @@ def in_conflict(page: Page, system: int) -> list[str]:
 
 
 def mistaken(page: Page) -> list[str]:
-    page.goto(reverse("endpoint-new"))
+    page.goto(reverse("endpoint-new") + "?handler_type=http")
     page.get_by_label("Name").fill("with blanks")
     save(page)
     expect(page.get_by_role("alert")).to_contain_text("Use letters, digits")

@@ -55,7 +55,9 @@ def forms() -> dict[str, dict[str, Any]]:
             "name": "post",
             "system": partner.pk,
             "handler_type": "http",
-            "properties": "url = https://partner.example/in",
+            "url": "https://partner.example/in",
+            "max_concurrent": 8,
+            "open_after": 5,
         },
         "provider": {
             "name": "main",

@@ -1,0 +1,121 @@
+"""A person's Test of an endpoint: connect only, or send a sample; what was found is kept."""
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from integration.actions import configuration
+from integration.actions.configuration import Author
+from integration.clock import database_now
+from integration.endpoints.opening import opened
+from integration.endpoints.port import Accepted, Answer, Deliverer, Parcel, Unreachable
+from integration.endpoints.properties import EndpointSettingsError
+from integration.models import Endpoint, EndpointTest
+from integration.models.fields import SecretUnreadableError
+
+# A person waits for it, and so does a process of the console.
+MOST_SECONDS: Final = 20.0
+LIMITS: Final = ("connect_seconds", "read_seconds", "statement_seconds", "total_seconds")
+LARGEST_BYTES: Final = 256 * 1024
+SAMPLE: Final = '{"test": true}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What is sent: a payload as a partner would get it, under an id of its own."""
+
+    body: str = SAMPLE
+    interface: str = "TEST"
+    key: str = "TEST"
+
+
+def try_connection(endpoint: Endpoint, author: Author) -> EndpointTest:
+    """Whether it can be reached with what is stored; sends no message."""
+    return _tested(endpoint, author, None)
+
+
+def try_sample(endpoint: Endpoint, author: Author, sample: Sample) -> EndpointTest:
+    """Send a sample, really: the partner gets it. It is audited like a change."""
+    return _tested(endpoint, author, sample)
+
+
+def _tested(endpoint: Endpoint, author: Author, sample: Sample | None) -> EndpointTest:
+    begun = time.monotonic()
+    try:
+        deliverer = opened(_bounded(endpoint))
+    except (EndpointSettingsError, SecretUnreadableError) as problem:
+        answer: Answer = Unreachable(code=problem.code, text=str(problem))
+    else:
+        answer = _answered(deliverer, endpoint, sample)
+    found = EndpointTest.objects.create(
+        endpoint=endpoint,
+        kind=EndpointTest.Kind.CONNECT if sample is None else EndpointTest.Kind.SAMPLE,
+        at=database_now(),
+        actor=author.actor,
+        is_good=isinstance(answer, Accepted),
+        took_ms=round((time.monotonic() - begun) * 1_000),
+        status=answer.status,
+        code=answer.code,
+        text=answer.text,
+        excerpt=answer.excerpt,
+    )
+    found.refresh_from_db()
+    if sample is not None:
+        configuration.record(found, None, configuration.facts(found), author)
+    return found
+
+
+def _answered(deliverer: Deliverer, endpoint: Endpoint, sample: Sample | None) -> Answer:
+    try:
+        if sample is None:
+            return deliverer.connect()
+        return deliverer.deliver([_parcel(endpoint, sample)])[0]
+    finally:
+        deliverer.close()
+
+
+def _parcel(endpoint: Endpoint, sample: Sample) -> Parcel:
+    is_xml = sample.body.lstrip().startswith("<")
+    return Parcel(
+        message_id=f"test-{uuid.uuid4()}",
+        interface=sample.interface,
+        system=endpoint.system.name,
+        body=sample.body.encode(),
+        content_type="application/xml" if is_xml else "application/json",
+        key=sample.key,
+    )
+
+
+def _bounded(endpoint: Endpoint) -> Endpoint:
+    """The same endpoint with no time limit beyond what a person waits."""
+    known: dict[str, Any] = endpoint.properties if isinstance(endpoint.properties, dict) else {}
+    bounded = {
+        n: min(v, MOST_SECONDS)
+        for n, v in known.items()
+        if n in LIMITS and isinstance(v, int | float)
+    }
+    if endpoint.handler_type in {"http", "python"}:
+        bounded.setdefault("total_seconds", MOST_SECONDS)
+    return Endpoint(
+        name=endpoint.name,
+        system=endpoint.system,
+        handler_type=endpoint.handler_type,
+        properties={**known, **bounded},
+        secrets=endpoint.secrets,
+    )
+
+
+def mistake_in(sample: Sample) -> str:
+    """Why this sample is not sent, as a sentence; empty when it is."""
+    if not sample.body.strip():
+        return "Enter what is to be sent."
+    if len(sample.body.encode()) > LARGEST_BYTES:
+        return f"A sample has at most {LARGEST_BYTES:,} bytes."
+    if not sample.body.lstrip().startswith("<"):
+        try:
+            json.loads(sample.body)
+        except (ValueError, RecursionError):
+            return "It is neither JSON nor XML."
+    return ""

@@ -1,0 +1,91 @@
+"""What the page of an endpoint shows: its settings in words, what uses it, what tests found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from integration.endpoints.declared import Shape, counts, declarations, default_of
+from integration.endpoints.properties import KINDS, read_secrets
+from integration.models import Endpoint, EndpointTest
+from integration.models.fields import SecretUnreadableError
+from integration.selectors.scope import Scope
+from integration.selectors.setup.nouns import Use
+
+SHOWN_TESTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One property as people read it. `is_default`: nobody chose it."""
+
+    label: str
+    value: Any
+    is_default: bool = False
+    is_long: bool = False
+
+
+def about(endpoint: Endpoint, _scope: Scope) -> Mapping[str, object]:
+    """Everything its page shows beyond the row itself."""
+    return {
+        "settings": settings_of(endpoint),
+        "secrets": secrets_of(endpoint),
+        "tests": list(EndpointTest.objects.filter(endpoint=endpoint)[:SHOWN_TESTS]),
+    }
+
+
+def settings_of(endpoint: Endpoint) -> list[Setting]:
+    """The properties that count, with the values that hold where nothing is stored."""
+    kind = KINDS.get(endpoint.handler_type)
+    if kind is None or not isinstance(endpoint.properties, dict):
+        return []
+    found = []
+    for name, declared in declarations(kind).items():
+        if declared.is_secret or not counts(declared, kind, endpoint.properties):
+            continue
+        value = endpoint.properties.get(name, default_of(kind, name))
+        is_default = name not in endpoint.properties
+        if value in ("", None, [], {}):
+            continue
+        if declared.shape is Shape.CHOICE:
+            value = dict(declared.choices).get(value, value)
+        is_long = declared.shape in {Shape.PEM, Shape.PAIRS}
+        found.append(Setting(declared.label, value, is_default, is_long))
+    return found
+
+
+def secrets_of(endpoint: Endpoint) -> list[Setting]:
+    """Which secrets are stored, of those that count; never their values."""
+    kind = KINDS.get(endpoint.handler_type)
+    if kind is None:
+        return []
+    try:
+        stored: Mapping[str, str] = read_secrets(endpoint.secrets)
+    except (ValueError, SecretUnreadableError):
+        return [Setting("Secrets", "cannot be read; enter them again")]
+    return [
+        Setting(declared.label, "set" if stored.get(name) else "not set")
+        for name, declared in declarations(kind).items()
+        if declared.is_secret and counts(declared, kind, endpoint.properties)
+    ]
+
+
+def uses_of_endpoint(endpoint: Endpoint, scope: Scope) -> list[Use]:
+    """The queues and targets that deliver to it."""
+    queues = endpoint.queues.filter(scope.within("system"))
+    targets = endpoint.targets.select_related("channel", "system")
+    return [
+        *(Use("queue", one.pk, one.name, "delivers its messages here") for one in queues),
+        *(Use("channeltarget", one.pk, str(one), "delivers here") for one in targets),
+    ]
+
+
+def stopped_with_endpoint(endpoint: Endpoint) -> str:
+    """What switching it off stops, as a sentence with counts."""
+    queues, targets = endpoint.queues.count(), endpoint.targets.count()
+    if not queues + targets:
+        return "Nothing delivers to it yet: nothing stops."
+    return (
+        f"Deliveries of {queues:,} queue{'' if queues == 1 else 's'} and {targets:,} "
+        f"target{'' if targets == 1 else 's'} of channels wait. No retry is spent, nothing is "
+        "lost, and they go on when it is switched on."
+    )
