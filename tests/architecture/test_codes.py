@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from integration.delivery.values import TroubleKind
+from integration.endpoints.codes import EndpointCode
 from integration.envelope import FlawCode
 from integration.errors import IntegrationError
 from tests.architecture.sources import modules, parsed, text
@@ -54,7 +55,7 @@ def _code_of(node: ast.ClassDef) -> Iterator[str]:
 
 def written() -> set[str]:
     """Codes that the engine puts into failures and states, found where they are written."""
-    found = {flaw.value for flaw in FlawCode}
+    found = {flaw.value for flaw in FlawCode} | {code.value for code in EndpointCode}
     found |= {f"KAFKA_{kind.value}" for kind in (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED)}
     for name, source in modules(*ROOMS):
         if not name.startswith("sample/"):
