@@ -147,6 +147,13 @@ class Ledger(Protocol):
     def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
         """The queue's rows that these tickets point at and whose retry is the one named."""
 
+    def settle_at_once(self, owned: Owned, settlement: Settlement) -> bool | None:
+        """Commit an ordinary settlement of sending by itself, without a block of `work`.
+
+        False when the partition belongs to somebody else; None when there is more to write than
+        that: nothing has happened then, and it is settled through `work`.
+        """
+
     def past(self, owned: Owned) -> Past:
         """What is known of calls of endpoints at the position and beyond it; sending only."""
 

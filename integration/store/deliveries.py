@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from integration.delivery.owned import Owned
-from integration.delivery.sending.values import Dispatch, Doubt, Intent, Past
+from integration.delivery.sending.values import DeliveryEnd, Dispatch, Doubt, Intent, Past
 from integration.delivery.values import content_hash
 from integration.store import rows
 
@@ -124,7 +124,7 @@ def write(run: Run, dispatch: Dispatch, place: tuple[int, Owned]) -> None:
     """Write ends, give failures back, then mark and intend what comes next. `run`: a cursor."""
     queue, owned = place
     if dispatch.ends:
-        run(END, rows.columns([_end(end) for end in dispatch.ends]))
+        run(END, rows.columns([end_values(end) for end in dispatch.ends]))
     if dispatch.returned:
         columns = rows.columns([[row.id, row.state] for row in dispatch.returned])
         run(RETURN_ROWS, [*columns, owned.epoch])
@@ -132,7 +132,8 @@ def write(run: Run, dispatch: Dispatch, place: tuple[int, Owned]) -> None:
         _intend(run, dispatch.intents, (queue, owned))
 
 
-def _end(end: Any) -> list[Any]:  # noqa: ANN401 - a DeliveryEnd, as a row
+def end_values(end: DeliveryEnd) -> list[Any]:
+    """The columns that a call's end writes."""
     told = [rows.plain(end.code, 60), rows.plain(end.text), rows.plain(end.excerpt)]
     return [end.id, end.state, end.took_ms, end.status, *told]
 

@@ -16,12 +16,12 @@ from integration.delivery.policy.states import CLOSED, Ended, ErrorState, Partit
 from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
 from integration.delivery.sending.values import Past
-from integration.delivery.settlement import StateChange
+from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import TopicFacts
 from integration.models import Queue
-from integration.store import configuration, deliveries, rows, strict_order
+from integration.store import at_once, configuration, deliveries, rows, strict_order
 from integration.store.sessions import alias, backend_of, django_connection
 from integration.store.work import STATE, LedgerWork, state_parameters
 
@@ -204,6 +204,14 @@ class DatabaseLedger:
         with self._guarded():
             found = self._all(rows.TICKETED, [ids, numbers, self.queue.id])
         return {row[0]: rows.open_error(row) for row in found}
+
+    def settle_at_once(self, owned: Owned, settlement: Settlement) -> bool | None:
+        if not at_once.is_ordinary(settlement, owned):
+            return None
+        with self._guarded():
+            self._record_session(owned)
+            raw: Any = django_connection().connection
+            return at_once.settle(raw.execute, self.queue, owned, settlement)
 
     def past(self, owned: Owned) -> Past:
         asked = deliveries.asked(self.queue.id, owned)

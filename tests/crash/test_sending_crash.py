@@ -14,6 +14,7 @@ import sys
 
 import pytest
 from django.db.models import Count
+from django.db.models.functions import Now
 
 from integration.actions import errors
 from integration.delivery.steps import Step
@@ -36,7 +37,7 @@ MESSAGES = 40
 DROPS, KEEPS = True, False
 AROUND_CALLS = [
     (Step.BEGUN, 4),
-    (Step.SETTLED, 4),
+    (Step.SETTLED, 1),
     (Step.COMMITTED, 4),
     (Step.INTENDED, 1),
     (Step.SENT, 4),
@@ -119,6 +120,8 @@ def test_a_kill_at_any_step_of_sending_loses_and_doubles_nothing(
     queue = an_outbound_queue(broker, endpoint=endpoint, stay_seconds=0.1)
     post(broker, queue, MESSAGES)
     path = tmp_path / "partner"
+    # The end of an outage is written with what ended it, by more than the one ordinary statement.
+    QueuePartition.objects.update(state="OUTAGE", resume_at=Now())
 
     killed = child(queue, child_environment, (path, step, nth, "KILL"))
     said, _ = killed.communicate(timeout=60)
@@ -156,7 +159,7 @@ def test_a_kill_with_several_in_flight_loses_and_doubles_nothing(
 
 
 @PROMISES
-@pytest.mark.parametrize(("step", "nth"), [(Step.SETTLED, 4), (Step.INTENDED, 4), ("arrived", 4)])
+@pytest.mark.parametrize(("step", "nth"), [(Step.COMMITTED, 4), (Step.INTENDED, 4), ("arrived", 4)])
 def test_a_stopped_sender_is_replaced_after_its_lease_and_settles_nothing_afterwards(
     broker, child_environment, tmp_path, step, nth, idempotent
 ):

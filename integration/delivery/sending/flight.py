@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from integration.delivery.sending.lanes import Call
     from integration.delivery.sending.sender import Sender
     from integration.delivery.sending.values import Past
+    from integration.delivery.settlement import Settlement
     from integration.delivery.unit import Unit
 
 WAIT_SECONDS: Final = 0.2
@@ -117,11 +118,8 @@ class Flight:
         """Settle what has ended and the intents of what comes; False when fenced."""
         road, results = self.road, self.results
         tally, ended = results.close([intent for call in calls for intent in call.intents])
-        with road.ledger.work(self.owned) as work:
-            road.observer.step(Step.BEGUN)
-            if road.desk.is_lost() or not work.settle(tally.settlement):
-                return False
-            road.observer.step(Step.SETTLED)
+        if not self._settled(tally.settlement):
+            return False
         road.observer.step(Step.COMMITTED)
         remember(self.owned, Settled(ended, tally))
         if ended:
@@ -132,6 +130,20 @@ class Flight:
             road.observer.step(Step.INTENDED)
         for call in calls:
             self._launch(call)
+        return True
+
+    def _settled(self, settlement: Settlement) -> bool:
+        road = self.road
+        road.observer.step(Step.BEGUN)
+        if road.desk.is_lost():
+            return False
+        done = road.ledger.settle_at_once(self.owned, settlement)
+        if done is not None:
+            return done
+        with road.ledger.work(self.owned) as work:
+            if not work.settle(settlement):
+                return False
+            road.observer.step(Step.SETTLED)
         return True
 
     def _launch(self, call: Call) -> None:

@@ -39,7 +39,10 @@ class Sender:
         """What is known of calls beyond the position; read again where something is read again."""
         key = (owned.id, owned.epoch)
         ahead = [unit.at for unit in units if unit.moves]
-        if key not in self._past or (ahead and ahead[0] <= self._seen.get(owned.id, -1)):
+        # Beyond the position is what this run had in flight, and what has ended from its row.
+        failed = -1 if owned.failed_until is None else owned.failed_until
+        known = max(self._seen.get(owned.id, -1), failed)
+        if key not in self._past or (ahead and ahead[0] <= known):
             self._past[key] = road.ledger.past(owned)
         if ahead:
             self._seen[owned.id] = max(ahead[-1], self._seen.get(owned.id, -1))

@@ -17,7 +17,8 @@ from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError, QueueGoneError
 from integration.delivery.reading import Ticket
-from integration.delivery.settlement import StateChange
+from integration.delivery.sending.values import Past
+from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.twins import strict_order
 from integration.delivery.twins.rows import ErrorRow, GapRow
@@ -112,8 +113,18 @@ class MemoryLedger:
         rows = [row for row in self.database.errors.values() if self._is_due(row, owned)]
         if self.queue.strict_error_queue is not None:
             rows = [row for row in rows if not strict_order.waits(self.database, row)]
+        if self.queue.keeps_keys_in_order:
+            rows = [row for row in rows if self._is_first_of_key(row)]
         rows.sort(key=lambda row: row.arrival)
         return [self._open_error(row) for row in rows[:limit]]
+
+    def _is_first_of_key(self, row: ErrorRow) -> bool:
+        """Whether nothing that arrived before it is open under its key."""
+        key = row.record.key
+        return key is None or not any(
+            other.record.key == key and other.arrival < row.arrival
+            for other in self.database.open_rows()
+        )
 
     def _is_due(self, row: ErrorRow, owned: Owned) -> bool:
         partition = row.record.partition
@@ -168,6 +179,19 @@ class MemoryLedger:
                 record.partition, record.offset, None, record.key, value, record.headers or []
             ),
         )
+
+    def settle_at_once(self, owned: Owned, settlement: Settlement) -> bool | None:  # noqa: ARG002 - the port's
+        """The twin has one way to settle: that of `work`."""
+        return None
+
+    def past(self, owned: Owned) -> Past:
+        self._statement("past")
+        return self.database.calls.past(owned)
+
+    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
+        self._statement("open_keys")
+        known = {row.record.key for row in self.database.open_rows()}
+        return frozenset(key for key in keys if key in known)
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         self._statement("mark")

@@ -23,6 +23,7 @@ from integration.delivery.policy.states import (
 )
 from integration.delivery.settlement import NewError, RowChange, Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.twins.clock import MemoryClock
 from integration.delivery.twins.rows import (
     ErrorRow,
     GapRow,
@@ -31,21 +32,9 @@ from integration.delivery.twins.rows import (
     TrackRow,
     TryRow,
 )
+from integration.delivery.twins.sending import MemoryCalls, MemoryCircuits
 
 TOPIC_UUID: Final = "twin-topic"
-
-
-class MemoryClock:
-    """The database's clock in seconds; it moves only when it is told to."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def advance(self, seconds: float) -> None:
-        self.seconds += seconds
 
 
 @dataclass(slots=True)
@@ -91,6 +80,8 @@ class MemoryDatabase:
         self.outbox: list[OutRow] = []
         self.seen: dict[str, bytes] = {}
         self.gaps: list[GapRow] = []
+        self.circuits = MemoryCircuits(self.clock)
+        self.calls = MemoryCalls(self.errors, self.circuits)
         self.logged: list[tuple[int, int, int, int]] = []
         self.effects: list[Any] = []
         self.arrivals = count(1)
@@ -289,6 +280,8 @@ class MemoryDatabase:
                 self.outbox[place] = replace(row, state=OutboxState.CANCELLED)
 
     def _advance(self, owned: Owned, batch: Batch, settlement: Settlement) -> None:
+        if settlement.dispatch is not None:
+            self.calls.write(settlement.dispatch, owned)
         place = self.place(owned)
         place.next_offset, place.last_batch = settlement.next_offset, batch.id
         suspect = place.suspect_offset

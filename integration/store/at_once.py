@@ -1,0 +1,105 @@
+"""The ordinary commit of sending as one statement: what arrived, the position, what comes next.
+
+A queue that sends one message at a time commits once for each: every round trip counts. Whatever
+has more to say (a failure, a state, a row of the error table) goes the long way of `store.work`.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from integration.delivery.owned import Owned
+from integration.delivery.sending.values import Dispatch, Intent
+from integration.delivery.settlement import Settlement
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.tracing import Track
+from integration.store import deliveries, rows
+
+Run = Callable[[str, Any], Any]
+# Everything hangs on `fenced`: where it finds no row, nothing is written.
+SETTLE: Final = """
+WITH fenced AS (
+  UPDATE integration_queuepartition SET next_offset = %s, last_batch = %s,
+    progressed_at = clock_timestamp()
+  WHERE id = %s AND epoch = %s AND next_offset = %s
+  RETURNING queue_id, partition, epoch, topic_uuid
+), ended AS (
+  UPDATE integration_delivery d SET state = v.state, ended_at = clock_timestamp(),
+    took_ms = v.took, status = v.status, code = v.code, text = v.text, excerpt = v.excerpt
+  FROM fenced, unnest(%s::bigint[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[],
+    %s::text[]) v (id, state, took, status, code, text, excerpt)
+  WHERE d.id = v.id AND d.state = 'SENDING'
+), tracked AS (
+  INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id,
+    interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload)
+  SELECT f.queue_id, f.partition, v.at, a.number, v.message, v.interface, v.ended, v.key, v.ms,
+    v.external, v.a, v.b, v.cause, v.payload
+  FROM fenced f, (SELECT nextval('integration_arrival') AS number) a,
+    unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
+    %s::text[], %s::text[], %s::text[], %s::bytea[])
+    v (at, message, interface, ended, key, ms, external, a, b, cause, payload)
+), intended AS (
+  INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset",
+    message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
+  SELECT f.queue_id, v.endpoint, f.topic_uuid, f.partition, v.at, v.message, v.interface,
+    v.attempt, 'SENDING', f.epoch, clock_timestamp(), '', '', ''
+  FROM fenced f, unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[])
+    v (endpoint, at, message, interface, attempt, circuit)
+  JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
+    AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
+  RETURNING id, "offset"
+)
+SELECT NULL::bigint, NULL::bigint FROM fenced UNION ALL SELECT id, "offset" FROM intended
+"""
+TRACK_COLUMNS: Final = 11
+INTENT_COLUMNS: Final = 6
+END_COLUMNS: Final = 7
+
+
+def is_ordinary(settlement: Settlement, owned: Owned) -> bool:
+    """Whether the one statement says it all."""
+    dispatch = settlement.dispatch
+    if dispatch is None or dispatch.returned or owned.isolate_until is not None:
+        return False
+    if any(i.unit.row is not None or i.replaces for i in dispatch.intents):
+        return False
+    more = (settlement.new_errors, settlement.changes, settlement.outgoing, settlement.strays)
+    rest = (settlement.mirrors, settlement.seen, settlement.state, settlement.logged)
+    return not any(more) and not any(rest)
+
+
+def settle(run: Run, queue: QueueSnapshot, owned: Owned, settlement: Settlement) -> bool:
+    """Write it; False when the partition belongs to somebody else by now."""
+    dispatch = settlement.dispatch or Dispatch()
+    fence = [settlement.next_offset, uuid.uuid4(), owned.id, owned.epoch, owned.next_offset]
+    tracks = settlement.tracks if queue.tracks else []
+    parameters = [
+        *fence,
+        *_columns([deliveries.end_values(end) for end in dispatch.ends], END_COLUMNS),
+        *_columns([_track(track) for track in tracks], TRACK_COLUMNS),
+        *_columns([_intent(intent) for intent in dispatch.intents], INTENT_COLUMNS),
+    ]
+    found = run(SETTLE, parameters).fetchall()
+    ids = {offset: id_ for id_, offset in found if id_ is not None}
+    for intent in dispatch.intents:
+        intent.id = ids.get(intent.unit.record.offset)
+    return bool(found)
+
+
+def _columns(values: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
+    return rows.columns(values) if values else [[] for _ in range(count)]
+
+
+def _track(track: Track) -> list[Any]:
+    at, message_id, interface, ended, key, kafka_ms, trace = track
+    told = [at, rows.plain(message_id, 1_000), rows.plain(interface, 1_000), ended]
+    text = "" if key is None else rows.plain(key.decode("utf-8", "replace"), 1_000)
+    ids = (None,) * 4 if trace is None else trace[:4]
+    searched = [None if one is None else rows.plain(one, 1_000) for one in ids]
+    return [*told, text, kafka_ms or 0, *searched, None if trace is None else trace[4]]
+
+
+def _intent(intent: Intent) -> list[Any]:
+    unit = intent.unit
+    told = [rows.plain(unit.message_id, 1_000), rows.plain(unit.interface, 100)]
+    return [intent.endpoint, unit.record.offset, *told, intent.attempt, intent.circuit_version]

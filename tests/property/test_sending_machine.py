@@ -1,0 +1,219 @@
+"""Sending on the twins under random answers, deaths, outages and people: nothing lost or doubled.
+
+One seed is one story: a queue with some lanes, a partner whose answers the seed draws, and a
+process that dies at steps the seed draws. Calls are made in an order that the seed draws too.
+"""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from integration.delivery.policy.brake import BrakePolicy
+from integration.delivery.policy.retry import RetryPolicy
+from integration.delivery.policy.states import DeliveryState, ErrorState
+from integration.delivery.road import Road
+from integration.delivery.run import run
+from integration.delivery.sending.gates import Gates
+from integration.delivery.sending.lanes import Call, Lanes
+from integration.delivery.sending.sender import Sender
+from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot
+from integration.delivery.twins.desk import MemoryDesk
+from integration.delivery.twins.ledger import MemoryLedger
+from integration.delivery.twins.source import MemorySource, MemoryTopic
+from integration.delivery.twins.tables import MemoryDatabase
+from integration.delivery.values import Fetched
+from integration.endpoints.port import Answer, Later, Parcel, Refused, Unknown, Unreachable
+from integration.endpoints.twin import MemoryDeliverer, Shelf
+
+pytestmark = pytest.mark.fast
+
+MESSAGES = 14
+KEYS = 3
+ANSWERS = (
+    Later(text="Busy."),
+    Refused(text="No."),
+    Unreachable(text="Down."),
+    Unknown(text="Silence."),
+)
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+class DrawnLanes(Lanes):
+    """Makes calls when it is asked for finished ones, in an order that the seed draws."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self.chance = chance
+
+    def start(self, call: Call) -> None:
+        self.in_flight.add(call)
+        call.started = self.monotonic()
+
+    def finished(self, wait_seconds: float) -> list[Call]:
+        waiting = sorted(self.in_flight, key=lambda call: call.parcels[0].offset)
+        done = [call for call in waiting if self.chance.random() < 0.6] or waiting[:1]
+        for call in done:
+            call.answers = call.deliverer.deliver(call.parcels)
+            self.in_flight.remove(call)
+        return done
+
+    def overdue(self, seconds: float) -> list[Call]:
+        return []
+
+
+class QuickSource(MemorySource):
+    def fetch(self, limit: int, wait_seconds: float) -> Fetched:
+        return super().fetch(limit, 0.0)
+
+
+class Story:
+    """One queue, one partner, and everything that happens to them."""
+
+    def __init__(self, seed: int, **fields: Any) -> None:
+        self.chance = random.Random(seed)
+        self.topic = MemoryTopic()
+        self.endpoint = EndpointSnapshot(
+            id=7, name="e", system="s", idempotent=fields.pop("idempotent"), open_after=4
+        )
+        queue = QueueSnapshot(
+            id=1,
+            name="q",
+            provider_id=1,
+            provider_name="main",
+            topic="t",
+            sends=True,
+            endpoint=self.endpoint,
+            carrier="row",
+            stay_seconds=0.0,
+            batch_size=6,
+            retry=RetryPolicy(max_retries=2),
+            brake=BrakePolicy(brake_after=0),
+            **fields,
+        )
+        self.database = MemoryDatabase(queue, {0: 0}, topic_uuid=self.topic.uuid)
+        self.shelf = Shelf()
+        self.trouble = 0.3
+        self.clock = 0.0
+        self.deaths = 0
+        for n in range(MESSAGES):
+            headers = [("sluice-message-id", f"m{n}".encode())]
+            self.topic.append(b'{"n": 1}', key=f"k{n % KEYS}".encode(), headers=headers)
+
+    def answer(self, parcel: Parcel) -> Answer | None:
+        if self.chance.random() >= self.trouble:
+            return None
+        answer = self.chance.choice(ANSWERS)
+        if isinstance(answer, Unknown) and self.chance.random() < 0.5:
+            self.shelf.put([parcel])
+        return answer
+
+    def step(self, _: object) -> None:
+        if self.deaths and self.chance.random() < 0.05:
+            self.deaths -= 1
+            raise Died
+
+    def monotonic(self) -> float:
+        self.clock += 0.05
+        return self.clock
+
+    def work(self) -> None:
+        """One run; when it dies, calls in flight happen or do not."""
+        desk, lanes = MemoryDesk(self.database), DrawnLanes(self.chance)
+        gates = Gates(self.database.circuits, self.monotonic, self.chance.random)
+        deliverer = MemoryDeliverer(self.shelf, self.answer)
+        sender = Sender(gates, lanes, lambda _: deliverer)
+        road = Road(
+            queue=self.database.queue,
+            source=QuickSource(self.topic),
+            ledger=MemoryLedger(self.database),
+            desk=desk,
+            observer=self,
+            send=sender.deliver,
+            monotonic=self.monotonic,
+            roll=self.chance.random,
+        )
+        try:
+            run(road)
+        except Died:
+            for call in lanes.in_flight:
+                if self.chance.random() < 0.5:
+                    call.deliverer.deliver(call.parcels)
+            for place in self.database.places.values():
+                place.owner, place.released = None, False
+        self.database.clock.advance(self.chance.choice([0.2, 1.0, 40.0]))
+
+    def decide(self) -> None:
+        """People: what may have arrived is looked for, everything else is released."""
+        arrived = {parcel.message_id for parcel in self.shelf.parcels}
+        for row in list(self.database.errors.values()):
+            if row.state is not ErrorState.HOLD:
+                continue
+            if row.code == "DELIVERY_UNKNOWN" and row.message_id in arrived:
+                self.database.change(
+                    row.id, row.version, state=ErrorState.RESOLVED, ended="DELIVERED"
+                )
+                self.settle_calls(row.place)
+            else:
+                now = self.database.clock.seconds
+                values = {"state": ErrorState.READY, "spent": 0, "crashes": 0, "not_before": now}
+                self.database.change(row.id, row.version, **values)
+
+    def settle_calls(self, place: tuple[str, int, int]) -> None:
+        rows = self.database.calls.rows
+        for id_, call in list(rows.items()):
+            if call.place == place and call.state is DeliveryState.UNKNOWN:
+                object.__setattr__(rows[id_], "state", DeliveryState.DELIVERED)
+
+    def is_over(self) -> bool:
+        at_end = self.database.places[0].next_offset == MESSAGES
+        return at_end and not self.database.open_rows()
+
+    def tell(self) -> "Story":
+        self.deaths = 4
+        for turn in range(120):
+            if turn == 40:
+                self.trouble, self.deaths = 0.0, 0
+            self.work()
+            self.decide()
+            if self.is_over():
+                return self
+        raise AssertionError("The story never ends.")
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 2**32),
+    lanes=st.sampled_from([1, 3]),
+    kind=st.sampled_from(["sequential", "keys", "free"]),
+    idempotent=st.booleans(),
+)
+def test_nothing_is_lost_doubled_or_out_of_order(seed, lanes, kind, idempotent):
+    story = Story(
+        seed,
+        idempotent=idempotent,
+        sequential=kind == "sequential",
+        lanes=1 if kind == "sequential" else lanes,
+        keeps_keys_in_order=kind == "keys",
+    ).tell()
+    got = [int(parcel.message_id[1:]) for parcel in story.shelf.parcels]
+    firsts = list(dict.fromkeys(got))
+    assert sorted(firsts) == list(range(MESSAGES))
+    if not idempotent:
+        assert max(Counter(got).values()) == 1, "something arrived twice"
+    if kind == "sequential":
+        assert firsts == sorted(firsts)
+    if kind == "keys":
+        for key in range(KEYS):
+            mine = [n for n in firsts if n % KEYS == key]
+            assert mine == sorted(mine)
+    endings = [t.offset for t in story.database.tracks if t.ended == "DELIVERED"]
+    assert max(Counter(endings).values(), default=1) == 1
+    states = {call.state for call in story.database.calls.rows.values()}
+    assert states <= {DeliveryState.DELIVERED, DeliveryState.FAILED}
