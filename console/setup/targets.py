@@ -11,7 +11,7 @@ from console.setup.columns import Switched
 from console.setup.filters import words_and_switch
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
-from integration.models import ChannelTarget, Endpoint, Queue
+from integration.models import ChannelTarget
 from integration.selectors.setup import channels as selectors
 from integration.selectors.setup import nouns
 
@@ -41,10 +41,9 @@ class TargetForm(SetupForm):
         ("", "", ("channel", "system", "enabled")),
         ("Which way its messages take", "", ("queue", "endpoint")),
     )
-    queue = QueueChoice(Queue.objects.none(), empty_label="Choose an outbound queue")
-    endpoint = EndpointChoice(
-        Endpoint.objects.none(), required=False, empty_label="The queue's own, if it has one"
-    )
+    # What may be chosen depends on the system.
+    queue = QueueChoice(None, empty_label="Choose an outbound queue")
+    endpoint = EndpointChoice(None, required=False, empty_label="The queue's own, if it has one")
 
     class Meta:
         model = ChannelTarget

@@ -118,3 +118,20 @@ class ChannelTarget(models.Model):
             raise ValidationError({"queue": "This queue belongs to another external system."})
         if self.endpoint_id and self.endpoint and self.endpoint.system_id != self.system_id:
             raise ValidationError({"endpoint": "This endpoint belongs to another external system."})
+        if self.queue_id:
+            self._check_way()
+
+    def _check_way(self) -> None:
+        """Raises ValidationError where a message could end at another partner's endpoint."""
+        last = self.endpoint or self.queue.endpoint
+        if last is not None and last.system_id != self.system_id:
+            text = f"{self.queue} delivers to {last}, which belongs to another external system."
+            raise ValidationError({"queue": text})
+        beside = ChannelTarget.objects.filter(channel=self.channel_id, queue=self.queue_id)
+        beside = beside.exclude(pk=self.pk)
+        if beside.exists() if last else beside.exclude(endpoint=None).exists():
+            text = (
+                "Another target of this channel takes this queue, and what is delivered from it "
+                "is told apart by channel only: choose another queue."
+            )
+            raise ValidationError({"queue": text})

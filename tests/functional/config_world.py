@@ -111,9 +111,17 @@ def a_channel_with_targets() -> None:
         endpoint=endpoint,
         lanes=4,
     )
+    read = Queue.objects.create(
+        name="read",
+        topic="read",
+        provider=provider,
+        kind="sequential",
+        direction="outbound",
+        start_from="end",
+    )
     targets = channel.targets
     targets.create(system=endpoint.system, queue=out, endpoint=endpoint)
-    targets.create(system=other, queue=out, enabled=False)
+    targets.create(system=other, queue=read, enabled=False)
 
 
 def empty_database() -> None:

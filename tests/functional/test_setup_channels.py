@@ -90,6 +90,25 @@ class TestTargets:
         assert answer.status_code == 422
         assert not ChannelTarget.objects.exists()
 
+    def test_what_is_delivered_never_goes_to_another_partner(self, client: Client) -> None:
+        """A delivery knows its channel and its queue, and so exactly one target."""
+        channel = a_channel("MXPO", "erp")
+        shared = an_outbound("shared")
+        a_target(channel, "wms", queue=shared)
+        sent = {"channel": channel.pk, "system": a_system("tms").pk, "queue": shared.pk}
+        both_read = client.post(reverse("target-new"), sent)
+        assert both_read.status_code == 303
+        ChannelTarget.objects.filter(system__name="tms").delete()
+
+        endpoint = an_endpoint("tms-file", "tms")
+        one_delivered = client.post(reverse("target-new"), {**sent, "endpoint": endpoint.pk})
+        assert "Another target of this channel takes this queue" in one_delivered.text
+        theirs = an_endpoint("wms-file", "wms")
+        Queue.objects.filter(pk=shared.pk).update(endpoint=theirs)
+        to_theirs = client.post(reverse("target-new"), sent)
+        assert "delivers to wms-file, which belongs to another" in to_theirs.text
+        assert not ChannelTarget.objects.filter(system__name="tms").exists()
+
     def test_channel_and_system_of_a_target_stay(self, client: Client) -> None:
         channel = a_channel("MXPO", "erp")
         target = channel.targets.get()
