@@ -79,8 +79,21 @@ PARTS = (
         (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO"),
         says="beat: Starting",
     ),
-    Part("sample", "Sample traffic", ("manage.py", "sample_traffic")),
+    Part(
+        "partner",
+        "Sample partner",
+        ("-m", "sample.partner", "--folder", "{files}/sample/supplier"),
+        says="listens on port",
+    ),
+    Part(
+        "sample",
+        "Sample traffic",
+        ("manage.py", "sample_traffic", "--door", "http://127.0.0.1:{web_port}"),
+    ),
 )
+
+
+OF_THE_SAMPLE = frozenset({"partner", "sample"})
 
 
 class App:
@@ -218,7 +231,10 @@ class App:
         return self.process(part).stop(grace_seconds=GRACE_SECONDS)
 
     def _command(self, part: Part) -> Command:
-        words = [word.replace("{web_port}", str(self._web_port())) for word in part.arguments]
+        known = {"{web_port}": str(self._web_port()), "{files}": str(self._files())}
+        words = list(part.arguments)
+        for mark, value in known.items():
+            words = [word.replace(mark, value) for word in words]
         return Command(
             argv=[paths.python(), *words], environment=self.environment(), folder=paths.ROOT
         )
@@ -265,9 +281,9 @@ class App:
 
 
 def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
-    """The parts of `make run`, the sample traffic only on request. Raises Problem BAD_SWITCH."""
+    """The parts of `make run`, those of the sample only on request. Raises Problem BAD_SWITCH."""
     with_sample = sample.is_wanted(variables)
-    return [part for part in PARTS if with_sample or part.name != "sample"]
+    return [part for part in PARTS if with_sample or part.name not in OF_THE_SAMPLE]
 
 
 def _side_by_side(tasks: Sequence[Callable[[], bool]]) -> list[bool]:

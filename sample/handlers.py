@@ -23,11 +23,12 @@ from integration.handlers import (
     inbound,
     missing_dependency,
     permanent,
+    publish,
     publish_to,
 )
 from sample.checking import check
 from sample.models import Asset, MeterReading, PurchaseOrder, PurchaseOrderLine
-from sample.names import ASSET, LEVEL, LEVELS, METER, ORDER, ORDERS, RECEIPTS
+from sample.names import ASSET, LEVEL, LEVELS, METER, ORDER, ORDERS, PURCHASE, RECEIPTS
 from sample.reading import Fields, fields_of, many, need
 
 ASSET_FIELDS: Final = (
@@ -83,9 +84,30 @@ def take_order(message: Message) -> Verdict:
     )
     _save(order, many(fields.get("poline")), str(need(fields, "siteid")))
     if order.status == PurchaseOrder.Status.APPROVED:
+        publish(PURCHASE, _document(order, str(fields["siteid"])), key=ponum)
         receipt = {"ponum": ponum, "revision": revision, "total": order.total}
         publish_to(RECEIPTS, receipt, key=ponum, interface="MXRECEIPTInterface")
     return None
+
+
+def _document(order: PurchaseOrder, site: str) -> Fields:
+    """An approved order as the partners get it."""
+    return {
+        "ponum": order.ponum,
+        "revision": order.revision,
+        "siteid": site,
+        "vendor": order.vendor,
+        "total": order.total,
+        "lines": [
+            {
+                "number": line.number,
+                "description": line.description,
+                "quantity": line.quantity,
+                "unit_cost": line.unit_cost,
+            }
+            for line in order.lines.all()
+        ],
+    }
 
 
 def _save(order: PurchaseOrder, lines: Sequence[Fields], site: str) -> None:

@@ -14,7 +14,9 @@ from integration.actions.problems import InUseError
 from integration.errors import IntegrationError
 from integration.kafka.topic_deletion import delete_topic
 from integration.models import (
+    ChannelTarget,
     ConfigurationChange,
+    Endpoint,
     EnterpriseService,
     ExternalSystem,
     ObjectStructure,
@@ -22,9 +24,10 @@ from integration.models import (
     OperationItem,
     PartitionLease,
     Provider,
+    PublishChannel,
     Queue,
 )
-from sample import names
+from sample import names, partners
 from sample.models import Asset, MeterReading, PurchaseOrder
 
 # A run notices within seconds that its queue is switched off, and ends with its batch.
@@ -42,6 +45,11 @@ ROWS: Final = (
     ("integration_messageerror", "queue_id = ANY(%(queues)s)"),
     ("integration_messagetrack", "queue_id = ANY(%(queues)s)"),
     ("integration_seenmessage", "queue_id = ANY(%(queues)s)"),
+    ("integration_delivery", "queue_id = ANY(%(queues)s)"),
+    ("integration_endpointtest", "endpoint_id = ANY(%(endpoints)s)"),
+    ("integration_endpointcircuit", "endpoint_id = ANY(%(endpoints)s)"),
+    ("integration_receipt", "system_id = ANY(%(systems)s)"),
+    ("integration_apitoken", "system_id = ANY(%(systems)s)"),
     ("integration_batchlog", f"partition_id IN ({PLACES})"),
     ("integration_gap", f"partition_id IN ({PLACES})"),
     ("integration_partitionlease", f"partition_id IN ({PLACES})"),
@@ -87,7 +95,8 @@ def goes() -> list[str]:
         f"The queues {listed}, with their positions, schedules and history.",
         f"{failures:,} failures of them, open ones too, and all their messages in tracking.",
         f"The topics {topics} on the cluster, with every message in them.",
-        f"The external systems {' and '.join(names.SYSTEMS)}.",
+        f"The external systems {', '.join(names.SYSTEMS)} with their endpoints and tokens.",
+        f"The channel {names.PURCHASE}, and what its partners got: their counts, files and tables.",
         "The services and object structures of the sample, and the documents stored in them.",
         "The assets, orders and readings that its handlers stored. Its traffic ends.",
         "The provider stays, and so does everything that was made by hand.",
@@ -103,7 +112,7 @@ def remove(author: Author) -> list[str]:
         removed = _remove_rows(queues)
         gone, staying = _remove_configuration(queues, author)
     told = [f"{removed:,} rows of messages and what they stored", *gone]
-    return [*told, *_remove_topics(queues), *staying]
+    return [*told, *_remove_topics(queues), *partners.forget(), *staying]
 
 
 def _queues() -> models.QuerySet[Queue]:
@@ -129,10 +138,10 @@ def _remove_rows(queues: list[Queue]) -> int:
         "queues": [queue.pk for queue in queues],
         "topics": [queue.topic for queue in queues],
         "names": [queue.name for queue in queues],
+        "endpoints": _numbers(Endpoint, name__in=names.ENDPOINTS),
+        "systems": _numbers(ExternalSystem, name__in=names.SYSTEMS),
         "providers": list({queue.provider_id for queue in queues}),
-        "structures": list(
-            ObjectStructure.objects.filter(name__in=names.STRUCTURES).values_list("pk", flat=True)
-        ),
+        "structures": _numbers(ObjectStructure, name__in=names.STRUCTURES),
     }
     operations = set(
         OperationItem.objects.filter(error__queue__in=queues).values_list("operation", flat=True)
@@ -149,10 +158,17 @@ def _remove_rows(queues: list[Queue]) -> int:
     return removed
 
 
+def _numbers(model: type[models.Model], **which: Any) -> list[int]:  # noqa: ANN401 - a condition
+    return list(model._default_manager.filter(**which).values_list("pk", flat=True))
+
+
 def _remove_configuration(queues: list[Queue], author: Author) -> tuple[list[str], list[str]]:
     """Each with its row of audit, told by kind; what other configuration needs stays, by name."""
+    ordered: list[Any] = list(ChannelTarget.objects.filter(channel__name=names.PURCHASE))
+    ordered += PublishChannel.objects.filter(name=names.PURCHASE)
     # An error queue goes after those that feed it.
-    ordered: list[Any] = sorted(queues, key=lambda queue: (queue.is_error_queue, queue.name))
+    ordered += sorted(queues, key=lambda queue: (queue.is_error_queue, queue.name))
+    ordered += Endpoint.objects.filter(name__in=names.ENDPOINTS)
     ordered += EnterpriseService.objects.filter(interface__in=names.SERVICES)
     ordered += ObjectStructure.objects.filter(name__in=names.STRUCTURES)
     ordered += ExternalSystem.objects.filter(name__in=names.SYSTEMS)

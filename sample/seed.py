@@ -1,4 +1,4 @@
-"""The sample's configuration: one partner with its topics, queues, services and structures."""
+"""The sample's configuration: partners with their topics, queues, services and structures."""
 
 import time
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from integration.models import (
     Provider,
     Queue,
 )
-from sample import names
+from sample import names, outbound
 
 RETENTION_SECONDS: Final = 7 * 86_400
 # A new topic needs a moment until its partitions have leaders.
@@ -59,6 +59,7 @@ STRUCTURES: Final[tuple[dict[str, Any], ...]] = (
 SYSTEMS: Final = (
     (names.SYSTEM, "The ERP of the maintenance department"),
     (names.DEPOT, "The depots' terminals: what lies where"),
+    *outbound.DESCRIPTIONS.items(),
 )
 SERVICES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     (names.ASSET, "Machines: created, moved, taken out of service", {}),
@@ -99,6 +100,7 @@ def plant() -> list[str]:
             system = ExternalSystem.objects.get(name=names.SENDERS[name])
             _queue(provider, system, name=name, topic=topic, **fields)
             made.append(f"the queue {name} on the topic {topic}")
+    made += outbound.channel()
     return made
 
 
@@ -114,6 +116,7 @@ def _records() -> Iterator[str]:
         provider.save()
         yield f"the provider {provider} point at {provider.bootstrap_servers}"
     yield from _systems()
+    yield from outbound.endpoints()
     for fields in STRUCTURES:
         if not ObjectStructure.objects.filter(name=fields["name"]).exists():
             structure = ObjectStructure(**fields)
@@ -157,6 +160,7 @@ def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
             "start_from": Queue.StartFrom.END,
         },
     )
+    yield from outbound.queues()
 
 
 def _sequential_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -235,5 +239,5 @@ def _queue(provider: Provider, system: ExternalSystem, **fields: Any) -> None:  
     registration.check(queue)
     with transaction.atomic():
         queue.save()
-        if queue.direction == Queue.Direction.INBOUND:
+        if queue.direction == Queue.Direction.INBOUND or queue.endpoint is not None:
             registration.register(queue)

@@ -7,8 +7,8 @@ import pytest
 from lxml import etree
 
 from integration.models import ObjectStructure, OutboxRow
-from integration.testing import an_outbound_queue, run_handler
-from sample.handlers import ORDERS, RECEIPTS, take_readings
+from integration.testing import a_publish_channel, an_outbound_queue, run_handler
+from sample.handlers import ORDERS, PURCHASE, RECEIPTS, take_readings
 from sample.models import Asset, MeterReading, PurchaseOrder
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -31,6 +31,7 @@ def asset() -> Asset:
 def orders() -> None:
     ObjectStructure.objects.create(name=ORDERS, key_paths=["$.ponum"])
     an_outbound_queue(RECEIPTS, topic="erp.receipts")
+    a_publish_channel(PURCHASE, "supplier", "archive")
 
 
 def order(**changes: Any) -> dict[str, Any]:
@@ -93,7 +94,9 @@ def test_an_order_needs_its_assets(orders: None) -> None:
 def test_an_approved_order_is_confirmed(orders: None, asset: Asset) -> None:
     outcome = run_handler("MXPOInterface", order(), message_id="m-1")
     assert outcome.is_applied
-    (sent,) = outcome.published
+    *orders_sent, sent = outcome.published
+    assert [one.interface for one in orders_sent] == [PURCHASE, PURCHASE]
+    assert orders_sent[0].body["total"] == Decimal("20.50")
     assert (sent.topic, sent.interface, sent.key) == (
         "erp.receipts",
         "MXRECEIPTInterface",
@@ -101,7 +104,7 @@ def test_an_approved_order_is_confirmed(orders: None, asset: Asset) -> None:
     )
     assert sent.body == {"ponum": "4500001", "revision": 1, "total": Decimal("20.50")}
     again = run_handler("MXPOInterface", order(revision=2), message_id="m-1")
-    assert again.published[0].message_id == sent.message_id
+    assert again.published[-1].message_id == sent.message_id
     assert not OutboxRow.objects.exists(), "the engine inserts what a handler published"
 
 

@@ -133,6 +133,7 @@ def test_the_set_up_is_complete_and_can_be_repeated(planted: None) -> None:
     found = QueuePartition.objects.values_list("queue__name", "next_offset")
     assert sorted(found) == sorted(
         [(names.ASSETS, 0), (names.ERRORS, 0), (names.STOCK, 0), *[(names.MAINTENANCE, 0)] * 3]
+        + [*[(names.TO_SUPPLIER, 0)] * 3, (names.TO_ARCHIVE, 0), *[(names.TO_LEDGER, 0)] * 2]
     )
     systems = Queue.objects.values_list("name", "system__name")
     assert dict(systems) == names.SENDERS
@@ -142,6 +143,7 @@ def test_the_set_up_is_complete_and_can_be_repeated(planted: None) -> None:
         (names.MAINTENANCE, "queue_consumer"),
         (names.STOCK, "queue_consumer"),
         (names.ERRORS, "error_queue_consumer"),
+        *((name, "queue_consumer") for name in names.TARGETS),
     }
 
 

@@ -15,8 +15,10 @@ from django.utils import timezone
 from integration.errors import IntegrationError
 from integration.kafka.client import connection, new_producer
 from integration.models import MessageTrack, Queue
-from sample import names
+from sample import documents, names
+from sample.outbound import found_again
 from sample.removal import is_there, was_removed
+from sample.terminal import Terminal
 from sample.traffic import Traffic
 from sample.wire import Sent
 
@@ -26,6 +28,8 @@ FLUSH_SECONDS: Final = 3.0
 FULL_QUEUE_SECONDS: Final = 0.5
 # Shorter than the removal waits before it deletes the topics.
 LOOK_EVERY_SECONDS: Final = 1.0
+# Of so many messages to Kafka one comes over HTTP besides.
+POSTED_SHARE: Final = 0.2
 NOT_SET_UP: Final = "The sample is not set up; run `manage.py seed_sample` first."
 
 
@@ -43,6 +47,7 @@ class Command(BaseCommand):
             "--rate", type=float, default=RATE_PER_SECOND, help="messages a second (default 2)"
         )
         parser.add_argument("--seconds", type=float, help="stop after so long (default: never)")
+        parser.add_argument("--door", default="", help="also post over HTTP, to the console here")
         parser.add_argument("--seed", type=int, help="the same seed sends the same documents")
 
     def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
@@ -61,11 +66,16 @@ class Command(BaseCommand):
     def _play(self, over: threading.Event, options: dict[str, Any]) -> None:
         """Until told to end, or the sample is gone."""
         partner = Partner()
-        self._run(partner, over, options)
+        for told in found_again():
+            self.stdout.write(f"Made {told}.")
+        terminal = Terminal(options["door"]) if options["door"] else None
+        self._run(partner, over, {**options, "terminal": terminal})
         lost = partner.close()
         self.stdout.write(f"Sent {partner.sent.total() - lost} messages; {lost} unconfirmed.")
         for why, number in sorted(partner.sent.items()):
             self.stdout.write(f"  {number:>6}  {why or 'sound'}")
+        if terminal is not None:
+            self.stdout.write(f"Posted {terminal.taken} over HTTP; {terminal.refused} not taken.")
         if not over.is_set() and not is_there():
             self.stdout.write("The sample was removed; nothing is sent until there is one again.")
 
@@ -73,7 +83,7 @@ class Command(BaseCommand):
         random = Random(options["seed"])  # noqa: S311 - sample documents, no secrets
         traffic = Traffic(random)
         began = looked_at = time.monotonic()
-        is_first = is_first_time()
+        is_first, terminal = is_first_time(), options.get("terminal")
         for sent in traffic.opening(timezone.now()) if is_first else ():
             partner.send(sent)
         while not over.wait(random.expovariate(options["rate"])):
@@ -87,6 +97,8 @@ class Command(BaseCommand):
             for sent in traffic.due(timezone.now(), now - began) if is_first else ():
                 partner.send(sent)
             partner.send(traffic.next(timezone.now()))
+            if terminal is not None and random.random() < POSTED_SHARE:
+                terminal.post(documents.level(random))
 
 
 def is_first_time() -> bool:
