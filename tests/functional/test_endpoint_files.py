@@ -1,0 +1,180 @@
+"""Files: confined to their folder, whole or not at all, never in another one's place."""
+
+import errno
+import json
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from integration.endpoints.file_properties import FileProperties
+from integration.endpoints.files import FileEndpoint, _unreachable
+from integration.endpoints.folders import TakenError, folder, write_new
+from integration.endpoints.opening import opened
+from integration.endpoints.port import Accepted, Refused, Unreachable
+from integration.endpoints.properties import EndpointSettingsError, read
+from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+
+pytestmark = pytest.mark.fast
+
+
+def an_opened(base: Path, **properties) -> FileEndpoint:
+    found = read("file", {"file_name": "{message_id}.txt", **properties}, {})
+    assert isinstance(found, FileProperties)
+    return FileEndpoint(found, base)
+
+
+def names(root: Path) -> list[str]:
+    return sorted(str(one.relative_to(root)) for one in root.rglob("*") if one.is_file())
+
+
+@pytest.mark.parametrize(
+    "key", ["../escaped", "/etc/passwd", "a/b", "..", ".hidden", "a\nb", "a\\b"]
+)
+def test_no_message_leads_a_file_out_of_the_folder(tmp_path, key):
+    endpoint = an_opened(tmp_path / "base", file_name="{key}")
+    (tmp_path / "base").mkdir()
+    (answer,) = endpoint.deliver([a_parcel("m1", key=key)])
+    assert (type(answer), answer.code) == (Refused, "FILE_NAME")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("below", ["../out", "/etc", "a/../../out", "a//b", "./a"])
+def test_no_endpoint_is_kept_outside_the_base_folder(below):
+    with pytest.raises(ValueError, match="must be a folder below the base folder"):
+        read("file", {"file_name": "a", "folder": below}, {})
+
+
+def test_a_link_below_the_base_folder_is_not_followed(tmp_path):
+    base, outside = tmp_path / "base", tmp_path / "outside"
+    base.mkdir()
+    outside.mkdir()
+    (base / "in").symlink_to(outside)
+    endpoint = an_opened(base, folder="in")
+    for answer in (endpoint.deliver([a_parcel("m1")])[0], endpoint.connect()):
+        assert (type(answer), answer.code) == (Unreachable, "FOLDER_UNUSABLE")
+    assert names(outside) == []
+
+
+def test_a_link_in_the_place_of_the_file_is_no_repeat(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(a_parcel("m1").body)
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "m1.txt").symlink_to(secret)
+    (answer,) = an_opened(tmp_path / "base").deliver([a_parcel("m1")])
+    assert (type(answer), answer.code) == (Refused, "FILE_EXISTS")
+
+
+def test_another_content_is_never_overwritten(tmp_path):
+    endpoint = an_opened(tmp_path, file_name="{key}.txt")
+    assert isinstance(endpoint.deliver([a_parcel("m1")])[0], Accepted)
+    assert isinstance(endpoint.deliver([a_parcel("m1")])[0], Accepted)
+    (answer,) = endpoint.deliver([a_parcel("m2")])
+    assert (type(answer), answer.code) == (Refused, "FILE_EXISTS")
+    assert (tmp_path / "k1.txt").read_bytes() == a_parcel("m1").body
+    assert names(tmp_path) == ["k1.txt"]
+
+
+def test_two_writers_of_one_name_do_not_overwrite_each_other(tmp_path):
+    with folder(tmp_path, "") as handle:
+        write_new(handle, "one", b"first")
+        with pytest.raises(TakenError) as taken:
+            write_new(handle, "one", b"second")
+    assert taken.value.content == b"first"
+    assert names(tmp_path) == ["one"]
+
+
+@pytest.fixture
+def tiny_files():
+    """As on a full disk: the system lets no file grow beyond some bytes."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.getsignal(signal.SIGXFSZ)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_folder_without_room_is_an_outage_and_leaves_nothing_behind(tmp_path, tiny_files):
+    (answer,) = an_opened(tmp_path).deliver([a_parcel("m1")])
+    assert (type(answer), answer.code) == (Unreachable, "FOLDER_FULL")
+    assert names(tmp_path) == []
+
+
+def test_a_folder_where_nobody_may_write_is_an_outage():
+    # No user, not even root, makes a file there.
+    endpoint = an_opened(Path("/proc/self"), file_name="{message_id}")
+    for answer in (endpoint.deliver([a_parcel("m1")])[0], endpoint.connect()):
+        assert isinstance(answer, Unreachable)
+        assert answer.code in {"FOLDER_READ_ONLY", "FOLDER_UNUSABLE"}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "FOLDER_FULL"),
+        (errno.EDQUOT, "FOLDER_FULL"),
+        (errno.EROFS, "FOLDER_READ_ONLY"),
+        (errno.EACCES, "FOLDER_READ_ONLY"),
+        (errno.EIO, "FOLDER_UNUSABLE"),
+    ],
+)
+def test_what_the_system_says_has_a_code(number, code):
+    assert _unreachable(OSError(number, "as it says")).code == code
+
+
+def test_columns_are_written_with_their_separator(tmp_path):
+    columns = {"number": "{$.order.number}", "text": "{$.order.text}", "none": "{$.order.none}"}
+    body = json.dumps({"order": {"number": 7, "text": 'a;"b"'}}).encode()
+    endpoint = an_opened(tmp_path, file_name="o.csv", format="flat", columns=columns, at_once=2)
+    assert endpoint.deliver([a_parcel("m1", body=body)] * 2)[1].text
+    lines = (tmp_path / "o.csv").read_text().splitlines()
+    assert lines == ["number;text;none", '7;"a;""b""";', '7;"a;""b""";']
+
+
+def test_xml_documents_are_put_below_one_root(tmp_path):
+    endpoint = an_opened(tmp_path, file_name="o.xml", format="xml", at_once=5, root="orders")
+    bodies = [b"<?xml version='1.0'?><order>1</order>", "<order>ü</order>".encode()]
+    parcels = [a_parcel(f"m{n}", body=one) for n, one in enumerate(bodies)]
+    assert all(isinstance(one, Accepted) for one in endpoint.deliver(parcels))
+    text = (tmp_path / "o.xml").read_text()
+    assert text.splitlines()[1:] == [
+        "<orders>",
+        "<order>1</order>",
+        "<order>ü</order>",
+        "</orders>",
+    ]
+    (answer,) = endpoint.deliver([a_parcel("m3", body=b'{"a": 1}')])
+    assert (type(answer), answer.code) == (Refused, "FILE_FORMAT")
+
+
+def test_what_a_file_has_already_is_not_written_again_with_others(tmp_path):
+    endpoint = an_opened(tmp_path, file_name="{message_id}.json", format="json", at_once=3)
+    parcels = [a_parcel(f"m{n}") for n in range(4)]
+    endpoint.deliver(parcels[:2])
+    # After a crash the same messages come again, in another company.
+    assert all(isinstance(one, Accepted) for one in endpoint.deliver(parcels[0:3]))
+    assert names(tmp_path) == ["m0.json", "m2.json"]
+    rows = [
+        row["order"]["number"]
+        for n in (0, 2)
+        for row in json.loads((tmp_path / f"m{n}.json").read_bytes())
+    ]
+    assert rows == ["m0", "m1", "m2"]
+
+
+def test_a_missing_field_refuses_its_message(tmp_path):
+    endpoint = an_opened(tmp_path, file_name="{$.order.colour}.json")
+    (answer,) = endpoint.deliver([a_parcel("m1")])
+    assert (type(answer), answer.code) == (Refused, "TEMPLATE_FIELD_MISSING")
+    assert "{$.order.colour}" in answer.text
+
+
+def test_without_a_base_folder_no_endpoint_writes_files(settings, tmp_path):
+    settings.SLUICE_FILES_ROOT = None
+    with pytest.raises(EndpointSettingsError, match="SLUICE_FILES_ROOT"):
+        opened(an_endpoint("file", {"file_name": "a"}))
+    settings.SLUICE_FILES_ROOT = tmp_path
+    assert isinstance(opened(an_endpoint("file", {"file_name": "a"})).connect(), Accepted)
+    assert names(tmp_path) == []
