@@ -3,6 +3,7 @@
 import json
 from typing import Final
 
+from bench import cpu
 from bench.cases.throughput import filled
 from bench.figure import Figure, below
 from bench.ground import Ground
@@ -36,9 +37,19 @@ def tracking_cost(ground: Ground) -> Figure:
     count = 15_000 if ground.quick else 60_000
     with ground.rig("tracking_cost") as rig:
         queue = filled(rig, "tracking_cost", INTERFACE, count)
-        rig.start_worker()
+        worker = rig.start_worker()
+        used: dict[bool, list[cpu.Used]] = {True: [], False: []}
+
+        def metered(*, tracks: bool) -> float:
+            meter = cpu.Meter(rig, worker)
+            rate = _run(queue, tracks=tracks)
+            used[tracks].append(meter.used())
+            if tracks:
+                _check(queue)
+            return rate
+
         paired = run_pairs(
-            lambda: _tracked(queue), lambda: _run(queue, tracks=False), quick=ground.quick
+            lambda: metered(tracks=True), lambda: metered(tracks=False), quick=ground.quick
         )
     return Figure(
         name="tracking_cost",
@@ -48,16 +59,18 @@ def tracking_cost(ground: Ground) -> Figure:
         ratio=paired.ratio,
         against="the same queue with tracking off",
         target=below("value", 25),
-        facts={"tracked": round(paired.value), **paired.facts},
+        facts={
+            "tracked": round(paired.value),
+            **paired.facts,
+            **cpu.told(used[True], used[False], count),
+        },
     )
 
 
-def _tracked(queue: BenchQueue) -> float:
-    rate = _run(queue, tracks=True)
+def _check(queue: BenchQueue) -> None:
     found = queue.rig.rows(_FOUND)[0]
     if found != (queue.count,) * 3:
         raise BenchmarkError(f"each of {queue.count} messages should have its ids, but: {found}")
-    return rate
 
 
 def _run(queue: BenchQueue, *, tracks: bool) -> float:

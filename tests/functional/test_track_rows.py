@@ -1,0 +1,137 @@
+"""What tracking keeps of a message, from the record to the row: ids, key, cause, payload."""
+
+import zlib
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from integration.delivery.reading import Reader
+from integration.delivery.snapshot import QueueSnapshot, Service
+from integration.delivery.tracing import LARGEST_PAYLOAD_BYTES, Trace, following
+from integration.delivery.values import Record
+from integration.models import EnterpriseService, MessageTrack, PublishChannel
+from integration.store import configuration, tracks
+from tests.support.deliveries import a_track
+from tests.support.rows import a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+ODD = 'tab\tline\nback\\slash "quote" \\N \x01 ä €'
+
+
+def written(*rows: Any) -> list[MessageTrack]:
+    place = (7, 0, 3)
+    connection.ensure_connection()
+    with connection.connection.cursor() as cursor:
+        if bare := tracks.untraced(rows):
+            with cursor.copy(tracks.COPY) as copy:
+                copy.write(tracks.lines(place, bare))
+        if named := tracks.traced(rows):
+            with cursor.copy(tracks.COPY_TRACED) as copy:
+                copy.write(tracks.traced_lines(place, named))
+    return list(MessageTrack.objects.order_by("offset"))
+
+
+def traced(record: Record, **fields: Any) -> Trace | None:
+    """The trace of a record that a queue reads under these paths."""
+    fields.setdefault("keeps_payload", False)
+    follow = following(fields.pop("external", ""), fields.pop("search", []), **fields)
+    snapshot = QueueSnapshot(
+        id=1, name="q", provider_id=1, provider_name="p", topic="t", sequential=False,
+        default_interface="S", services={"S": Service("S", None)},
+        followed={} if follow is None else {"S": follow},
+    )  # fmt: skip
+    [unit] = Reader(snapshot).units([record])
+    return unit.trace
+
+
+def a_record(value: bytes | None, headers: Any = None) -> Record:
+    return Record(0, 5, 1_700_000_000_000, b"k", value, headers)
+
+
+class TestRows:
+    def test_a_plain_message_has_its_key_and_kafkas_time(self) -> None:
+        [row] = written(a_track(1, key=b"A-1"))
+        assert (row.key, row.kafka_ms, row.message_id) == ("A-1", 1_700_000_000_000, "id-1")
+        assert (row.external_id, row.search_a, row.caused_by, row.payload) == (None,) * 4
+
+    def test_odd_characters_arrive_as_they_are(self) -> None:
+        kept = ODD.replace("\x01", "\ufffd")
+        rows = written(
+            a_track(1, message_id=ODD, key=ODD.encode()),
+            a_track(2, message_id=ODD, trace=Trace(ODD, None, "b", ODD, b"\\x00\x01")),
+            a_track(3, trace=Trace(None, "\x01", None, None, None)),
+        )
+        assert [row.message_id for row in rows] == [kept, kept, "id-3"]
+        assert rows[0].key == kept
+        assert (rows[1].external_id, rows[1].search_a, rows[1].search_b) == (kept, None, "b")
+        assert rows[1].caused_by == kept
+        assert bytes(rows[1].payload or b"") == b"\\x00\x01"
+        assert rows[2].search_a == "\ufffd", "one sign stands for nothing, and no id is that"
+
+    @pytest.mark.parametrize("key", [b"\xff\xfe", b"a\x00b", b"x" * 5_000])
+    def test_no_key_costs_the_batch(self, key: bytes) -> None:
+        assert len(written(a_track(1, key=key), a_track(2, trace=Trace("e", *(None,) * 4)))) == 2
+
+    def test_tracked_and_traced_messages_of_a_batch_are_all_there(self) -> None:
+        mixed = [
+            a_track(n, trace=Trace(f"e{n}", *(None,) * 4) if n % 2 else None) for n in range(6)
+        ]
+        assert [row.external_id for row in written(*mixed)] == [None, "e1", None, "e3", None, "e5"]
+
+
+class TestTraces:
+    def test_without_paths_and_headers_there_is_none(self) -> None:
+        assert traced(a_record(b'{"a": 1}')) is None
+
+    def test_json_paths_find_texts_and_numbers(self) -> None:
+        body = b'{"po": {"num": "PO-1", "total": 7.50}, "lines": [{"id": 3}]}'
+        found = traced(a_record(body), external="$.po.num", search=["$.po.total", "$.lines[0].id"])
+        assert found == Trace("PO-1", "7.5", "3", None, None)
+
+    def test_xml_paths_find_texts(self) -> None:
+        found = traced(
+            a_record(b"<PO xmlns='urn:x'><NUM> 7 </NUM></PO>"),
+            external="/PO/NUM",
+            search=["/PO/NO"],
+        )
+        assert found == Trace("7", None, None, None, None)
+
+    @pytest.mark.parametrize(
+        "value",
+        [b'{"b": 1}', b'{"a": null}', b'{"a": {"b": 1}}', b"[1]", b"<a/>", None],
+    )
+    def test_a_path_that_finds_nothing_leaves_nothing(self, value: bytes | None) -> None:
+        assert traced(a_record(value), external="$.a") == Trace(None, None, None, None, None)
+
+    def test_what_is_too_long_for_an_id_is_cut(self) -> None:
+        found = traced(a_record(b'{"a": "' + b"x" * 10_000 + b'", "b": 1e400}'), external="$.a")
+        assert found is not None
+        assert len(found.external_id or "") == 200
+
+    def test_a_path_that_is_none_any_more_finds_nothing(self) -> None:
+        assert following("$..a..b", ["(/"], keeps_payload=False) is None
+
+    def test_a_header_names_the_cause(self) -> None:
+        record = a_record(b'{"a": 1}', [("other", None), ("sluice-cause", b"the-request")])
+        assert traced(record) == Trace(None, None, None, "the-request", None)
+
+    def test_the_payload_is_kept_compressed_unless_it_is_too_large(self) -> None:
+        found = traced(a_record(b'{"a": 1}'), keeps_payload=True)
+        assert found is not None
+        assert zlib.decompress(found.payload or b"") == b'{"a": 1}'
+        large = traced(a_record(b'"' + b"x" * LARGEST_PAYLOAD_BYTES + b'"'), keeps_payload=True)
+        assert large == Trace(None, None, None, None, None)
+
+
+def test_paths_belong_to_services_inbound_and_to_channels_outbound() -> None:
+    EnterpriseService.objects.create(interface="In", external_id_path="$.a")
+    PublishChannel.objects.create(name="Out", search_paths=["$.b"], keeps_payload=True)
+    inbound, outbound = a_queue_row(), a_queue_row(direction="outbound")
+    untracked = a_queue_row(tracks=False)
+    told = [configuration.snapshot(q.pk, worker="w") for q in (inbound, outbound, untracked)]
+    assert [set(one.followed) for one in told] == [{"In"}, {"Out"}, set()]
+    assert [one.tracks for one in told] == [True, True, False]
+    assert told[1].followed["Out"].keeps_payload
+    EnterpriseService.objects.update(external_id_path="$.c")
+    assert configuration.snapshot(inbound.pk, worker="w").mark != told[0].mark
