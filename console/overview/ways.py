@@ -50,6 +50,14 @@ def _outbox(problem: Problem) -> Door:
     return Door(f"{reverse('outbox')}?queue={problem.subject}", "Open the outbox")
 
 
+def _waiting(problem: Problem) -> Door:  # noqa: ARG001 - every door is asked in the same way
+    return Door(f"{reverse('outbox')}?state=PENDING", "Open the outbox")
+
+
+def _endpoint(problem: Problem) -> Door:
+    return Door(reverse("delivery-endpoint", args=[problem.subject]), "Open the endpoint")
+
+
 def _system(problem: Problem) -> Door:
     return Door(reverse("system", args=[problem.number]), "Open the system")
 
@@ -71,6 +79,8 @@ DOORS: Final[dict[Way, Callable[[Problem], Door]]] = {
     Way.CONFIGURE_QUEUE: _configure,
     Way.FAILURE: _failure,
     Way.OUTBOX: _outbox,
+    Way.OUTBOX_WAITING: _waiting,
+    Way.ENDPOINT: _endpoint,
     Way.SYSTEM: _system,
     Way.SERVICE: _service,
     Way.PROVIDER: _provider,

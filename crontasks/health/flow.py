@@ -4,10 +4,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from crontasks.cursor import django_cursor
-from crontasks.health import crew, flow_out
+from crontasks.health import crew, flow_out, flow_sending
 from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good
 from crontasks.models import CronInstance
@@ -18,6 +19,7 @@ from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.kafka import admin
 from integration.models import Queue
+from integration.selectors.delivering.senders import sends
 from integration.selectors.queues.status import situation
 from integration.store import locks
 
@@ -39,13 +41,20 @@ _REQUEST_AGE: Final = (
 def check_flow(queue: Queue) -> list[Link]:
     """Inbound: provider, system, service, queue, topic, instance, beat, worker, lock, position.
 
-    Outbound: provider, queue, topic, instance of the relay, beat, relay, lease, outbox. Asks
-    the broker, the database and nobody else; changes nothing. Every link is looked at, as more
+    Outbound: provider, queue, topic, instance of the relay, beat, relay, lease, outbox; and
+    where it is delivered from here, the rest of the way to its endpoint. Asks the broker, the
+    database and nobody else; changes nothing. Every link is looked at, as more
     than one may be broken; the first broken one is the one to mend first. Raises Django's
     OperationalError when the database does not answer.
     """
-    is_outbound = queue.direction == Queue.Direction.OUTBOUND
-    return [look(queue) for look in (OUTBOUND_WALK if is_outbound else INBOUND_WALK)]
+    return [look(queue) for look in walk(queue)]
+
+
+def walk(queue: Queue) -> tuple[Callable[[Queue], Link], ...]:
+    """The links of this queue in the order of its messages' way."""
+    if queue.direction == Queue.Direction.INBOUND:
+        return INBOUND_WALK
+    return SENDING_WALK if sends(queue) else OUTBOUND_WALK
 
 
 def provider(queue: Queue) -> Link:
@@ -133,27 +142,44 @@ def _topic_settings(queue: Queue) -> str:
 
 
 def instance(queue: Queue) -> Link:
+    if queue.direction == Queue.Direction.OUTBOUND and not sends(queue):
+        return relay_instance(queue)
     found = _instance_of(queue)
     if found is None:
-        if queue.direction == Queue.Direction.OUTBOUND:
-            text = "There is no cron instance of the relay, so no schedule starts it."
-            return broken("instance", text, "Run `python manage.py migrate`; that creates one.")
         text = "The queue has no cron instance, so no schedule starts it."
         return broken("instance", text, "Save the queue again; that creates one.")
+    return _scheduled(found, "instance")
+
+
+def relay_instance(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
+    """The schedule that starts the relay."""
+    found = _relays().first()
+    name = "instance"
+    if found is None:
+        text = "There is no cron instance of the relay, so no schedule starts it."
+        return broken(name, text, "Run `python manage.py migrate`; that creates one.")
+    return _scheduled(found, name)
+
+
+def _scheduled(found: CronInstance, name: str) -> Link:
     if not found.active:
-        return broken("instance", f"{found.name} is not active.", "Switch the instance on.")
+        return broken(name, f"{found.name} is not active.", "Switch the instance on.")
     if found.periodic_task is None or not found.periodic_task.enabled:
         text = f"Beat does not know {found.name}: its periodic task is missing or switched off."
-        return broken("instance", text, "Save the instance again; that mends it.")
-    return good("instance", f"{found.name}, {found.schedule_words}.")
+        return broken(name, text, "Save the instance again; that mends it.")
+    return good(name, f"{found.name}, {found.schedule_words}.")
+
+
+def _relays() -> QuerySet[CronInstance]:
+    instances = CronInstance.objects.select_related("periodic_task")
+    return instances.filter(task="relay").order_by("-active", "pk")
 
 
 def _instance_of(queue: Queue) -> CronInstance | None:
     """The schedule that starts what works for the queue: its consumer, or the relay."""
-    instances = CronInstance.objects.select_related("periodic_task")
-    if queue.direction == Queue.Direction.OUTBOUND:
-        return instances.filter(task="relay").order_by("-active", "pk").first()
-    return instances.filter(queue=queue).first()
+    if queue.direction == Queue.Direction.OUTBOUND and not sends(queue):
+        return _relays().first()
+    return CronInstance.objects.select_related("periodic_task").filter(queue=queue).first()
 
 
 def beat(queue: Queue) -> Link:
@@ -217,6 +243,9 @@ def lock(queue: Queue) -> Link:
 
 def position(queue: Queue) -> Link:
     rows = list(queue.partitions.all())
+    if not rows and queue.direction == Queue.Direction.OUTBOUND:
+        text = "The queue has no position, so no run reads what the relay writes."
+        return broken("position", text, "Save the queue again; that stores where reading begins.")
     if not rows:
         return good("position", "No run has taken the queue yet.")
     for row in rows:
@@ -251,6 +280,24 @@ INBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     worker,
     lock,
     position,
+)
+SENDING_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
+    provider,
+    system,
+    flow_sending.channel,
+    flow_out.relay,
+    flow_out.lease,
+    flow_out.outbox,
+    topic,
+    switches,
+    instance,
+    beat,
+    worker,
+    lock,
+    flow_sending.endpoint,
+    position,
+    flow_sending.unknown,
+    flow_sending.delivered,
 )
 OUTBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     provider,

@@ -13,8 +13,10 @@ from crontasks.cursor import django_cursor
 from crontasks.models import Notice
 from crontasks.notices.book import ABOUT_PROVIDERS
 from crontasks.notices.kinds import PROVIDER
-from crontasks.problems.facts import Facts, Idle, Short, Taker
+from crontasks.problems.facts import Facts, Idle, Late, Short, Taker
 from integration.models import EnterpriseService, Queue
+from integration.selectors.delivering import endpoints, open_calls
+from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Crew
@@ -35,11 +37,15 @@ _IDLE: Final = f"""
     ORDER BY q.name LIMIT 100"""  # noqa: S608 - a constant
 # Policies are followed try by try: only those that could take so long are looked at.
 MOST_POLICIES: Final = 50
+# The relay sends within a second; what is due for so long does not go out by itself.
+LATE_SECONDS: Final = 60.0
 
 
 def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Facts:
-    """The facts about these queues as they were just read, in four more statements."""
+    """The facts about these queues as they were just read, in a bounded number of statements."""
     ids = [row.id for row in rows]
+    sending = [row for row in rows if row.sends]
+    outbound = any(not row.is_read or row.sends for row in rows)
     return Facts(
         now=timezone.now(),
         crew=crew,
@@ -49,7 +55,28 @@ def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Fac
         services_off=_services_off(ids),
         idle=_idle(ids),
         short=_short(ids),
+        endpoints=endpoints.of_queues([row.id for row in sending]) if sending else (),
+        unknown=_unknown(sending) if sending else {},
+        late=_late({row.provider for row in rows}) if outbound else (),
     )
+
+
+def _unknown(rows: Sequence[QueueRow]) -> dict[int, int]:
+    found = open_calls.counts()
+    counts = {row.id: found.of_queue(row.id).unknown for row in rows}
+    return {queue: count for queue, count in counts.items() if count}
+
+
+def _late(providers: set[str]) -> list[Late]:
+    """Relays that are there and behind; one that is in doubt or not there is told by itself."""
+    return [
+        Late(one.provider, one.oldest_due_seconds)
+        for one in relays()
+        if one.provider in providers
+        and one.in_doubt_seconds is None
+        and one.oldest_due_seconds is not None
+        and one.oldest_due_seconds > LATE_SECONDS
+    ]
 
 
 def providers_away() -> dict[str, str]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Crew
@@ -22,6 +23,8 @@ class Way(StrEnum):
     SERVICE = "service"
     PROVIDER = "provider"
     INSTANCE = "instance"
+    ENDPOINT = "endpoint"
+    OUTBOX_WAITING = "what waits in the outbox"
     TERMINAL = "terminal"
 
 
@@ -72,9 +75,20 @@ class Short:
     retries_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A provider whose outbox has a message that is due for so long."""
+
+    provider: str
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything the problems are found from. `away` is what providers were last found to be."""
+    """Everything the problems are found from. `away` is what providers were last found to be.
+
+    `unknown` counts messages that may have arrived, by queue.
+    """
 
     now: datetime
     crew: Crew
@@ -84,6 +98,9 @@ class Facts:
     services_off: Sequence[Taker] = ()
     idle: Sequence[Idle] = ()
     short: Sequence[Short] = ()
+    endpoints: Sequence[EndpointRow] = ()
+    unknown: Mapping[int, int] = field(default_factory=dict)
+    late: Sequence[Late] = ()
 
 
 def is_wanted(row: QueueRow) -> bool:

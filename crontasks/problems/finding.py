@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from crontasks.problems import around, queues
+from crontasks.problems import around, outgoing, queues
 from crontasks.problems.facts import Facts, Problem
 
 FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
@@ -13,6 +13,9 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.systems,
     around.schedules,
     around.retention,
+    outgoing.endpoints,
+    outgoing.unknown,
+    outgoing.late_relays,
     queues.blocked,
     queues.expiring,
     queues.standstill,

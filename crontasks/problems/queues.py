@@ -21,6 +21,8 @@ from integration.selectors.queues.status import Situation, Status
 SOON: Final = timedelta(hours=6)
 # Of a topic that keeps its messages only briefly, the last quarter of that time.
 SOON_SHARE: Final = 0.25
+# Told once for the endpoint, however many queues send to it.
+ENDPOINT_CODES: Final = frozenset({"ENDPOINT_DOWN", "ENDPOINT_PAUSED"})
 FIRST_RUN: Final = timedelta(minutes=1)
 
 
@@ -76,7 +78,7 @@ def standstill(facts: Facts) -> Iterator[Problem]:
             continue
         if status is Status.BRAKED:
             yield _of_queue(row, 30, f"{row.name} is braked")
-        elif status is Status.OUTAGE and not has_kafka_code(row):
+        elif status is Status.OUTAGE and not (has_kafka_code(row) or row.codes & ENDPOINT_CODES):
             yield _of_queue(row, 32, f"{row.name} waits for an outage to end")
         elif status is Status.WAITING and not _is_explained(row, facts):
             yield _of_queue(row, 33, f"{row.name} {_waits_for(row)}")
@@ -93,7 +95,9 @@ def _waits_for(row: QueueRow) -> str:
 
 
 def _is_explained(row: QueueRow, facts: Facts) -> bool:
-    """Whether another problem, of a system or service, says why it waits."""
+    """Whether another problem, of a system, service or endpoint, says why it waits."""
+    if "ENDPOINT_DISABLED" in row.codes:
+        return True
     by_service = {name for taker in facts.services_off for name in taker.queues}
     is_by_service = "SERVICE_DISABLED" in row.codes and row.name in by_service
     return row.is_system_off or is_by_service

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from crontasks.health import flow, flow_out
+from crontasks.health import flow, flow_out, flow_sending
 from crontasks.health.links import Link
 from crontasks.models import CronInstance, CronRun
 from crontasks.problems.asking import providers_away
 from integration.models import Queue
+from integration.selectors.delivering.senders import sends
 from integration.selectors.queues.queues import Switch
 
 
@@ -28,12 +29,16 @@ def last_runs(queue_id: int, most: int) -> tuple[CronInstance | None, tuple[Cron
 
 def _around(queue: Queue) -> Iterator[Switch]:
     is_outbound = queue.direction == Queue.Direction.OUTBOUND
+    is_sending = sends(queue)
     yield _switch("Cron instance active", flow.instance(queue))
     yield _switch("Beat", flow.beat(queue))
     if is_outbound:
         yield _switch("Worker of the relay", flow_out.relay(queue))
-    else:
+    if is_sending or not is_outbound:
         yield _switch("Worker", flow.worker(queue))
+    if is_sending:
+        yield _switch("Channels and targets switched on", flow_sending.channel(queue))
+        yield _switch("Endpoint takes messages", flow_sending.endpoint(queue))
     said = providers_away().get(queue.provider.name, "")
     text = said.partition(": ")[2] or f"{queue.provider.name}, when it was last asked."
     yield Switch("Provider reachable", text, not said)

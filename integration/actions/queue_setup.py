@@ -9,6 +9,7 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.topics import create_topic
 from integration.models import Queue
+from integration.selectors.delivering.senders import sends
 
 NAME_LENGTH = 60
 
@@ -77,7 +78,7 @@ def change(queue: Queue, author: Author, making: Making, *, seen: str) -> bool:
             _store(errors, author)
             queue.error_queue = errors
         made = configuration.save(queue, author, seen=seen)
-        if queue.direction == Queue.Direction.INBOUND and made is not None:
+        if made is not None and _is_read(queue):
             registration.register(queue)
     return made is not None
 
@@ -93,5 +94,10 @@ def _make_topic(queue: Queue, partitions: int) -> None:
 
 def _store(queue: Queue, author: Author) -> None:
     configuration.save(queue, author)
-    if queue.direction == Queue.Direction.INBOUND:
+    if _is_read(queue):
         registration.register(queue)
+
+
+def _is_read(queue: Queue) -> bool:
+    """Whether it has a position here: inbound, or delivered to an endpoint."""
+    return queue.direction == Queue.Direction.INBOUND or sends(queue)

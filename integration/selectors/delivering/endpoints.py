@@ -169,6 +169,12 @@ def of_queue(queue: Queue) -> list[EndpointRow]:
     return sorted(rows(found), key=lambda row: row.name)
 
 
+def of_queues(queues: Sequence[int]) -> list[EndpointRow]:
+    """The endpoints that messages of these queues go to, by name."""
+    named = Q(queues__in=queues) | Q(targets__queue__in=queues)
+    return sorted(rows(Endpoint.objects.filter(named).distinct()), key=lambda row: row.name)
+
+
 def _circuit(endpoint: Endpoint) -> Circuit:
     try:
         row = endpoint.circuit

@@ -1,0 +1,77 @@
+"""The links that only a queue has that sends: its channel, its endpoint, the last delivery."""
+
+from datetime import timedelta
+from typing import Final
+
+from django.utils import timezone
+
+from crontasks.health.links import Link, broken, good
+from integration.counting import so_many
+from integration.durations import rough
+from integration.models import Queue
+from integration.selectors.delivering.endpoints import of_queue
+from integration.selectors.delivering.standing import Standing
+
+# Nothing waits for so long in Kafka while everything works.
+QUIET: Final = timedelta(minutes=15)
+
+
+def channel(queue: Queue) -> Link:
+    """Whether what names this queue may write to it: its channels and their targets."""
+    targets = list(queue.targets.select_related("channel"))
+    if not targets:
+        return good("channel", "No channel sends here; handlers name the queue themselves.")
+    for target in targets:
+        if not target.channel.enabled:
+            text = f"The channel {target.channel.name} is switched off: publish() writes nothing."
+            return broken("channel", text, f"Switch the channel {target.channel.name} on.")
+        if not target.enabled:
+            text = f"The target {target} is switched off: publish() leaves it out."
+            return broken("channel", text, "Switch the target on in its channel.")
+    names = ", ".join(sorted({target.channel.name for target in targets}))
+    word = "channel" if len(targets) == 1 else "channels"
+    return good("channel", f"The {word} {names}, switched on.")
+
+
+def endpoint(queue: Queue) -> Link:
+    """Whether the endpoints take messages: switches first, then what their circuits say."""
+    rows = of_queue(queue)
+    stopped = next((row for row in rows if row.standing.stops), None)
+    if stopped is not None:
+        return broken("endpoint", f"{stopped.name}: {stopped.told.why}", stopped.told.next_step)
+    names = ", ".join(f"{row.name} ({row.type})" for row in rows)
+    shaky = [row for row in rows if row.standing is Standing.SHAKY]
+    if shaky:
+        return good("endpoint", f"{names}. {shaky[0].name}: {shaky[0].told.why}")
+    return good("endpoint", f"{names}: switched on and not down.")
+
+
+def unknown(queue: Queue) -> Link:
+    """Whether messages that may have arrived wait for a person."""
+    count = sum(row.open.unknown for row in of_queue(queue))
+    if not count:
+        return good("unknown", "Of every call it is known how it ended.")
+    text = f"{so_many(count, 'message')} may have arrived, and nobody has said so yet."
+    return broken("unknown", text, "Open the queue: look on the other side, then say which it is.")
+
+
+def delivered(queue: Queue) -> Link:
+    """When something was delivered last, beside what waits."""
+    rows = of_queue(queue)
+    last = max((at for row in rows if (at := row.quarter.last_delivered_at)), default=None)
+    waiting = sum(row.waiting or 0 for row in rows)
+    if last is not None:
+        ago = rough((timezone.now() - last).total_seconds())
+        return good("delivered", f"The last one {ago} ago; {_waits(waiting)}.")
+    minutes = int(QUIET.total_seconds() // 60)
+    if not waiting:
+        return good("delivered", f"Nothing within {minutes} minutes, and nothing waits.")
+    return broken(
+        "delivered",
+        f"Nothing within {minutes} minutes; {so_many(waiting, 'message waits', 'messages wait')}.",
+        "Mend what is broken above; if nothing is, look at the last run of the queue.",
+    )
+
+
+def _waits(count: int) -> str:
+    return so_many(count, "message waits", "messages wait") if count else "nothing waits"
