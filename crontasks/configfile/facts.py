@@ -14,6 +14,7 @@ from crontasks.configfile.reading import Given
 from crontasks.configfile.secrets import KEPT, Lookup, Names
 from crontasks.definitions import registry
 from crontasks.models import CronInstance
+from integration.models import Endpoint
 from integration.models.fields import SecretField
 from integration.sealed import is_sealed, unseal
 
@@ -31,6 +32,8 @@ def _shown(kind: Kind, row: models.Model, column: Column, names: Names | None) -
         return None if related is None else getattr(related, name_column(type(related)))
     value = column.value_from_object(row)
     parts = (kind.section, kind.name_of(row), column.name)
+    if isinstance(column, SecretField) and (kind.section, column.name) in secrets.GATHERED:
+        return secrets.gathered_shown(value or "", lambda name: _hidden(names, *parts[:2], name))
     if isinstance(column, SecretField):
         return _hidden(names, *parts) if value else ""
     if isinstance(column, models.JSONField):
@@ -65,6 +68,8 @@ def meant(row: models.Model, column: Column, given: Given, lookup: Lookup) -> An
     Raises ValueError with a sentence, SecretReferenceError.
     """
     value = given.value
+    if isinstance(row, Endpoint) and isinstance(column, SecretField):
+        return secrets.gathered(value, getattr(row, column.name) or "", lookup)
     if isinstance(column, SecretField):
         return secrets.resolve(value, getattr(row, column.name) or "", lookup)
     if isinstance(column, models.ForeignKey):

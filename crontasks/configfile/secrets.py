@@ -1,11 +1,13 @@
 """Secrets of a configuration file: references only, never values."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from crontasks.configfile.problems import SecretReferenceError
+from integration.endpoints.properties import read_secrets
 
 KEPT: Final = "kept"
 REFERENCE: Final = re.compile(r"\$\{ENV:([A-Z][A-Z0-9_]{0,119})\}")
@@ -22,6 +24,8 @@ OWN: Final = frozenset(
     }
 )
 Lookup = Callable[[str], str | None]
+# Columns that hold several secrets, as a JSON object sealed as a whole.
+GATHERED: Final = frozenset({("endpoints", "secrets")})
 
 
 @dataclass(slots=True)
@@ -60,3 +64,26 @@ def resolve(said: object, stored: str, lookup: Lookup) -> str:
     if not value:
         raise SecretReferenceError(f"The variable {name} is not set.")
     return value
+
+
+def gathered_shown(stored: str, hidden: Callable[[str], str]) -> dict[str, str]:
+    """Several secrets as the file has them: each by its name, none by its value."""
+    found = read_secrets(stored)
+    return {name: hidden(name) for name in sorted(found)}
+
+
+def gathered(said: object, stored: str, lookup: Lookup) -> str:
+    """The secrets that the file means, as they are stored; one it does not name is gone.
+
+    Raises SecretReferenceError, ValueError with a sentence.
+    """
+    if said is None or said == "":
+        return ""
+    if said == KEPT:
+        return stored
+    if not isinstance(said, Mapping) or not all(isinstance(name, str) for name in said):
+        raise ValueError(f"Write names with references, or {KEPT}.")
+    known = read_secrets(stored)
+    found = {name: resolve(one, known.get(name, ""), lookup) for name, one in said.items()}
+    kept = {name: value for name, value in found.items() if value}
+    return json.dumps(kept, sort_keys=True) if kept else ""

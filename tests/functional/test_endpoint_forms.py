@@ -1,0 +1,219 @@
+"""Endpoints in the console: forms by type, secrets that stay, tests that are kept, files."""
+
+import dataclasses
+import json
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from console.setup.endpoint_parts import ABOUT, PARTS, REPEATS
+from integration.actions import configuration
+from integration.endpoints.properties import KINDS
+from integration.models import ConfigurationChange, Endpoint, EndpointTest, ExternalSystem
+from tests.functional.config_world import Config
+from tests.support.http_partner import HttpPartner
+from tests.support.set_up import forms, limited_to, logged_in
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+BEARER = {"auth": "bearer", "token": "tok-s3cret"}
+
+
+@pytest.fixture
+def client() -> Client:
+    return logged_in()
+
+
+def made(client: Client, **values: Any) -> Endpoint:
+    answer = client.post(reverse("endpoint-new"), {**forms()["endpoint"], **values})
+    assert answer.status_code == 303, unescape(answer.text)
+    return Endpoint.objects.latest("pk")
+
+
+def changed(client: Client, row: Endpoint, **values: Any) -> Any:
+    seen = configuration.stamp(Endpoint.objects.get(pk=row.pk))
+    known = {**forms()["endpoint"], "system": row.system_id, "seen": seen, **values}
+    return client.post(reverse("endpoint-change", args=[row.pk]), known)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_property_has_its_place_and_its_help(client: Client, kind: str) -> None:
+    laid = [name for _, _, names in PARTS[kind] for name in names]
+    assert sorted(laid) == sorted(one.name for one in dataclasses.fields(KINDS[kind]))
+    assert kind in ABOUT
+    assert kind in REPEATS
+    answer = client.get(reverse("endpoint-new"), {"handler_type": kind})
+    for name in laid:
+        assert f'name="{name}"' in answer.text
+
+
+def test_the_type_is_chosen_first(client: Client) -> None:
+    answer = client.get(reverse("endpoint-new"), {"system": "7"})
+    for kind in KINDS:
+        assert f"?handler_type={kind}&amp;system=7" in answer.text
+    assert "<textarea" not in answer.text
+
+
+def test_an_endpoint_of_each_type_can_be_made(client: Client) -> None:
+    database = {
+        "host": "db.example",
+        "database": "erp",
+        "username": "sluice",
+        "table": "orders",
+        "columns": "number = {$.order.number}\nid = {message_id}",
+        "mode": "upsert",
+        "key_columns": "number, id",
+        "password": "pw",
+    }
+    found = {
+        "http": made(client, headers="X-Key: {key}\nX-Id: {message_id}"),
+        "file": made(client, name="f", handler_type="file", file_name="{key}.json", at_once=5),
+        "database": made(client, name="d", handler_type="database", **database),
+        "python": made(client, name="p", handler_type="python", function="plant.send"),
+    }
+    assert found["http"].properties["headers"] == {"X-Key": "{key}", "X-Id": "{message_id}"}
+    assert found["file"].properties == {"file_name": "{key}.json", "at_once": 5}
+    assert found["database"].properties["key_columns"] == ["number", "id"]
+    assert json.loads(found["database"].secrets) == {"password": "pw"}
+    for row in found.values():
+        page = client.get(reverse("endpoint", args=[row.pk]))
+        assert page.status_code == 200
+        assert client.get(reverse("endpoint-change", args=[row.pk])).status_code == 200
+
+
+def test_a_secret_is_written_and_never_shown(client: Client) -> None:
+    row = made(client, **BEARER)
+    assert json.loads(row.secrets) == {"token": "tok-s3cret"}
+    for page in ("endpoint", "endpoint-change"):
+        text = client.get(reverse(page, args=[row.pk])).text
+        assert "tok-s3cret" not in text
+    assert "A value is stored" in text
+    clone = client.get(reverse("endpoint-new"), {"like": row.pk}).text
+    assert "Nothing is stored" in clone
+    assert 'value="https://partner.example/in"' in clone
+    assert "tok-s3cret" not in json.dumps(
+        [[c.before, c.after] for c in ConfigurationChange.objects.all()]
+    )
+
+
+def test_an_empty_secret_keeps_what_is_stored_and_a_choice_removes_it(client: Client) -> None:
+    row = made(client, **BEARER)
+    assert changed(client, row, auth="bearer", method="PUT").status_code == 303
+    row.refresh_from_db()
+    assert json.loads(row.secrets) == {"token": "tok-s3cret"}
+    assert row.properties["method"] == "PUT"
+    refused = changed(client, row, auth="bearer", remove_token="on")
+    assert refused.status_code == 422
+    assert "token is missing" in refused.text
+    assert changed(client, row, auth="none").status_code == 303
+    row.refresh_from_db()
+    assert row.secrets == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://evil.example/in", "http://partner.example/in", "https://partner.example:99/in"],
+)
+def test_a_stored_secret_goes_nowhere_else(client: Client, url: str) -> None:
+    row = made(client, **BEARER)
+    refused = changed(client, row, auth="bearer", url=url)
+    assert refused.status_code == 422
+    assert "Enter it again" in refused.text
+    assert changed(client, row, auth="bearer", url=url, token="anew").status_code == 303
+    assert changed(client, row, auth="bearer", url=f"{url}/other").status_code == 303
+
+
+def test_the_type_stays_as_it_is(client: Client) -> None:
+    row = made(client)
+    changed(client, row, handler_type="python", function="plant.send")
+    row.refresh_from_db()
+    assert row.handler_type == "http"
+
+
+def test_switching_it_off_is_a_change_like_any_other(client: Client) -> None:
+    row = made(client)
+    assert "Nothing delivers to it yet" in client.get(reverse("endpoint", args=[row.pk])).text
+    client.post(reverse("endpoint-switch", args=[row.pk]), {"to": "off", "reason": "repairs"})
+    row.refresh_from_db()
+    assert not row.enabled
+    assert ConfigurationChange.objects.latest("id").reason == "repairs"
+
+
+def try_it(client: Client, row: Endpoint, **values: str) -> Any:
+    return client.post(reverse("endpoint-test", args=[row.pk]), values)
+
+
+def test_a_test_is_kept_with_what_it_found(client: Client) -> None:
+    partner = HttpPartner()
+    row = made(client, url=f"{partner.address}/take/{{$.order}}", private_network="on")
+    assert try_it(client, row, kind="connect").status_code == 303
+    assert not partner.requests
+    assert try_it(client, row, kind="sample", body='{"order": 7}', key="k").status_code == 303
+    assert partner.requests[0].path == "/take/7"
+    assert partner.requests[0].headers["idempotency-key"].startswith("test-")
+    assert try_it(client, row, kind="sample", body='{"other": 7}').status_code == 303
+    partner.close()
+    try_it(client, row, kind="connect")
+    found = EndpointTest.objects.filter(endpoint=row).order_by("id")
+    assert [(one.kind, one.is_good, one.code) for one in found] == [
+        ("connect", True, ""),
+        ("sample", True, ""),
+        ("sample", False, "TEMPLATE_FIELD_MISSING"),
+        ("connect", False, "CONNECTION_FAILED"),
+    ]
+    page = client.get(reverse("endpoint", args=[row.pk])).text
+    assert "CONNECTION_FAILED" in page
+    assert "It answered 201." in page
+    # What the partner got is in the history of changes; a look at it is not.
+    assert ConfigurationChange.objects.filter(kind="endpointtest").count() == 2
+
+
+@pytest.mark.parametrize("body", ["", "no json", "x" * 300_000])
+def test_a_sample_that_cannot_be_sent_is_told(client: Client, body: str) -> None:
+    row = made(client)
+    answer = try_it(client, row, kind="sample", body=body)
+    assert answer.status_code == 422
+    assert "Nothing was sent" in answer.text
+    assert not EndpointTest.objects.exists()
+
+
+def test_settings_that_cannot_be_opened_are_what_a_test_finds(client: Client) -> None:
+    row = made(client)
+    Endpoint.objects.filter(pk=row.pk).update(properties={"url": "https://a.example", "odd": 1})
+    try_it(client, row)
+    found = EndpointTest.objects.get()
+    assert (found.is_good, found.code) == (False, "ENDPOINT_SETTINGS")
+    assert "odd" in found.text
+    assert client.get(reverse("endpoint", args=[row.pk])).status_code == 200
+
+
+def test_testing_needs_the_right_to_configure_and_the_system(client: Client) -> None:
+    row = made(client)
+    assert try_it(logged_in("Operators"), row).status_code == 403
+    elsewhere = limited_to(ExternalSystem.objects.create(name="elsewhere"))
+    assert try_it(elsewhere, row).status_code == 404
+    assert not EndpointTest.objects.exists()
+
+
+def test_a_file_names_each_secret_by_reference(
+    client: Client, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = made(client, **BEARER)
+    config = Config(tmp_path)
+    _, told = config("export", "--secrets", "env")
+    assert "tok-s3cret" not in told
+    name = "SLUICE_CONFIG_ENDPOINTS_POST_TOKEN"
+    assert f"token: ${{ENV:{name}}}" in told
+    assert config("plan", text=config("export")[1]) == (0, "No changes.\n")
+    monkeypatch.setenv(name, "tok-anew")
+    code, said = config("apply", "--reason", "rotated", "--user", "ada", text=told)
+    assert code == 0, said
+    row.refresh_from_db()
+    assert json.loads(row.secrets) == {"token": "tok-anew"}
+    assert "tok-" not in said
+    written = told.replace(f"${{ENV:{name}}}", "tok-in-the-file")
+    assert "never written into this file" in config("plan", text=written)[1]
+    without = told.replace(f"token: ${{ENV:{name}}}", "odd: kept")
+    assert "There is no stored secret to keep" in config("plan", text=without)[1]
