@@ -5,6 +5,7 @@ from typing import Final
 
 from bench.cases import (
     console_lists,
+    door,
     failing,
     http,
     inbound,
@@ -35,6 +36,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         relaying.relay,
         memory.consumer_memory,
         console_lists.console_lists,
+        door.esqueue_intake,
         operations.bulk_release,
         operations.bulk_release_first,
         http.http_sequential,

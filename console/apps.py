@@ -10,7 +10,10 @@ class ConsoleConfig(AppConfig):
     name = "console"
 
     def ready(self) -> None:
+        from console.door import checks
         from console.people.roles import make_roles
+
+        checks.connect()
 
         # Django signals this only for apps with models; the rights are those of `integration`.
         post_migrate.connect(make_roles, sender=apps.get_app_config("integration"))

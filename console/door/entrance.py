@@ -32,20 +32,29 @@ class Door:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path_info.startswith(PREFIXES):
             return self.get_response(request)
-        try:
-            return _answer(request)
-        except DoorError as refusal:
-            return answers.problem(refusal)
-        except IntegrationError as failure:
-            log.warning("the HTTP door is in trouble: %s", failure.code)
-            return answers.trouble(failure)
-        except DatabaseError as failure:
-            # Its text may quote what was to be stored.
-            log.warning("the HTTP door cannot store: %s at %s", *_what_and_where(failure))
-            return answers.no_database()
-        except Exception as mistake:  # noqa: BLE001 - a partner gets a problem, never a page
-            log.error("the HTTP door failed: %s at %s", *_what_and_where(mistake))  # noqa: TRY400 - a trace may quote payloads
-            return answers.broken()
+        response = _answered(request)
+        response["Content-Length"] = str(len(response.content))
+        if request.method == "HEAD":
+            response.content = b""
+        return response
+
+
+def _answered(request: HttpRequest) -> HttpResponse:
+    """Whatever happens, an answer of the door's own."""
+    try:
+        return _answer(request)
+    except DoorError as refusal:
+        return answers.problem(refusal)
+    except IntegrationError as failure:
+        log.warning("the HTTP door is in trouble: %s", failure.code)
+        return answers.trouble(failure)
+    except DatabaseError as failure:
+        # Its text may quote what was to be stored.
+        log.warning("the HTTP door cannot store: %s at %s", *_what_and_where(failure))
+        return answers.no_database()
+    except Exception as mistake:  # noqa: BLE001 - a partner gets a problem, never a page
+        log.error("the HTTP door failed: %s at %s", *_what_and_where(mistake))  # noqa: TRY400 - a trace may quote payloads
+        return answers.broken()
 
 
 def _answer(request: HttpRequest) -> HttpResponse:

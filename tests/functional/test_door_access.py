@@ -187,6 +187,14 @@ class TestAddressesAndMethods:
         assert answer.status_code == 202
         assert not answer.cookies
 
+    def test_an_answer_tells_its_length(self, partner: Partner) -> None:
+        answer = partner.post({})
+        assert int(answer["Content-Length"]) == len(answer.content)
+        asked = f"/esqueue/{partner.system.name}/messages/{answer.json()['message_id']}"
+        head = client().head(asked, headers=partner.bearer)
+        assert (head.status_code, head.content) == (200, b"")
+        assert int(head["Content-Length"]) > 100
+
     def test_any_host_name_will_do(self, partner: Partner) -> None:
         assert partner.post({}, headers={"Host": "strange.example"}).status_code == 202
 
