@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from crontasks.cleanup.calls import CALLS
 from crontasks.cleanup.receipts import RECEIPTS
 from crontasks.cleanup.rules import Rule, Spared, older_than
 
@@ -108,6 +109,7 @@ HISTORY: Final = (
         days="ids_days",
         kept=(Spared("Younger, or its record is still in the topic", f"NOT ({FORGOTTEN})"),),
     ),
+    CALLS,
     RECEIPTS,
     Rule(
         name="runs",
