@@ -1,16 +1,22 @@
 """Sequential queues: what is inserted first is committed first, and nobody waits without end."""
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
+from devstack.server import Server
 from integration import envelope
+from integration.delivery.wiring import run_queue
 from integration.handlers import QueueLockTimeoutError, publish
 from integration.handlers.failures import classify
-from integration.models import OutboxRow, Queue
-from tests.support.channels import a_channel
+from integration.models import MessageError, OutboxRow, Queue
+from tests.support.builders import a_queue
+from tests.support.channels import a_channel, a_target, an_outbound
+from tests.support.kafka_world import Kafka
 
 pytestmark = [pytest.mark.servers]
 
@@ -51,32 +57,68 @@ def test_insert_order_of_a_strict_queue_is_commit_order() -> None:
 def test_who_waits_too_long_is_told_and_may_go_on(settings: Any) -> None:
     settings.SLUICE_PUBLISH_LOCK_SECONDS = 0.05
     a_channel("MXPO", "erp", kind=Queue.Kind.SEQUENTIAL)
-    taken, done = threading.Event(), threading.Event()
-
-    def holds() -> None:
-        with transaction.atomic():
-            publish("MXPO", {"n": 1})
-            taken.set()
-            done.wait(10)
-        connections.close_all()
-
-    other = threading.Thread(target=holds)
-    other.start()
-    assert taken.wait(10)
-    with transaction.atomic():
+    with held("MXPO") as let_go, transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL lock_timeout = '7s'")
         with pytest.raises(QueueLockTimeoutError, match=r"erp-out.*Publish late") as told:
             publish("MXPO", {"n": 2})
         assert lock_timeout() == "7s"
-        done.set()
-        other.join(10)
+        let_go()
         publish("MXPO", {"n": 3})
         assert lock_timeout() == "7s"
     assert isinstance(told.value, DatabaseError)
     failure = classify(told.value)
     assert (failure.kind, failure.code) == ("conflict", "QUEUE_LOCK_TIMEOUT")
     assert OutboxRow.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_that_waits_too_long_is_repeated_and_then_tried_later(
+    kafka: Server, settings: Any
+) -> None:
+    """The handler published nothing wrong: its message waits as a retry, and is sent after it."""
+    settings.SLUICE_PUBLISH_LOCK_SECONDS = 0.02
+    broker = Kafka(kafka.bootstrap)
+    out = a_queue(broker, "sequential", name="out", direction="outbound")
+    queue = a_queue(broker, "continuous", carrier="row", max_retries=1_000, retry_delay_seconds=0)
+    target = an_outbound("out")
+    a_target(a_channel("MXPO"), "erp", queue=target)
+    broker.send(queue.topic, [{"n": 1, "do": "publish"}])
+    with held("MXPO"):
+        run_queue(queue.pk)
+    failure = MessageError.objects.get()
+    assert (failure.code, failure.state) == ("QUEUE_LOCK_TIMEOUT", "RETRY")
+    assert OutboxRow.objects.filter(topic=out.topic).count() == 1
+    run_queue(queue.pk)
+    failure.refresh_from_db()
+    assert failure.state == "RESOLVED"
+    rows = OutboxRow.objects.filter(topic=out.topic).order_by("id")
+    assert [bytes(row.key or b"") for row in rows] == [b"", b"1"]
+
+
+@contextmanager
+def held(channel: str) -> Iterator[Callable[[], None]]:
+    """While another transaction has published to the channel; it ends at the call, or after."""
+    taken, done = threading.Event(), threading.Event()
+
+    def holds() -> None:
+        with transaction.atomic():
+            publish(channel, {"n": 1})
+            taken.set()
+            done.wait(20)
+        connections.close_all()
+
+    def let_go() -> None:
+        done.set()
+        other.join(20)
+
+    other = threading.Thread(target=holds)
+    other.start()
+    assert taken.wait(20)
+    try:
+        yield let_go
+    finally:
+        let_go()
 
 
 def lock_timeout() -> str:
