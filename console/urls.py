@@ -71,5 +71,6 @@ urlpatterns = [
     path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
     path("failures/<uuid:error_id>/arrivals/", decisions.arrived, name="arrived"),
     path("", include("console.tracking.urls")),
+    path("", include("console.restore.urls")),
     path("", include("console.setup.urls")),
 ]

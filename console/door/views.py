@@ -16,6 +16,7 @@ from integration.door.problems import WrongMethodError
 from integration.door.publishing import publish_post
 from integration.door.receipts import Post
 from integration.door.routes import route_of
+from integration.restore.refusing import refuse_if_held
 
 
 def esqueue(
@@ -79,6 +80,7 @@ def only(request: HttpRequest, *methods: str) -> None:
 
 def _post(request: HttpRequest, caller: Caller, service: str, door: str) -> tuple[Post, str]:
     """What was sent, with its announced format; refused before its body is read if it can be."""
+    refuse_if_held()
     meta = request.META
     kind = check_type(meta.get("CONTENT_TYPE", ""), meta.get("HTTP_CONTENT_ENCODING", ""))
     sender_id, key = sender_id_in(request), key_in(request)

@@ -9,6 +9,7 @@ from django.utils.functional import SimpleLazyObject
 
 from console.frame.access import Right, has
 from console.frame.navigation import sections
+from integration.restore.reading import open_count
 from integration.selectors.deployment import foreign_environment
 
 THEMES: Final = ("light", "dark", "system")
@@ -31,6 +32,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "environment": environment,
         "environment_tone": TONES.get(environment.lower(), "azure"),
         "foreign_environment": foreign_environment() if is_known else None,
+        "restore_decisions": open_count() if is_known else None,
         "theme": theme if theme in THEMES else "system",
         "themes": THEMES,
         "refresh": refresh_of(request),

@@ -13,6 +13,7 @@ from django.db import Error, connections
 
 from crontasks.cursor import django_cursor
 from crontasks.notices import book, conditions
+from integration.restore.examining import look_if_noticed
 from integration.store import deployments, samples
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Watcher(threading.Thread):
                 connections.close_all()
 
     def round(self) -> None:
+        # Where nothing was lost, nothing waits for a person either.
+        look_if_noticed()
         # First, so that a mail server that takes its time makes no gap.
         self.sample()
         is_settled = self._led_rounds * ROUND_SECONDS > GRACE_SECONDS

@@ -134,7 +134,7 @@ def environment() -> Link:
         "copy",
         f"The database belongs to {foreign}, this process to {settings.SLUICE_ENVIRONMENT}; "
         "nothing is started.",
-        "If it is a copy that is to act, run `manage.py after_restore`.",
+        "If it is a copy that is to act, run `manage.py adopt_database`.",
     )
 
 

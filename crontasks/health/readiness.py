@@ -147,7 +147,7 @@ def _environment() -> Check:
         "environment",
         Health.FAILING,
         "The database belongs to another environment, so nothing is started.",
-        "If it is a copy that is to act, run `manage.py after_restore`.",
+        "If it is a copy that is to act, run `manage.py adopt_database`.",
     )
 
 

@@ -79,7 +79,7 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
             text = (
                 f"The database belongs to {foreign!r} and this process to "
                 f"{settings.SLUICE_ENVIRONMENT!r}, so nothing is started. If the copy is to act, "
-                "run `manage.py after_restore`."
+                "run `manage.py adopt_database`."
             )
             return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
         found = [*_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]

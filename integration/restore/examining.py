@@ -132,3 +132,13 @@ def look_if_noticed() -> None:
         look(restore, with_silent=False)
     except (BrokerUnreachableError, ProviderUnusableError) as e:
         log.warning("What the restore means cannot be told yet: %s", e)
+
+
+def noticed() -> Restore | None:
+    """The open restore, also one that only this look at the database tells. Raises NotOursError."""
+    with django_connection().cursor() as cursor:
+        standing = deployments.standing(cursor)
+        if standing.owner is not None:
+            raise NotOursError(standing.owner)
+        deployments.may_act(cursor)
+    return current()

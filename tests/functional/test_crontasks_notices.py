@@ -203,7 +203,7 @@ def test_a_copy_says_only_that_it_is_one(row):
     QueuePartition.objects.update(state="BLOCKED")
     Deployment.objects.update(environment="production")
     assert look() == {"COPY"}
-    assert "after_restore" in mail.outbox[0].body
+    assert "adopt_database" in mail.outbox[0].body
 
 
 def test_every_kind_has_a_title_and_somebody_who_looks_for_it():

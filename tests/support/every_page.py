@@ -118,6 +118,7 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "message_id": send(queue, Draft(payload="{}"), Author("otto")),
         "partner-step:name": "service",
         "operation_id": _an_operation(name, error).pk,
+        "finding_id": 1,
         "verb": VERBS[0],
         "decide-many:verb": VERBS[1],
         "decide-outbox:verb": VERBS[1],

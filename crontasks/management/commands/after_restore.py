@@ -1,70 +1,80 @@
-"""`manage.py after_restore`: what a restored or copied database says, and letting it act."""
+"""`manage.py after_restore`: what a restored database means, and one decision at a time."""
 
 from typing import Any
 
-from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from integration.models import Deployment, OutboxRow, QueuePartition
-from integration.selectors.deployment import foreign_environment
+from integration.errors import IntegrationError
+from integration.models import Restore
+from integration.restore import deciding, examining
+from integration.restore.reading import Told, overview
 
 
 class Command(BaseCommand):
-    """Shows where reading will go on and what is in doubt; `--act-here` takes the database over.
+    """Looks into Kafka for what the lost database had done, and tells what is to be decided.
 
-    It changes nothing without `--act-here`. What Kafka has that this database does not know
-    (messages sent after the backup) is for a person to compare.
+    Without `--restored` it looks only where a restore was noticed. `--decide WORD` decides the
+    first open finding; run it again for the next.
     """
 
-    help = "After a restore or a copy: show positions and doubts; --act-here lets it act."
+    help = "After a restore: what would be read, sent or delivered again, and the decisions."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--act-here",
-            action="store_true",
-            help="make this database belong to SLUICE_ENVIRONMENT, so that its queues start",
+            "--restored", metavar="WHAT", help="say that it was restored; everything is held"
         )
+        parser.add_argument("--decide", metavar="WORD", help="decide the first open finding so")
+        parser.add_argument("--finding", type=int, help="decide this one instead of the first")
+        parser.add_argument("--actor", default="command", help="who decides, for the history")
+        parser.add_argument("--reason", default="", help="why, for the history")
 
     def handle(self, *_args: str, **options: Any) -> None:  # noqa: ANN401 - Django's signature
-        self._positions()
-        self._outbox()
-        if options["act_here"]:
-            self._take_over()
-        else:
-            self._tell_owner()
+        try:
+            if options["restored"]:
+                examining.declare(options["restored"], options["actor"])
+            self._go_on(options)
+        except IntegrationError as problem:
+            raise CommandError(f"{problem.code}: {problem}") from problem
 
-    def _positions(self) -> None:
-        self.stdout.write("Reading goes on from these positions:")
-        for place in QueuePartition.objects.select_related("queue"):
-            end = "unknown" if place.high_watermark is None else f"{place.high_watermark:,}"
+    def _go_on(self, options: dict[str, Any]) -> None:
+        restore = examining.noticed()
+        if restore is None:
             self.stdout.write(
-                f"  {place}: {place.next_offset:,} (end when last seen: {end}), {place.state}"
+                "The database belongs here, and no restore was noticed. If it was restored all "
+                "the same, say so with --restored 'what happened'."
             )
-
-    def _outbox(self) -> None:
-        for state in ("PENDING", "STAMPED"):
-            count = OutboxRow.objects.filter(state=state).count()
-            self.stdout.write(f"Outgoing rows {state}: {count:,}")
-        self.stdout.write(
-            "  STAMPED rows are settled by the relay from Kafka's watermark, or wait IN DOUBT."
-        )
-
-    def _tell_owner(self) -> None:
-        owner = foreign_environment()
-        if owner is None:
-            self.stdout.write("The database belongs to this environment: it may act.")
             return
-        self.stdout.write(
-            f"The database belongs to {owner!r}, this process to "
-            f"{settings.SLUICE_ENVIRONMENT!r}: nothing is started. If the positions above are "
-            "right and this copy is meant to act, run it again with --act-here."
-        )
+        if options["decide"]:
+            self._decide(options)
+        else:
+            restore = examining.look(restore)
+        self._tell(restore)
 
-    def _take_over(self) -> None:
-        changed = Deployment.objects.update(environment=settings.SLUICE_ENVIRONMENT)
-        self.stdout.write(
-            f"The database now belongs to {settings.SLUICE_ENVIRONMENT!r}; queues start by "
-            "themselves."
-            if changed
-            else "There is no deployment row yet; run `manage.py migrate` first."
+    def _decide(self, options: dict[str, Any]) -> None:
+        first = overview().first
+        wanted = options["finding"] or (None if first is None else first.row.pk)
+        if wanted is None:
+            raise CommandError("Nothing is to be decided.")
+        told = deciding.decide(
+            wanted, options["decide"], actor=options["actor"], reason=options["reason"]
         )
+        self.stdout.write(told)
+
+    def _tell(self, restore: Restore) -> None:
+        found = overview()
+        self.stdout.write(restore.text)
+        for remark in restore.remarks:
+            self.stdout.write(f"  - {remark}")
+        if found.first is None:
+            self.stdout.write("Nothing is to be decided (any more): queues and relays go on.")
+            return
+        self._card(found.first)
+        for told in found.unsettled[1:]:
+            self.stdout.write(f"Then {told.row.pk}: {told.card.title}")
+
+    def _card(self, told: Told) -> None:
+        self.stdout.write(f"\nDecide {told.row.pk}: {told.card.title}")
+        self.stdout.write(f"  {told.card.what}\n  {told.card.why}")
+        for option in told.card.options:
+            advised = " (advised)" if option.is_advised else ""
+            self.stdout.write(f"  --decide {option.word}{advised}: {option.label}. {option.effect}")
