@@ -78,10 +78,15 @@ def initial_of(handler_type: str, properties: Mapping[str, Any]) -> dict[str, An
     """What the fields begin with: the stored values, and what counts where none is stored."""
     kind = KINDS[handler_type]
     return {
-        name: properties.get(name, default_of(kind, name))
+        name: _plain(properties.get(name, default_of(kind, name)))
         for name, declared in declarations(kind).items()
         if not declared.is_secret
     }
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    """5 seconds are 5, and not 5.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def properties_in(handler_type: str, cleaned: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +122,7 @@ def secrets_in(
 
 def _field(handler_type: str, name: str, declared: Declared) -> forms.Field:
     told: dict[str, Any] = {
-        "label": declared.label,
+        "label": f"{declared.label}*" if declared.is_needed else declared.label,
         "help_text": declared.help,
         # What is needed depends on the others, so the properties are judged together; an empty
         # number is the one that it comes with.

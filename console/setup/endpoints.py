@@ -117,7 +117,10 @@ class EndpointForm(SetupForm):
         secrets = secrets_in(self.kind, self.cleaned_data, self._stored)
         told = mistakes(self.kind, found) or secret_mistakes(self.kind, found, secrets)
         for name, sentence in told.items():
-            self.add_error(name if name in self.fields else None, sentence)
+            field = self.fields.get(name)
+            label = str(field.label or name).rstrip("*") if field is not None else name
+            words = f"{label}{sentence.removeprefix(name)}"
+            self.add_error(name if field is not None else None, words)
         if self._is_elsewhere(found):
             for name, value in self._stored.items():
                 if secrets.get(name) == value and not self.cleaned_data.get(name):

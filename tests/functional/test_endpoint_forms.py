@@ -106,7 +106,7 @@ def test_an_empty_secret_keeps_what_is_stored_and_a_choice_removes_it(client: Cl
     assert row.properties["method"] == "PUT"
     refused = changed(client, row, auth="bearer", remove_token="on")
     assert refused.status_code == 422
-    assert "token is missing" in refused.text
+    assert "Token is missing" in refused.text
     assert changed(client, row, auth="none").status_code == 303
     row.refresh_from_db()
     assert row.secrets == ""

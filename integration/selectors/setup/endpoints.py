@@ -48,6 +48,8 @@ def settings_of(endpoint: Endpoint) -> list[Setting]:
             continue
         if declared.shape is Shape.CHOICE:
             value = dict(declared.choices).get(value, value)
+        elif declared.shape is Shape.NUMBER:
+            value = f"{value:g}"
         is_long = declared.shape in {Shape.PEM, Shape.PAIRS}
         found.append(Setting(declared.label, value, is_default, is_long))
     return found
