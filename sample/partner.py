@@ -82,8 +82,11 @@ class Ledger:
 class Moods:
     """When it is away or slow. `clock` gives seconds since it was started."""
 
-    def __init__(self, random: Random, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, random: Random, clock: Callable[[], float], slow_share: float = SLOW_SHARE
+    ) -> None:
         self._random = random
+        self._slow_share = slow_share
         self._clock = clock
 
     def is_away(self) -> bool:
@@ -91,7 +94,7 @@ class Moods:
         return since >= 0 and since % OUTAGE_EVERY_SECONDS < OUTAGE_SECONDS
 
     def pause_seconds(self) -> float:
-        if self._random.random() >= SLOW_SHARE:
+        if self._random.random() >= self._slow_share:
             return 0.0
         return self._random.uniform(0.3, 1.2)
 
