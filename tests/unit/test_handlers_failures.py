@@ -21,12 +21,14 @@ from integration.handlers.failures import (
     MissingDependencyError,
     OutageError,
     PermanentError,
+    QueueLockTimeoutError,
     TransientError,
     classify,
     missing_dependency,
     permanent,
     tidied,
 )
+from integration.handlers.payloads import PayloadFormatError, PayloadTooLargeError
 from integration.handlers.traces import DETAIL_LIMIT_BYTES
 from sample.models import Asset
 
@@ -238,6 +240,7 @@ def test_the_guide_shows_the_very_table() -> None:
         for kind in rule.types
     }
     ours = [PermanentError, TransientError, MissingDependencyError, OutageError]
+    ours += [PayloadFormatError, PayloadTooLargeError, QueueLockTimeoutError]
     wanted |= {(kind.__name__, str(kind.kind), kind.code) for kind in ours}
     wanted |= {("ForeignDatabaseError", "permanent", "FOREIGN_DATABASE")}
     assert shown == wanted
