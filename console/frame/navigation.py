@@ -64,6 +64,7 @@ MENU: Final = (
             Page("Operations", "operations", badge=badges.operations),
             Page("Messages", "tracking"),
             Page("Outbox", "outbox"),
+            Page("Delivery", "delivery"),
             Page("Cron tasks", "cron"),
             Page("Cleanup", "cleanup", is_shared=True),
         ),
