@@ -1,0 +1,107 @@
+"""Properties and secrets of endpoints: declared once, judged by name, written about."""
+
+import dataclasses
+
+import pytest
+
+from devstack import paths
+from integration.endpoints.declared import declarations, default_of, judged, lines_of, pairs_of
+from integration.endpoints.properties import (
+    KINDS,
+    mistakes,
+    read,
+    read_secrets,
+    secret_mistakes,
+    secret_names,
+)
+from integration.endpoints.templates import BadTemplateError, Fields, Template
+from tests.contract.endpoint_worlds import a_parcel
+
+pytestmark = pytest.mark.fast
+URL = {"url": "https://a.example/in"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_property_is_in_the_guide(kind):
+    guide = (paths.ROOT / "docs" / "endpoints.md").read_text()
+    for one in dataclasses.fields(KINDS[kind]):
+        assert f"\n| `{one.name}` | " in guide
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_property_comes_with_may_be_written_down(kind):
+    cls = KINDS[kind]
+    known = {n: default_of(cls, n) for n, d in declarations(cls).items() if not d.is_secret}
+    assert all("is missing" in told for told in judged(cls, known).values())
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({}, "url is missing"),
+        ({"url": "ftp://a.example"}, "begins with http"),
+        ({"url": "https://{key}.example/"}, "in its path and query only"),
+        ({"url": "https://a.example:99999/"}, "65535"),
+        ({"url": "https://a.example/#x"}, "no # part"),
+        ({**URL, "method": "TRACE"}, "one of POST"),
+        ({**URL, "total_seconds": 0}, "from 0.1 to 600"),
+        ({**URL, "total_seconds": True}, "from 0.1 to 600"),
+        ({**URL, "private_network": "yes"}, "true or false"),
+        ({**URL, "headers": {"Authorization": "x"}}, "must not be Authorization"),
+        ({**URL, "headers": {"A": "{odd}"}}, "is no field"),
+        ({**URL, "headers": ["A"]}, "names with values"),
+        ({**URL, "success": "299-200"}, "must be HTTP statuses"),
+        ({**URL, "ca_certificate": "abc"}, "BEGIN CERTIFICATE"),
+        ({**URL, "token": "abc"}, "is a secret"),
+        ({**URL, "colour": "red"}, "no property of this type"),
+        ({**URL, "auth": "basic"}, "username is missing"),
+        ([], "names with values"),
+    ],
+)
+def test_a_mistake_is_told(properties, told):
+    assert any(told in one for one in mistakes("http", properties).values())
+    with pytest.raises(ValueError, match="[a-z]"):
+        read("http", properties, {})
+
+
+def test_secrets_are_judged_beside_the_properties():
+    assert secret_names("http") == ("password", "token", "api_key", "client_secret", "client_key")
+    assert not secret_mistakes("http", URL, {})
+    assert "token" in secret_mistakes("http", {**URL, "auth": "bearer"}, {})
+    assert "odd" in secret_mistakes("http", URL, {"odd": "x"})
+    assert read_secrets('{"token": "x"}') == {"token": "x"}
+    for text in ("no json", "[]", '{"token": 7}'):
+        with pytest.raises(ValueError, match="JSON object of names and texts"):
+            read_secrets(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("{{{key}}}", "{k1}"),
+        ("{$.order.number}-{$.order['lines']}", "m1-3"),
+        ("{interface}/{system}/{message_id}", "ORDERS/EAM/m1"),
+        ("no field", "no field"),
+    ],
+)
+def test_templates_are_filled(text, filled):
+    assert Template(text).filled(Fields(a_parcel("m1"))) == filled
+
+
+def test_xml_fields_are_found_by_their_local_names():
+    parcel = a_parcel("m1", body=b'<o:Order xmlns:o="urn:o"><o:NUMBER> 7 </o:NUMBER></o:Order>')
+    assert Template("{/Order/NUMBER}").filled(Fields(parcel)) == "7"
+
+
+@pytest.mark.parametrize("text", ["{", "}", "{}", "{a{b}}", "{$..a[?(@.b)]..c}", "{nobody}"])
+def test_a_template_that_is_none_is_told(text):
+    with pytest.raises(BadTemplateError):
+        Template(text)
+
+
+def test_lines_are_read_back():
+    pairs = {"X-Key": "{key}", "Y": "a: b"}
+    assert pairs_of(lines_of(pairs, ":"), ":") == pairs
+    for text in ("lonely", "a:", "a: 1\na: 2"):
+        with pytest.raises(ValueError, match=r"not written as|given twice"):
+            pairs_of(text, ":")
