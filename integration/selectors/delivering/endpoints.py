@@ -25,7 +25,7 @@ from integration.selectors.delivering.open_calls import Open
 from integration.selectors.delivering.standing import Circuit, Standing, Switches, Told, told
 from integration.selectors.scope import EVERYTHING, Scope
 
-ANSWERS_SHOWN: Final = 20
+ANSWERS_SHOWN: Final = 12
 TESTS_SHOWN: Final = 10
 
 
