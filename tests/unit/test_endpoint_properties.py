@@ -60,7 +60,7 @@ def test_what_a_property_comes_with_may_be_written_down(kind):
 )
 def test_a_mistake_is_told(properties, told):
     assert any(told in one for one in mistakes("http", properties).values())
-    with pytest.raises(ValueError, match="[a-z]"):
+    with pytest.raises(ValueError, match=r"[a-z]"):
         read("http", properties, {})
 
 
