@@ -39,10 +39,15 @@ FROM integration_messageerror e
 """
 TRACKS: Final = """
 INSERT INTO integration_messagetrack (
-  queue_id, partition, "offset", arrival_batch, message_id, interface, ended, at
+  queue_id, partition, "offset", arrival_batch, message_id, interface, ended, at, key, kafka_ms,
+  external_id, search_a, search_b
 )
-SELECT queue_id, partition, "offset", arrival_batch, message_id, interface, 'APPLIED',
-  last_failed_at FROM integration_messageerror
+SELECT queue_id, partition, "offset", arrival_batch, message_id, interface,
+  CASE WHEN "offset" % 100 = 0 THEN 'HOLD' ELSE 'APPLIED' END,
+  now() - "offset" * interval '80 ms', convert_from(key, 'UTF8'),
+  extract(epoch FROM now() - "offset" * interval '80 ms') * 1000 - 250,
+  'PO-' || "offset", 'SITE-' || "offset" % 50, 'WO-' || "offset" % 100000
+FROM integration_messageerror ORDER BY "offset" DESC
 """
 
 
@@ -59,5 +64,6 @@ def fill(rig: Rig, count: int) -> None:
     rig.write("SET synchronous_commit = off")
     rig.write(FAILURES, {"queues": QUEUES, "count": count})
     rig.write(ATTEMPTS)
+    # All of a day: what is searched by default. It is summarised by the VACUUM below.
     rig.write(TRACKS)
     rig.write("VACUUM ANALYZE")

@@ -109,7 +109,25 @@ def _pages(rig: Rig) -> Mapping[str, str]:
         "text": "state=&text=A-4711",
         "unknown code": "state=&code=NOT_THERE",
     }
+    tracked = {
+        "newest": "",
+        "message": "id=bench/4711",
+        "external id": "id=PO-4711",
+        "search id": "id=WO-4711",
+        "unknown id": "id=NOT-THERE",
+        "frequent id": "id=SITE-7",
+        "key": "key=K-77",
+        "service": "interface=Service7",
+        "unknown service": "interface=Nobody",
+        "queue": "queue=busy-3",
+        "held": "ended=HOLD",
+        "queue, held": "queue=busy-3&ended=HOLD",
+        "a month": "hours=720&id=PO-4711",
+    }
     return {
+        **{f"messages, {name}": f"tracking/?{query}" for name, query in tracked.items()},
+        "message, its story": "tracking/message/?id=bench/4711",
+        "message, held": "tracking/message/?id=bench/5000",
         "overview": "",
         "queues": "queues/",
         "causes": "failures/",

@@ -41,12 +41,14 @@ def tracking_cost(ground: Ground) -> Figure:
         used: dict[bool, list[cpu.Used]] = {True: [], False: []}
 
         def metered(*, tracks: bool) -> float:
+            _set(queue, tracks=tracks)
             meter = cpu.Meter(rig, worker)
-            rate = _run(queue, tracks=tracks)
+            queue.run()
+            # Before its session ends with the run.
             used[tracks].append(meter.used())
             if tracks:
                 _check(queue)
-            return rate
+            return _rate(queue)
 
         paired = run_pairs(
             lambda: metered(tracks=True), lambda: metered(tracks=False), quick=ground.quick
@@ -73,13 +75,15 @@ def _check(queue: BenchQueue) -> None:
         raise BenchmarkError(f"each of {queue.count} messages should have its ids, but: {found}")
 
 
-def _run(queue: BenchQueue, *, tracks: bool) -> float:
+def _set(queue: BenchQueue, *, tracks: bool) -> None:
+    queue.rig.write(_QUEUE, [tracks, queue.id])
+    paths = json.dumps(SEARCH_PATHS if tracks else [])
+    queue.rig.write(_SERVICE, [paths, INTERFACE])
+
+
+def _rate(queue: BenchQueue) -> float:
     """Messages a second, from the first commit to the last."""
-    rig = queue.rig
-    rig.write(_QUEUE, [tracks, queue.id])
-    rig.write(_SERVICE, [json.dumps(SEARCH_PATHS if tracks else []), INTERFACE])
-    queue.run()
-    counted, seconds, every = rig.rows(_RATE)[0]
+    counted, seconds, every = queue.rig.rows(_RATE)[0]
     queue.switch_off()
     if every != queue.count or not seconds:
         raise BenchmarkError(f"{every} of {queue.count} messages are in the log of batches")

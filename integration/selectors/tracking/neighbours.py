@@ -14,6 +14,7 @@ RELATED: Final = 20
 # Answers arrive after what they answer, but clocks of two machines may differ a little.
 EARLIER: Final = timedelta(hours=1)
 _BESIDE: Final = "t.queue_id = %(queue)s AND t.message_id <> %(message)s"
+_OF_KEY: Final = f"{rows.QUEUE} = %(queue)s AND t.message_id <> %(message)s AND t.key = %(key)s"
 _BEFORE: Final = "t.at >= %(since)s AND t.at <= %(at)s AND (t.at < %(at)s OR t.id < %(row)s)"
 _AFTER: Final = "t.at <= %(until)s AND t.at >= %(at)s AND (t.at > %(at)s OR t.id > %(row)s)"
 _WINDOW: Final = "t.at >= %(since)s AND t.at <= %(until)s"
@@ -73,7 +74,8 @@ def _of_key(track: TrackRow) -> tuple[TrackRow | None, TrackRow | None]:
     """A rare key is looked up whole; a frequent one has neighbours close by."""
     condition = f"{_BESIDE} AND t.key = %(key)s"
     queues = {track.queue_id: (track.queue, track.direction)}
-    [found] = rows.by_index([f"{condition} AND {_WINDOW}"], _said(track), queues)
+    by_key = f"{_OF_KEY} AND {_WINDOW}"
+    [found] = rows.by_index([by_key], _said(track), queues)
     if len(found) > rows.MANY:
         return _beside(track, condition)
     before = [row for row in found if row.place < track.place]

@@ -16,11 +16,17 @@ COLUMNS: Final = (
     't.id, t.at, t.queue_id, t.partition, t."offset", t.message_id, t.interface, t.ended, '
     "t.key, t.kafka_ms, t.external_id, t.search_a, t.search_b, t.caused_by"
 )
+# A queue as a condition that no index but the search index can take the place of.
+QUEUE: Final = "t.queue_id + 0"
 # So many rows of one id are read at once. What has more of them is found soon by its time.
 MANY: Final = 1_000
+# A plan for any window would look at every day.
+_AS_ASKED: Final = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true)"
 # The planner knows no better than to read whole days for a column that is mostly empty.
-_INDEX_ONLY: Final = ("enable_seqscan", "enable_indexscan")
-_ALONE: Final = "max_parallel_workers_per_gather"
+_INDEX_ONLY: Final = (
+    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true)"
+    ", set_config('max_parallel_workers_per_gather', '0', true)"
+)
 
 Queues = Mapping[int, tuple[str, str]]
 """Name and direction by number."""
@@ -95,43 +101,39 @@ def queues_of(scope: Scope) -> Queues:
 def by_index(conditions: Sequence[str], said: Said, queues: Queues) -> list[list[TrackRow]]:
     """For each condition its rows, in no order and at most MANY + 1.
 
-    Each names one of the columns of the search index; the cost is that of the index, whatever
-    else the days hold.
+    Each names one of the columns of the search index, and a queue as QUEUE only; the cost is that
+    of the index, whatever else the days hold.
     """
-    with _index_only():
-        return [
-            _read(
-                f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "  # noqa: S608 - constants
-                f"LIMIT {MANY + 1}",
-                said,
-                queues,
-            )
-            for condition in conditions
-        ]
+    sql = [
+        f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {MANY + 1}"  # noqa: S608 - constants
+        for condition in conditions
+    ]
+    with _reading(_AS_ASKED, _INDEX_ONLY) as cursor:
+        return [_read(cursor, one, said, queues) for one in sql]
 
 
 def newest(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
     """The newest rows that meet the condition, by time and number."""
-    return _read(
+    sql = (
         f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "  # noqa: S608 - constants
-        f"ORDER BY t.at DESC, t.id DESC LIMIT {limit}",
-        said,
-        queues,
+        f"ORDER BY t.at DESC, t.id DESC LIMIT {limit}"
     )
+    with _reading(_AS_ASKED) as cursor:
+        return _read(cursor, sql, said, queues)
 
 
 def oldest(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
-    return _read(
+    sql = (
         f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "  # noqa: S608 - constants
-        f"ORDER BY t.at, t.id LIMIT {limit}",
-        said,
-        queues,
+        f"ORDER BY t.at, t.id LIMIT {limit}"
     )
+    with _reading(_AS_ASKED) as cursor:
+        return _read(cursor, sql, said, queues)
 
 
 def count(condition: str, said: Said, *, cap: int) -> int:
     """How many rows meet the condition, at most cap + 1."""
-    with django_connection().cursor() as cursor:
+    with _reading(_AS_ASKED) as cursor:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "  # noqa: S608 - constants
             f"WHERE {condition} LIMIT {cap + 1}) counted",
@@ -141,23 +143,20 @@ def count(condition: str, said: Said, *, cap: int) -> int:
 
 
 @contextmanager
-def _index_only() -> Iterator[None]:
+def _reading(*settings: str) -> Iterator[Any]:
+    """A cursor under these settings; what is rolled back is nothing but them."""
     with transaction.atomic(using=alias()):
         with django_connection().cursor() as cursor:
-            for name in _INDEX_ONLY:
-                cursor.execute(f"SET LOCAL {name} = off")
-            cursor.execute(f"SET LOCAL {_ALONE} = 0")
-        yield
-        with django_connection().cursor() as cursor:
-            for name in (*_INDEX_ONLY, _ALONE):
-                cursor.execute(f"SET LOCAL {name} TO DEFAULT")
+            for setting in settings:
+                cursor.execute(setting)
+            yield cursor
+        transaction.set_rollback(True, using=alias())
 
 
-def _read(sql: str, said: Said, queues: Queues) -> list[TrackRow]:
+def _read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
     """Rows of queues that are not among these are left out."""
-    with django_connection().cursor() as cursor:
-        cursor.execute(sql, said)
-        return [_row(values, queues) for values in cursor.fetchall() if values[2] in queues]
+    cursor.execute(sql, said)
+    return [_row(values, queues) for values in cursor.fetchall() if values[2] in queues]
 
 
 def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:

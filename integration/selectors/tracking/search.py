@@ -125,12 +125,14 @@ def _condition(wanted: TrackFilter, queues: Queues) -> tuple[str, dict[str, Any]
         "ended": wanted.ended,
         "queues": list(queues),
     }
+    # What goes by the search index is not to be looked for among all of a queue.
+    column = rows.QUEUE if _exact(wanted) else "t.queue_id"
     conditions = ["t.at >= %(since)s AND t.at < %(until)s"]
     if len(queues) == 1:
         (said["queue"],) = queues
-        conditions.append("t.queue_id = %(queue)s")
+        conditions.append(f"{column} = %(queue)s")
     elif wanted.system or wanted.direction or not wanted.scope.is_whole:
-        conditions.append("t.queue_id = ANY(%(queues)s)")
+        conditions.append(f"{column} = ANY(%(queues)s)")
     if wanted.ended:
         conditions.append("t.ended = %(ended)s")
     return " AND ".join(conditions), said
