@@ -6,13 +6,13 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.failures.checks import CheckShown, shown
 from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import actor_of, see, tell_problem, version_of
+from console.frame.answers import actor_of, own_page, see, see_again, tell_problem, version_of
 from integration.actions import check as checks
 from integration.actions import errors
 from integration.actions.problems import PayloadTooLargeError
@@ -113,9 +113,13 @@ def document(request: HttpRequest, error_id: UUID) -> HttpResponse:
     return answer
 
 
+def _given(request: HttpRequest) -> QueryDict:
+    return request.POST if request.method == "POST" else request.GET
+
+
 def _found(request: HttpRequest, error_id: UUID) -> Editable:
-    given = request.POST if request.method == "POST" else request.GET
-    part = Part(given["part"]) if given.get("part") in set(Part) else None
+    said = _given(request).get("part", "")
+    part = Part(said) if said in set(Part) else None
     found = editable(error_id, scope_of(request.user), part)
     if found is None:
         raise Http404(UNKNOWN)
@@ -149,7 +153,7 @@ def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
     if request.POST.get("then") == "release" and has(request.user, Right.OPERATE):
         return _release(request, found, version, told)
     messages.add_message(request, told.level, told.saved)
-    return see("failure", found.error_id)
+    return see_again(request, "failure", found.error_id)
 
 
 def _seen(request: HttpRequest, found: Editable) -> int:
@@ -187,7 +191,7 @@ def _release(request: HttpRequest, found: Editable, version: int, told: Told) ->
         messages.warning(request, f"{told.stopped} {problem}")
     else:
         messages.success(request, f"{told.released} The engine tries it within seconds.")
-    return see("failure", found.error_id)
+    return see_again(request, "failure", found.error_id)
 
 
 def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
@@ -200,6 +204,7 @@ def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
         "changes": _changes(request, found, page),
         "theirs": _theirs(request, found, page),
         "limit": DEFAULT.max_bytes,
+        "next": own_page(_given(request).get("next", "")),
         "seen": version_of(request) if request.method == "POST" else found.version,
     }
     return render(request, "console/failures/edit.html", context, status=page.status)

@@ -42,11 +42,16 @@ def see_list(to: str, query: str) -> SeeOther:
 
 def see_again(request: HttpRequest, to: str, *args: object) -> SeeOther:
     """Back to the page of this site named by the form's `next`, else to the named page."""
-    wanted = request.POST.get("next", "")
+    wanted = own_page(request.POST.get("next", ""))
+    return SeeOther(wanted) if wanted else see(to, *args)
+
+
+def own_page(address: str) -> str:
+    """The address if it is one of this site that a redirect may carry, else an empty text."""
     # By now the verb is done: an address that Django would refuse must not turn it into a failure.
-    is_short = len(iri_to_uri(wanted)) <= MAX_URL_REDIRECT_LENGTH
-    is_ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
-    return SeeOther(wanted) if wanted and is_short and is_ours else see(to, *args)
+    is_short = len(iri_to_uri(address)) <= MAX_URL_REDIRECT_LENGTH
+    is_ours = url_has_allowed_host_and_scheme(address, allowed_hosts=None)
+    return address if is_short and is_ours else ""
 
 
 def tell_problem(request: HttpRequest, problem: IntegrationError) -> None:

@@ -81,6 +81,16 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         self.helper = FormHelper()
         self.helper.form_tag = False
 
+    def clean_systems(self) -> Any:  # noqa: ANN401 - a queryset of Django's
+        """Raises ValidationError where ticked systems would limit nothing: nobody means that."""
+        systems = self.cleaned_data["systems"]
+        if systems and not self.cleaned_data.get("is_limited"):
+            raise forms.ValidationError(
+                "Systems are ticked, but the person is not limited to them. Tick “Only for some "
+                "external systems” too, or untick these to let the person see everything."
+            )
+        return systems
+
     def clean_password(self) -> str:
         password: str = self.cleaned_data["password"]
         if password:

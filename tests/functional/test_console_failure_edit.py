@@ -49,6 +49,24 @@ class TestEdit:
         assert wanted[:20].split(b":")[0] in record
         assert bytes(error.payload) == an_envelope({"assetnum": "P-1", "priority": "abc"})
 
+    def test_who_came_from_a_list_finds_it_again_after_saving(self, client: Client) -> None:
+        _, _, error = a_blocked_queue()
+        place = f"{reverse('failure', args=[error.pk])}?from=list&state=HOLD"
+        link = re.search(r'href="([^"]*/edit[^"]*)"', client.get(place).text)
+        assert link is not None
+        form = client.get(unescape(link[1])).text
+        assert f'name="next" value="{place.replace("&", "&amp;")}"' in form
+        told = {"version": 1, "part": "document", "text": '{"assetnum": "P-1"}', "next": place}
+        answer = client.post(reverse("edit", args=[error.pk]), told)
+        assert (answer.status_code, answer["Location"]) == (303, place)
+
+    def test_no_form_leads_to_another_site(self, client: Client) -> None:
+        _, _, error = a_blocked_queue()
+        address = reverse("edit", args=[error.pk])
+        page = client.get(f"{address}?next=//evil.example/").text
+        assert 'name="next" value="//evil' not in page
+        assert 'href="//evil' not in page
+
     def test_what_the_engine_could_not_read_is_told_before_it_is_kept(self, client: Client) -> None:
         _, _, error = a_blocked_queue()
         address = reverse("edit", args=[error.pk])
@@ -89,7 +107,7 @@ class TestEdit:
 
     @pytest.mark.parametrize(
         "record",
-        [b'{"a": 1,}', b'{"a": "x', b"plain, text", b'"a, b"', b"<a><b/></a>", b'{"a":1,\n"b":2}'],
+        [b'{"a": 1,}', b'{"a": "x', b"plain, text", b'"a, b"', b"<a>x<b/></a>", b'{"a":1,\n"b":2}'],
     )
     def test_what_cannot_be_laid_out_without_loss_is_shown_as_it_is(
         self, client: Client, record: bytes

@@ -91,6 +91,15 @@ def test_a_password_that_is_too_short_is_told_beside_its_field() -> None:
     assert not User.objects.filter(username="olga").exists()
 
 
+def test_ticked_systems_without_the_limit_are_asked_about_and_nobody_sees_too_much() -> None:
+    system = ExternalSystem.objects.create(name="depot")
+    form = {"username": "olga", "is_active": "on", "roles": [role("Operators")]}
+    answer = administrator().post(reverse("add-person"), {**form, "systems": [system.pk]})
+    assert answer.status_code == 422
+    assert "Systems are ticked, but the person is not limited to them." in answer.text
+    assert not User.objects.filter(username="olga").exists()
+
+
 def test_nobody_takes_the_right_to_manage_people_from_themselves() -> None:
     client = administrator("adam")
     adam = User.objects.get(username="adam")

@@ -8,6 +8,7 @@ from uuid import UUID
 from integration.delivery.policy.states import ErrorState
 from integration.envelope import Document, read
 from integration.models import MessageError
+from integration.selectors.failures import xml_layout
 from integration.selectors.failures.payloads import (
     Headers,
     decode_headers,
@@ -132,10 +133,10 @@ def _for_a_field(content: str) -> str | None:
 
 
 def _readable(text: str) -> str:
-    """A JSON text of one line with a line for each member; any other as it is."""
-    if "\n" in text.strip() or not is_json(text):
+    """A text of one line with a line for each member or element; any other as it is."""
+    if "\n" in text.strip():
         return text
-    return laid_out(text)
+    return laid_out(text) if is_json(text) else xml_layout.laid_out(text)
 
 
 def _lines(text: str) -> str:
