@@ -32,45 +32,9 @@ def relay(ground: Ground) -> Figure:
     """From the committed outbox row to the commit that marks it PUBLISHED."""
     count = QUICK_COUNT if ground.quick else COUNT
     with ground.rig("relay") as rig:
-        topic = rig.topic("relayed")
-        # The configuration of an ordinary installation; its provider is what is relayed to.
-        rig.configure(
-            {
-                "name": "in",
-                "topic": rig.topic("in"),
-                "kind": "continuous",
-                "interface": "BenchBatch",
-                "enabled": False,
-            }
-        )
-        provider = int(rig.value("SELECT id FROM integration_provider"))
-        outgoing.stock(rig, count)
-        worker = _started(rig)
-        used: tuple[list[cpu.Used], list[cpu.Used]] = ([], [])
-
-        def ours() -> float:
-            worker.pause()
-            outgoing.empty(rig)
-            outgoing.commit(rig, provider, topic, (0, count))
-            meter = cpu.Meter(rig, worker)
-            worker.resume()
-            rig.until(lambda: not outgoing.unsent(rig), "everything is sent")
-            used[0].append(meter.used())
-            return facts.rate(rig, OUTBOX, SENT)
-
-        def theirs() -> float:
-            worker.pause()
-            outgoing.empty(rig)
-            outgoing.commit(rig, provider, topic, (0, count))
-            process = rig.spawn("handwritten", ["-m", "bench.handrelay", str(provider)])
-            rig.until(lambda: not process.is_alive(), "the hand-written relay has ended")
-            worker.resume()
-            used[1].append(cpu.Used(*rig.rows("SELECT process, session FROM bench_cpu")[0]))
-            rig.write("TRUNCATE bench_cpu")
-            return facts.rate(rig, OUTBOX, SENT)
-
-        paired = run_pairs(ours, theirs, quick=ground.quick)
-        ages = _ages_at_half_load(rig, (provider, topic), paired, count)
+        sides = Sides(rig, count)
+        paired = run_pairs(sides.ours, sides.theirs, quick=ground.quick)
+        ages = sides.ages_at_half_load(paired)
     age = percentile(ages, 0.99) * 1_000
     return Figure(
         name="relay",
@@ -89,9 +53,61 @@ def relay(ground: Ground) -> Figure:
             "p99_age_ms": round(age),
             "median_age_ms": round(percentile(ages, 0.5) * 1_000),
             "aged": len(ages),
-            **cpu.told(*used, count),
+            **cpu.told(sides.ours_used, sides.theirs_used, count),
         },
     )
+
+
+class Sides:
+    """The shipped relay and the hand-written one, each with the same rows in the same table."""
+
+    def __init__(self, rig: Rig, count: int) -> None:
+        self.rig, self.count = rig, count
+        self.topic = rig.topic("relayed")
+        # The configuration of an ordinary installation; its provider is what is relayed to.
+        queue = {"name": "in", "topic": rig.topic("in"), "kind": "continuous"}
+        rig.configure({**queue, "interface": "BenchBatch", "enabled": False})
+        self.provider = int(rig.value("SELECT id FROM integration_provider"))
+        outgoing.stock(rig, count)
+        self.worker = _started(rig)
+        self.ours_used: list[cpu.Used] = []
+        self.theirs_used: list[cpu.Used] = []
+
+    def ours(self) -> float:
+        self._lay_out()
+        meter = cpu.Meter(self.rig, self.worker)
+        self.worker.resume()
+        self.rig.until(lambda: not outgoing.unsent(self.rig), "everything is sent")
+        self.ours_used.append(meter.used())
+        return facts.rate(self.rig, OUTBOX, SENT)
+
+    def theirs(self) -> float:
+        self._lay_out()
+        process = self.rig.spawn("handwritten", ["-m", "bench.handrelay", str(self.provider)])
+        self.rig.until(lambda: not process.is_alive(), "the hand-written relay has ended")
+        self.worker.resume()
+        noted = self.rig.rows("SELECT process, session FROM bench_cpu")
+        self.theirs_used.append(cpu.Used(*noted[0]))
+        self.rig.write("TRUNCATE bench_cpu")
+        return facts.rate(self.rig, OUTBOX, SENT)
+
+    def _lay_out(self) -> None:
+        """The rows of one run, with our relay stopped."""
+        self.worker.pause()
+        outgoing.empty(self.rig)
+        outgoing.commit(self.rig, self.provider, self.topic, (0, self.count))
+
+    def ages_at_half_load(self, paired: Paired) -> list[float]:
+        """Commit half of what the relay can send, in steady small portions; the rows' ages in s."""
+        outgoing.empty(self.rig)
+        portion = int(paired.value / 2 * EVERY_SECONDS)
+        began = time.monotonic()
+        for number, first in enumerate(range(0, self.count - portion, portion)):
+            threading.Event().wait(max(0.0, began + number * EVERY_SECONDS - time.monotonic()))
+            places = first, first + portion
+            outgoing.commit(self.rig, self.provider, self.topic, places)
+        self.rig.until(lambda: not outgoing.unsent(self.rig), "everything is sent")
+        return [age for (age,) in self.rig.rows(_AGES)]
 
 
 def _started(rig: Rig) -> Process:
@@ -101,15 +117,3 @@ def _started(rig: Rig) -> Process:
     held = "SELECT 1 FROM integration_relaylease WHERE watermark IS NOT NULL"
     rig.until(lambda: rig.value(held), "the relay is at work", 60)
     return worker
-
-
-def _ages_at_half_load(rig: Rig, where: tuple[int, str], paired: Paired, count: int) -> list[float]:
-    """Commit half of what the relay can send, in steady small portions; the rows' ages in s."""
-    outgoing.empty(rig)
-    portion = int(paired.value / 2 * EVERY_SECONDS)
-    began = time.monotonic()
-    for number, first in enumerate(range(0, count - portion, portion)):
-        threading.Event().wait(max(0.0, began + number * EVERY_SECONDS - time.monotonic()))
-        outgoing.commit(rig, *where, (first, first + portion))
-    rig.until(lambda: not outgoing.unsent(rig), "everything is sent")
-    return [age for (age,) in rig.rows(_AGES)]
