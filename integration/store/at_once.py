@@ -4,6 +4,7 @@ A queue that sends one message at a time commits once for each: every round trip
 has more to say (a failure, a state, a row of the error table) goes the long way of `store.work`.
 """
 
+import json
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -26,34 +27,36 @@ WITH fenced AS (
 ), ended AS (
   UPDATE integration_delivery d SET state = v.state, ended_at = clock_timestamp(),
     took_ms = v.took, status = v.status, code = v.code, text = v.text, excerpt = v.excerpt
-  FROM fenced, unnest(%s::bigint[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[],
-    %s::text[]) v (id, state, took, status, code, text, excerpt)
+  FROM fenced, json_to_recordset(%s::json) v (id bigint, state text, took int, status int,
+    code text, text text, excerpt text)
   WHERE d.id = v.id AND d.state = 'SENDING'
 ), tracked AS (
   INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, message_id,
     interface, ended, key, kafka_ms, external_id, search_a, search_b, caused_by, payload)
   SELECT f.queue_id, f.partition, v.at, a.number, v.message, v.interface, v.ended, v.key, v.ms,
-    v.external, v.a, v.b, v.cause, v.payload
+    v.external, v.a, v.b, v.cause, decode(v.payload, 'hex')
   FROM fenced f, (SELECT nextval('integration_arrival') AS number) a,
-    unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-    %s::text[], %s::text[], %s::text[], %s::bytea[])
-    v (at, message, interface, ended, key, ms, external, a, b, cause, payload)
+    json_to_recordset(%s::json) v (at bigint, message text, interface text, ended text, key text,
+    ms bigint, external text, a text, b text, cause text, payload text)
 ), intended AS (
   INSERT INTO integration_delivery (queue_id, endpoint_id, topic_uuid, partition, "offset",
     message_id, interface, attempt, state, epoch, started_at, code, text, excerpt)
   SELECT f.queue_id, v.endpoint, f.topic_uuid, f.partition, v.at, v.message, v.interface,
     v.attempt, 'SENDING', f.epoch, clock_timestamp(), '', '', ''
-  FROM fenced f, unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[])
-    v (endpoint, at, message, interface, attempt, circuit)
+  FROM fenced f, json_to_recordset(%s::json)
+    v (endpoint bigint, at bigint, message text, interface text, attempt int, circuit bigint)
   JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
     AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
   RETURNING id, "offset"
 )
 SELECT NULL::bigint, NULL::bigint FROM fenced UNION ALL SELECT id, "offset" FROM intended
 """
-TRACK_COLUMNS: Final = 11
-INTENT_COLUMNS: Final = 6
-END_COLUMNS: Final = 7
+END: Final = ("id", "state", "took", "status", "code", "text", "excerpt")
+TRACK: Final = (
+    *("at", "message", "interface", "ended", "key", "ms"),
+    *("external", "a", "b", "cause", "payload"),
+)
+INTENT: Final = ("endpoint", "at", "message", "interface", "attempt", "circuit")
 
 
 def is_ordinary(settlement: Settlement, owned: Owned) -> bool:
@@ -75,9 +78,9 @@ def settle(run: Run, queue: QueueSnapshot, owned: Owned, settlement: Settlement)
     tracks = settlement.tracks if queue.tracks else []
     parameters = [
         *fence,
-        *_columns([deliveries.end_values(end) for end in dispatch.ends], END_COLUMNS),
-        *_columns([_track(track) for track in tracks], TRACK_COLUMNS),
-        *_columns([_intent(intent) for intent in dispatch.intents], INTENT_COLUMNS),
+        _told(END, [deliveries.end_values(end) for end in dispatch.ends]),
+        _told(TRACK, [_track(track) for track in tracks]),
+        _told(INTENT, [_intent(intent) for intent in dispatch.intents]),
     ]
     found = run(SETTLE, parameters).fetchall()
     ids = {offset: id_ for id_, offset in found if id_ is not None}
@@ -86,8 +89,9 @@ def settle(run: Run, queue: QueueSnapshot, owned: Owned, settlement: Settlement)
     return bool(found)
 
 
-def _columns(values: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
-    return rows.columns(values) if values else [[] for _ in range(count)]
+def _told(names: Sequence[str], values: Sequence[Sequence[Any]]) -> str:
+    """Rows as one parameter: two dozen arrays of one element each cost more than the statement."""
+    return json.dumps([dict(zip(names, row, strict=True)) for row in values])
 
 
 def _track(track: Track) -> list[Any]:
@@ -96,7 +100,8 @@ def _track(track: Track) -> list[Any]:
     text = "" if key is None else rows.plain(key.decode("utf-8", "replace"), 1_000)
     ids = (None,) * 4 if trace is None else trace[:4]
     searched = [None if one is None else rows.plain(one, 1_000) for one in ids]
-    return [*told, text, kafka_ms or 0, *searched, None if trace is None else trace[4]]
+    payload = None if trace is None or trace[4] is None else trace[4].hex()
+    return [*told, text, kafka_ms or 0, *searched, payload]
 
 
 def _intent(intent: Intent) -> list[Any]:
