@@ -164,7 +164,7 @@ def test_a_change_that_fits_nothing_stays_in_its_form_to_be_corrected():
     assert (form["path"].value(), form["value"].value()) == ("/not_there", "4.20")
     assert (form["kind"].value(), form["add_missing"].value()) == ("json", False)
     page = shown(client, operation)
-    assert "The change fits none of them: correct it above" in page
+    assert "Where the path is missing, tick “Add it where it is missing”" in page
     patch = '[{"op":"remove","path":"/a"},{"op":"test","path":"/b","value":1}]'
     operation.refresh_from_db()
     act(client, operation, "recipe", patch=patch, version=operation.version)
