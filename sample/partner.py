@@ -28,7 +28,7 @@ OUTAGE_EVERY_SECONDS: Final = 300.0
 OUTAGE_SECONDS: Final = 20.0
 SLOW_SHARE: Final = 0.05
 # A supplier's clerk looks at larger orders by hand.
-LARGEST_TOTAL: Final = Decimal(1600)
+LARGEST_TOTAL: Final = Decimal(1200)
 MOST_BYTES: Final = 2**20
 MAKE: Final = (
     "CREATE TABLE IF NOT EXISTS got (message_id TEXT PRIMARY KEY, ponum TEXT, times INTEGER)",

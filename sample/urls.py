@@ -4,4 +4,4 @@ from django.urls import path
 
 from sample import pages
 
-urlpatterns = [path("sample/partners/", pages.partners_page, name="sample-partners")]
+urlpatterns = [path("delivery/sample/partners/", pages.partners_page, name="sample-partners")]

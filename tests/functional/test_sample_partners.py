@@ -141,5 +141,5 @@ def _adds_up(share: Share) -> bool:
 
 @pytest.mark.fast
 def test_totals_are_compared_exactly() -> None:
-    assert refusal(an_order(1, total=str(Decimal("1600.00")))) == ""
-    assert "signature" in refusal(an_order(1, total="1600.01"))
+    assert refusal(an_order(1, total=str(Decimal("1200.00")))) == ""
+    assert "signature" in refusal(an_order(1, total="1200.01"))
