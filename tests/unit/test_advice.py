@@ -9,8 +9,9 @@ from tests.architecture.test_codes import explained, written
 
 pytestmark = pytest.mark.fast
 
-# Codes of a partition's state or of the cluster: no message carries them.
+# Codes of a partition's state or of the cluster, or told to a sender at once: no failure has them.
 NOT_OF_MESSAGES = {
+    "CALL_TIMED_OUT",
     "GAP",
     "HEAD_HELD",
     "KAFKA_REFUSED",
