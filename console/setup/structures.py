@@ -7,6 +7,7 @@ import django_filters
 import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from console.frame.access import Right, needs
 from console.frame.answers import see
@@ -36,6 +37,13 @@ class PathLines(forms.CharField):
 
     def has_changed(self, initial: Any, data: Any) -> bool:  # noqa: ANN401 - Django's signature
         return bool(self.prepare_value(initial) != data)
+
+
+class OptionalDocument(forms.JSONField):
+    """JSON, or nothing: an empty field says that there is none, better than the word null."""
+
+    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+        return "" if value is None else super().prepare_value(value)
 
 
 class StructureForm(SetupForm):
@@ -90,6 +98,7 @@ class StructureForm(SetupForm):
             "tombstone": "Deleting it is remembered, so that an older message does not bring the "
             "document back.",
         }
+        field_classes: ClassVar[dict[str, Any]] = {"json_schema": OptionalDocument}
         widgets: ClassVar[dict[str, Any]] = {
             "json_schema": forms.Textarea(
                 attrs={"rows": 6, "class": "lines", "spellcheck": "false"}
@@ -132,8 +141,14 @@ class StructureFilter(django_filters.FilterSet):
         fields: ClassVar[list[str]] = []
 
 
-def _more(_request: HttpRequest, structure: ObjectStructure) -> Mapping[str, object]:
-    return {"documents": nouns.documents_of(structure), "documents_cap": nouns.DOCUMENTS_CAP}
+def _more(request: HttpRequest, structure: ObjectStructure) -> Mapping[str, object]:
+    may_open = request.user.is_staff and request.user.has_perm("integration.view_storedobject")
+    listed = reverse("admin:integration_storedobject_changelist")
+    return {
+        "documents": nouns.documents_of(structure),
+        "documents_cap": nouns.DOCUMENTS_CAP,
+        "documents_at": f"{listed}?structure__id__exact={structure.pk}" if may_open else "",
+    }
 
 
 STRUCTURES = Noun(
