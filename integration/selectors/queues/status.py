@@ -95,6 +95,11 @@ NO_RELAY: Final = Situation(
     "No worker for the relay is alive, so nothing is sent to Kafka.",
     "Start one with `celery -A config worker -Q relay -c 1`.",
 )
+HANDLER_MISSING: Final = "HANDLER_MISSING"
+# Only where messages of other services may pass: a sequential queue waits for one that is off, too.
+OR_OFF: Final = (
+    "Or switch the service off: its messages are then put on hold, and the others go on."
+)
 # `{text}` is what the engine wrote when it happened; `{topic}` and `{limit}` are the queue's.
 BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
     {
@@ -151,15 +156,15 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "it, and switch this one off.",
         ),
         "ENDPOINT_DOWN": Situation(
-            "The endpoint takes nothing at the moment; no retry is spent. {text}",
+            "Nothing is sent at the moment, and no retry is spent. {text}",
             "Bring the endpoint back; one message asks it again every few seconds.",
         ),
         "ENDPOINT_PAUSED": Situation(
-            "A person paused the endpoint, so its messages wait in Kafka. {text}",
+            "Messages wait in Kafka until the pause of their endpoint is over. {text}",
             "Nothing yet; end the pause on the endpoint's page to go on sooner.",
         ),
         "ENDPOINT_DISABLED": Situation(
-            "A person switched the endpoint off, so its messages wait in Kafka. {text}",
+            "Messages wait in Kafka until their endpoint is switched on. {text}",
             "Switch the endpoint on; the queue then goes on by itself.",
         ),
         "ENDPOINT_UNUSABLE": Situation(
@@ -198,9 +203,16 @@ BY_STATE: Final[Mapping[PartitionState, Situation]] = MappingProxyType(
 )
 
 
-def situation(state: PartitionState, code: str, text: str, *, topic: str, limit: int) -> Situation:
-    """The sentence and next step for what the engine found on a partition."""
+def situation(
+    state: PartitionState, code: str, text: str, *, topic: str, limit: int, in_order: bool = True
+) -> Situation:
+    """The sentence and next step for what the engine found on a partition.
+
+    `in_order`: the queue is sequential, so that nothing goes past a message that waits.
+    """
     found = BY_CODE.get(code, BY_STATE[state])
+    if code == HANDLER_MISSING and not in_order:
+        found = Situation(found.why, f"{found.next_step} {OR_OFF}")
     said = text.strip()
     if said and said[-1] not in ".!?:":
         said += "."
