@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -60,6 +61,8 @@ class HttpEndpoint:
         )
         self._login = login_for(properties, self._client)
         self._url = Template(properties.url)
+        # Without fields it is the same for every message, and read once.
+        self._plain_url = _plain(self._url.text)
         self._headers = {name: Template(text) for name, text in properties.headers.items()}
         self._success = ranges_of(properties.success)
         self._is_closed = False
@@ -106,13 +109,7 @@ class HttpEndpoint:
     def _filled(self, parcel: Parcel) -> tuple[httpx.URL, dict[str, str]]:
         """Raises FieldMissingError, BadRequestError."""
         fields = Fields(parcel)
-        # Nothing of a value is read as a part of the address: not / and not ?, . and .. neither.
-        text = self._url.filled(fields, _quoted)
-        try:
-            url = httpx.URL(text)
-        except (httpx.InvalidURL, ValueError) as problem:
-            sentence = f"The message makes an address that cannot be used: {problem}."
-            raise BadRequestError(EndpointCode.HTTP_ADDRESS, sentence) from problem
+        url = self._plain_url or self._address(fields)
         headers = {"Content-Type": parcel.content_type} if parcel.content_type else {}
         for name, template in self._headers.items():
             headers = {n: v for n, v in headers.items() if n.lower() != name.lower()}
@@ -121,6 +118,16 @@ class HttpEndpoint:
         for name, value in headers.items():
             _check_header(name, value)
         return url, headers
+
+    def _address(self, fields: Fields) -> httpx.URL:
+        """Raises FieldMissingError, BadRequestError."""
+        # Nothing of a value is read as a part of the address: not / and not ?, . and .. neither.
+        text = self._url.filled(fields, _quoted)
+        try:
+            return httpx.URL(text)
+        except (httpx.InvalidURL, ValueError) as problem:
+            sentence = f"The message makes an address that cannot be used: {problem}."
+            raise BadRequestError(EndpointCode.HTTP_ADDRESS, sentence) from problem
 
     def _sent(self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]) -> Answer:
         """The answer, after a new login where the old one had ended."""
@@ -189,6 +196,15 @@ class HttpEndpoint:
             return told, url.join(location)
         except (httpx.InvalidURL, ValueError):
             return told, None
+
+
+def _plain(text: str) -> httpx.URL | None:
+    """The address when nothing in it is a template's; None when it has to be made each time."""
+    if "{" in text or "}" in text:
+        return None
+    with suppress(httpx.InvalidURL, ValueError):
+        return httpx.URL(text)
+    return None
 
 
 def _quoted(value: str) -> str:

@@ -110,11 +110,6 @@ class Template:
     def fields(self) -> tuple[Field, ...]:
         return tuple(part for part in self._parts if isinstance(part, Field))
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it holds no field at all."""
-        return not self.fields
-
     def filled(self, fields: Fields, written: Callable[[str], str] = str) -> str:
         """The text for one message; each field's value goes through `written`.
 
