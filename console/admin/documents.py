@@ -14,16 +14,19 @@ from integration.models import StoredObject
 class StoredObjectAdmin(LookedAt):
     """Documents as they were applied; changing one here would contradict its messages."""
 
-    list_display = ("key", "structure", "is_deleted", "version", "message_id", "updated_at")
+    list_display = ("key", "structure", "deleted", "version", "message_id", "updated_at")
     list_filter = ("structure",)
     list_select_related = ("structure",)
     search_fields = ("key",)
     search_help_text = "The beginning of a key, or a whole one."
 
-    @admin.display(boolean=True, description="deleted")
-    def is_deleted(self, row: StoredObject) -> bool:
-        """A deletion is remembered in the same row, so that an older document stays away."""
-        return row.is_deleted
+    @admin.display(description="deleted", empty_value="")
+    def deleted(self, row: StoredObject) -> str:
+        """A deletion is remembered in the same row, so that an older document stays away.
+
+        A word and no tick: of a document that is there nothing is to be seen.
+        """
+        return "deleted" if row.is_deleted else ""
 
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - Django's signature
         return () if has(request.user, Right.VIEW_PAYLOAD) else ("document", "xml")

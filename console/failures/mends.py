@@ -9,6 +9,7 @@ from django.urls import reverse
 from console.setup.services import SERVICES
 from console.setup.systems import SYSTEMS
 from integration.models import MessageError
+from integration.selectors.setup import takers
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,13 @@ def mend_of(error: MessageError, user: User | AnonymousUser) -> Mend | None:
             query = urlencode({"interface": error.interface})
             return Mend(f"{reverse('service-new')}?{query}", "Register the service")
         case "SERVICE_DISABLED" if not SERVICES.hindrance(user):
-            query = urlencode({"words": error.interface})
-            return Mend(f"{reverse('services')}?{query}", "Open the service")
+            return _service(error.interface)
         case "SYSTEM_DISABLED" if error.queue.system_id and not SYSTEMS.hindrance(user):
             return Mend(reverse("system", args=[error.queue.system_id]), "Open the system")
     return None
+
+
+def _service(interface: str) -> Mend | None:
+    """Its page; it may have been deleted since."""
+    number = takers.number_of(interface)
+    return None if number is None else Mend(reverse("service", args=[number]), "Open the service")

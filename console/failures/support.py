@@ -35,10 +35,17 @@ def support_text(found: FailureDetail) -> str:
         "Environment": f"{settings.SLUICE_ENVIRONMENT} of {settings.SLUICE_DEPLOYMENT}",
         "Versions": f"Python {platform.python_version()}, Django {django.get_version()}",
     }
-    tries = [f"Try {one.number}: {_moment(one.at)} {one.ended} {one.code}" for one in found.tries]
+    tries = [
+        f"{_named(one.number)}: {_moment(one.at)} {one.ended} {one.code}" for one in found.tries
+    ]
     width = max(map(len, facts)) + 1
     lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items()]
     return "\n".join([*lines, *tries[-10:]])
+
+
+def _named(number: int) -> str:
+    """Nought is the number of a message that no handler was given."""
+    return f"Try {number}" if number else "Could not be tried"
 
 
 def _pair(batch: int | None, index: int | None) -> str:

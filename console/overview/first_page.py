@@ -26,6 +26,7 @@ from integration.selectors.totals import COUNT_CAP, Totals
 CARDS_SHOWN: Final = 6
 QUEUES_SHOWN: Final = 12
 PROBLEMS_SHOWN: Final = 8
+STOPPED_SHOWN: Final = 6
 CAUSES_SHOWN: Final = 5
 CARDED: Final = frozenset({20, 21})
 
@@ -40,7 +41,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstPage:
-    """Everything above; `problems` are those without a card. `causes` None = too many to count."""
+    """Everything above; `problems` are those without a card. `causes` None = too many to count.
+
+    `stopped` are queues that people paused or switched off. `all_flows`: each one that there is.
+    """
 
     crew: Crew
     cards: tuple[Card, ...]
@@ -54,6 +58,9 @@ class FirstPage:
     urgent: int
     operations: Badge
     causes: tuple[Cause, ...] | None
+    stopped: tuple[QueueRow, ...]
+    more_stopped: int
+    all_flows: bool
 
 
 def first_page(scope: Scope, *, reveal: bool) -> FirstPage:
@@ -69,6 +76,7 @@ def first_page(scope: Scope, *, reveal: bool) -> FirstPage:
     others = [one for one in ways.told(finding.problems(facts)) if one.problem.rank not in CARDED]
     paces = rates.last_minute(scope)
     sums = totals.totals(rows, scope)
+    resting = _stopped(rows)
     return FirstPage(
         crew=alive,
         cards=tuple(cards(stopped[:CARDS_SHOWN], found_heads, facts.now)),
@@ -82,6 +90,9 @@ def first_page(scope: Scope, *, reveal: bool) -> FirstPage:
         urgent=sum(row.status.needs_a_person for row in rows),
         operations=badges.operations(scope),
         causes=_causes(sums, scope),
+        stopped=tuple(resting[:STOPPED_SHOWN]),
+        more_stopped=max(0, len(resting) - STOPPED_SHOWN),
+        all_flows=all(row.status is Status.RUNNING for row in rows),
     )
 
 
@@ -100,6 +111,12 @@ def _chosen(rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRo
     )
     off = [row for row in rows if row.status is Status.OFF]
     return [*needy, *busy, *off][:QUEUES_SHOWN]
+
+
+def _stopped(rows: Sequence[QueueRow]) -> list[QueueRow]:
+    """Those with messages waiting first, paused ones before those that are off."""
+    found = [row for row in rows if row.is_read and (row.paused or not row.enabled)]
+    return sorted(found, key=lambda row: (not row.lag, not row.enabled, -(row.lag or 0), row.name))
 
 
 def _traffic(pace: Pace | None) -> float:

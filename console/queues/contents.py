@@ -22,11 +22,14 @@ from integration.selectors.queues.history import Event
 from integration.selectors.queues.queues import QueueDetail, Switch
 from integration.selectors.queues.rates import HOUR, Point, Rates
 from integration.selectors.queues.rows import QueueRow
+from integration.selectors.queues.unhandled import Untaken, unhandled
 from integration.selectors.scope import Scope
 
 RUNS_SHOWN: Final = 20
 # The table under the charts: one line for so much time.
 STEP: Final = timedelta(minutes=5)
+# Messages a second; less is written as 0.0.
+LEAST_GROWTH: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,11 @@ class Hour:
         pace = self.rates.best
         return None if pace is None else pace.incoming - pace.outgoing
 
+    @property
+    def grows(self) -> bool:
+        """Whether it grows by what would be written as more than nothing."""
+        return self.growth is not None and self.growth >= LEAST_GROWTH
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePage:
@@ -70,6 +78,7 @@ class QueuePage:
     topic_changed: bool
     outgoing: Outgoing | None
     has_open_gap: bool
+    untaken: Untaken | None
 
     @property
     def row(self) -> QueueRow:
@@ -92,6 +101,7 @@ def queue_page(name: str, scope: Scope, *, reveal: bool) -> QueuePage | None:
         instance=instance,
         runs=runs,
         outgoing=outgoing(found.queue, reveal=reveal) if row.sends else None,
+        untaken=unhandled([row]).get(row.id),
         topic_changed=bool(row.blocked_codes & TOPIC_CODES),
         has_open_gap=GAP_CODE in row.blocked_codes
         and any(gap.acknowledged_at is None for gap in found.gaps),

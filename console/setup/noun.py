@@ -25,6 +25,10 @@ def _nobody(_row: Any, _scope: Scope) -> list[Use]:  # noqa: ANN401 - a row of a
     return []
 
 
+def _silent(_row: Any) -> str:  # noqa: ANN401 - a row of any noun
+    return ""
+
+
 def _nothing(_request: HttpRequest, _row: Any) -> Mapping[str, object]:  # noqa: ANN401 - as above
     return {}
 
@@ -36,9 +40,10 @@ class Noun:
     `one` names its pages (system, system-new, system-change, system-delete, system-switch),
     `many` its list and address. `rows` answers what a person of this scope may know of, with what
     the table shows; `uses` tells what depends on a row. `stops` says what switching a row off
-    stops; without it there is no switch. What is `shared` is changed only by people whom nothing
-    limits; what is `founding` they alone may add and delete. `is_grave`: to delete one, its name
-    is typed. `label` is the column with its name, empty where two others tell rows
+    stops; without it there is no switch. `warns` says what switching one on would stop, and then
+    that is asked back; empty where nothing. What is `shared` is changed only by people whom
+    nothing limits; what is `founding` they alone may add and delete. `is_grave`: to delete one,
+    its name is typed. `label` is the column with its name, empty where two others tell rows
     apart. `more` adds to the context of its page, whose template extends console/setup/card.html.
     """
 
@@ -53,6 +58,7 @@ class Noun:
     rows: Callable[[Scope], QuerySet[Any]]
     uses: Callable[[Any, Scope], list[Use]] = _nobody
     stops: Callable[[Any], str] | None = None
+    warns: Callable[[Any], str] = _silent
     filters: type[FilterSet] | None = None
     more: Callable[[HttpRequest, Any], Mapping[str, object]] = _nothing
     label: str = "name"

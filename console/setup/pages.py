@@ -67,6 +67,7 @@ def show_card(
         "uses": noun.uses(row, scope_of(request.user)),
         "history": changes.history_of(noun.kind, row.pk),
         "stops": noun.stops(row) if noun.stops is not None else "",
+        "warning": noun.warns(row),
         **noun.more(request, row),
         **more,
     }
@@ -147,6 +148,9 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     to = request.POST.get("to", "")
     if to not in {"on", "off"}:
         raise BadRequest("The form says neither “on” nor “off”. Open the page and use the button.")
+    if to == "on" and noun.warns(row) and not row.enabled and "sure" not in request.POST:
+        messages.warning(request, f"{row} is still off. {noun.warns(row)} Confirm that below.")
+        return see(noun.one, number)
     seen, row.enabled = configuration.stamp(row), to == "on"
     author = Author(actor_of(request), request.POST.get("reason", "")[:500])
     try:

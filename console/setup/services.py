@@ -112,6 +112,7 @@ SERVICES = Noun(
     rows=nouns.services,
     uses=nouns.uses_of_service,
     stops=nouns.stopped_with_service,
+    warns=takers.standstill,
     more=_more,
     label="interface",
     card_page="console/setup/service.html",

@@ -62,6 +62,12 @@ FAILURE_KINDS: Final[dict[str, str]] = {
     FailureClass.DISABLED: "what takes it is switched off or not installed",
     FailureClass.CRASH: "the worker died on it",
 }
+PAST_KINDS: Final[dict[str, str]] = {
+    FailureClass.PERMANENT: "failed every time, as it was then",
+    FailureClass.TRANSIENT: "one that may pass by itself",
+    FailureClass.DEPENDENCY: "something it refers to was missing",
+    FailureClass.DISABLED: "what takes it was switched off or not installed",
+}
 UNKNOWN: Final = "\N{EN DASH}"
 SIGN: Final = '<span class="text-{0}" aria-hidden="true">{1}</span>'
 BADGE: Final = f'<span class="badge sign bg-{{0}}-lt">{SIGN} {{2}}</span>'
@@ -81,8 +87,13 @@ def error_state(state: str) -> SafeString:
 
 
 @register.filter
-def failure_kind(failure_class: str) -> str:
-    """What kind of failure it was, in words; one that nobody knows as it is stored."""
+def failure_kind(failure_class: str, state: str = "") -> str:
+    """What kind of failure it is, in words; one that nobody knows as it is stored.
+
+    Of one that is resolved it is told as over.
+    """
+    if state == ErrorState.RESOLVED and failure_class in PAST_KINDS:
+        return PAST_KINDS[failure_class]
     return FAILURE_KINDS.get(failure_class, failure_class)
 
 

@@ -20,6 +20,7 @@ from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Crew
+from integration.selectors.queues.unhandled import unhandled
 from integration.selectors.setup.retry_line import retry_line
 from integration.store.starts import SENDS
 
@@ -53,6 +54,7 @@ def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Fac
         heads=heads,
         away=providers_away(),
         services_off=_services_off(ids),
+        unhandled=unhandled(rows),
         idle=_idle(ids),
         short=_short(ids),
         endpoints=endpoints.of_queues([row.id for row in sending]) if sending else (),

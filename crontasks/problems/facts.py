@@ -10,6 +10,7 @@ from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Crew
+from integration.selectors.queues.unhandled import Untaken
 
 
 class Way(StrEnum):
@@ -87,7 +88,8 @@ class Late:
 class Facts:
     """Everything the problems are found from. `away` is what providers were last found to be.
 
-    `unknown` counts messages that may have arrived, by queue.
+    `unknown` counts messages that may have arrived, by queue. `unhandled` is the service without a
+    handler that a queue waits for.
     """
 
     now: datetime
@@ -101,6 +103,7 @@ class Facts:
     endpoints: Sequence[EndpointRow] = ()
     unknown: Mapping[int, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
+    unhandled: Mapping[int, Untaken] = field(default_factory=dict)
 
 
 def is_wanted(row: QueueRow) -> bool:

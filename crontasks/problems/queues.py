@@ -1,6 +1,7 @@
 """What is wrong with single queues: blocked, braked, left alone, about to lose messages. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -81,11 +82,19 @@ def standstill(facts: Facts) -> Iterator[Problem]:
         elif status is Status.OUTAGE and not (has_kafka_code(row) or row.codes & ENDPOINT_CODES):
             yield _of_queue(row, 32, f"{row.name} waits for an outage to end")
         elif status is Status.WAITING and not _is_explained(row, facts):
-            yield _of_queue(row, 33, f"{row.name} {_waits_for(row)}")
+            yield _at_service(_of_queue(row, 33, f"{row.name} {_waits_for(row)}"), row, facts)
         elif _is_left_alone(row, facts):
             yield _of_queue(row, 31, f"Nobody reads {row.name}")
         elif row.is_stuck and status is Status.RUNNING:
             yield _of_queue(row, 50, f"Kafka refused messages of {row.name}", Way.OUTBOX)
+
+
+def _at_service(problem: Problem, row: QueueRow, facts: Facts) -> Problem:
+    """What no handler takes ends at its service: there it is switched off."""
+    service = facts.unhandled.get(row.id)
+    if service is None:
+        return problem
+    return replace(problem, way=Way.SERVICE, number=service.number)
 
 
 def _waits_for(row: QueueRow) -> str:

@@ -67,7 +67,12 @@ def test_a_deleted_document_is_told_from_a_stored_one(client: Client) -> None:
             updated_at=timezone.now(),
         )
     page = client.get(reverse("admin:integration_storedobject_changelist")).text
-    assert page.count('alt="True"') == page.count('alt="False"') == 1
+    assert page.count('field-deleted">deleted</td>') == page.count('field-deleted"></td>') == 1
+    assert 'alt="True"' not in page, "a green tick beside a document reads as if all were well"
+    listed = reverse("admin:integration_storedobject_changelist")
+    link = f"{listed}?structure__id__exact={structure.pk}"
+    assert link in client.get(reverse("structure", args=[structure.pk])).text
+    assert client.get(link).text.count('field-deleted"') == 2
 
 
 def test_configuration_is_changed_on_the_audited_pages_alone() -> None:

@@ -17,6 +17,7 @@ from console.models import Limit
 from crontasks.instances.run_pages import RUNS_SHOWN
 from crontasks.models import CronInstance, CronRun
 from devstack.server import Server
+from integration.actions.configuration import Author, record
 from integration.delivery.policy.states import Ended
 from integration.delivery.report import RunEnding
 from integration.models import ConfigurationChange, ExternalSystem, QueueChange
@@ -64,6 +65,22 @@ def test_the_list_tells_schedule_next_moment_and_last_run(
     assert "<code>17 * * * *</code>" in page
     assert "removed twelve rows" in page
     assert "first" not in page.split("removed twelve rows")[0].split(cleanup.name)[-1]
+
+
+def test_a_run_that_removed_nothing_is_told_as_one_and_asked_runs_by_their_asking(
+    client: Client, cleanup: CronInstance
+) -> None:
+    a_run(cleanup, counts={})
+    listed = client.get(reverse("cron"), {"q": cleanup.name}).text
+    assert "none that found" not in listed
+    page = client.get(reverse("cleanup")).text
+    assert ">Last runs</h3>" in page
+    assert ">nothing</td>" in page
+    change = record(cleanup, {}, {"run": "asked for"}, Author("otto", ""))
+    assert change is not None
+    shown = client.get(reverse("change", args=[change.pk])).text
+    assert "Run now:" in shown
+    assert "\N{RIGHTWARDS ARROW}" not in shown.split("Run now:")[1][:200]
 
 
 def test_the_list_is_filtered_by_name_and_state(client: Client, cleanup: CronInstance) -> None:

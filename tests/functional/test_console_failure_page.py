@@ -1,5 +1,6 @@
 """The page of one failure: its story, its neighbours, newer data, and what may be copied."""
 
+import base64
 import re
 from datetime import timedelta
 from html import unescape
@@ -33,6 +34,10 @@ def client() -> Client:
 
 def page_of(client: Client, error: MessageError, **query: str) -> str:
     return unescape(client.get(reverse("failure", args=[error.pk]), query).text)
+
+
+def words(page: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
 class TestStory:
@@ -97,6 +102,40 @@ class TestStory:
         other = Client()
         other.force_login(a_person("Operators"))
         assert "Traceback" not in page_of(other, error)
+
+
+class TestWords:
+    def test_the_header_names_the_sender_of_what_could_not_be_read(self, client: Client) -> None:
+        error = a_held(
+            a_queue_row(),
+            attempts=0,
+            kafka_timestamp=timezone.now(),
+            headers=[["sluice-sender", base64.b64encode(b"erp").decode()]],
+        )
+        error.tries.update(number=0)
+        page = words(page_of(client, error))
+        assert "Sender erp as its header says" in page
+        assert "Written to Kafka by erp (as its header says)" in page
+        assert "Could not be tried: it was put on hold" in page, "no try has the number nought"
+        assert "Try 0" not in page
+
+    def test_what_is_resolved_is_told_as_over(self, client: Client) -> None:
+        error = a_held(a_queue_row(), state="RESOLVED", ended="APPLIED")
+        page = page_of(client, error)
+        assert "failed every time, as it was then" in page
+        assert "fails every time" not in page
+
+    def test_a_service_that_is_off_is_opened_itself(self, client: Client) -> None:
+        service = EnterpriseService.objects.create(interface="MXOFF", enabled=False)
+        error = a_held(a_queue_row(), code="SERVICE_DISABLED", interface="MXOFF")
+        boss = Client()
+        boss.force_login(a_person("Administrators"))
+        page = page_of(boss, error)
+        assert f'href="{reverse("service", args=[service.pk])}"' in page
+        assert "no handler for it is installed" in page, "switched on, it would stop others"
+        service.structure = ObjectStructure.objects.create(name="places", key_paths=["$.id"])
+        service.save()
+        assert "no handler for it is installed" not in page_of(boss, error)
 
 
 class TestPlaces:

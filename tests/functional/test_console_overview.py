@@ -334,6 +334,38 @@ def test_where_all_flows_the_page_says_so() -> None:
     assert "Nothing is wrong: every queue flows." in as_("Viewers").get(OVERVIEW).text
 
 
+def test_what_people_stopped_is_told_with_reason_moment_and_way_back() -> None:
+    a_crew()
+    queue = a_queue_row("continuous", name="orders")
+    long_ago = timezone.now() - timedelta(minutes=16)
+    a_place(queue, next_offset=11, high_watermark=15, state_since=long_ago)
+    actions.pause(queue.pk, actor="otto", reason="stocktaking")
+    client = as_("Operators")
+    page = client.get(OVERVIEW).text
+    assert "every queue flows" not in page
+    told = words(page.split('id="stopped"')[1].split("</section>")[0])
+    assert "orders is paused. “stocktaking” By otto," in told
+    assert "4 messages wait" in told
+    assert "16 min ago" not in told
+    assert f'action="{reverse("resume", args=["orders"])}"' in page
+    assert "16 min ago" not in client.get(reverse("queue", args=["orders"])).text
+    actions.disable(queue.pk, actor="otto")
+    assert "orders is switched off." in words(client.get(OVERVIEW).text)
+
+
+def test_a_queue_that_waits_for_a_handler_leads_to_the_service_that_lacks_it() -> None:
+    a_crew()
+    service = EnterpriseService.objects.create(interface="MXNONE")
+    said = "No handler for MXNONE is installed on worker w:1."
+    queue = a_queue_row("continuous")
+    a_place(queue, state="WAITING", state_code="HANDLER_MISSING", state_text=said)
+    client = as_("Operators")
+    for address in (OVERVIEW, reverse("queue", args=[queue.name])):
+        page = client.get(address).text
+        assert f'href="{reverse("service", args=[service.pk])}"' in page
+        assert "Or switch the service off: its messages are then put on hold" in page
+
+
 def test_very_many_failures_are_grouped_by_a_part_of_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -131,6 +131,35 @@ class TestService:
         form = client.get(f"{reverse('service-new')}?interface=OBEY.ALONE")
         assert "OBEY.ALONE are given to tests.support.world.handlers" in form.text
 
+    def test_one_that_nobody_takes_is_switched_on_after_asking_back(self, client: Client) -> None:
+        service = EnterpriseService.objects.create(interface="MXNONE", enabled=False)
+        switch = reverse("service-switch", args=[service.pk])
+        card = reverse("service", args=[service.pk])
+        assert "stops every partition at its next message" in client.get(card).text
+        asked = client.post(switch, {"to": "on"}, follow=True)
+        service.refresh_from_db()
+        assert not service.enabled
+        assert "MXNONE is still off. No handler for MXNONE is installed" in asked.text
+        client.post(switch, {"to": "on", "sure": "1"})
+        service.refresh_from_db()
+        assert service.enabled
+
+    def test_a_structure_asks_nothing_back_and_says_which_is_the_newer(
+        self, client: Client
+    ) -> None:
+        structure = a_row("structure")
+        structure.version_path = "$.changed"
+        structure.save()
+        service = EnterpriseService.objects.create(
+            interface="MXB", structure=structure, enabled=False
+        )
+        page = client.get(reverse("service", args=[service.pk])).text
+        assert "stops every partition" not in page
+        assert "the newest by $.changed, then by arrival." in page
+        client.post(reverse("service-switch", args=[service.pk]), {"to": "on"})
+        service.refresh_from_db()
+        assert service.enabled
+
 
 class TestChanges:
     def test_filters_pages_and_permalinks(self, client: Client) -> None:

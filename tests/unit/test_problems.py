@@ -12,6 +12,7 @@ from integration.models import ExternalSystem, Provider, Queue, QueuePartition
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import Crew
+from integration.selectors.queues.unhandled import Untaken
 
 pytestmark = pytest.mark.fast
 NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)
@@ -183,6 +184,16 @@ def test_a_queue_that_was_just_saved_gets_time_for_its_first_run() -> None:
     assert found(a_row(changed_at=NOW - timedelta(seconds=20))) == []
     (one,) = found(a_row())
     assert one.what == "Nobody reads orders"
+
+
+def test_what_no_handler_takes_leads_to_its_service_where_switching_it_off_helps() -> None:
+    waits = {"state": "WAITING", "state_code": "HANDLER_MISSING"}
+    untaken = {1: Untaken(7, "MXWO")}
+    (one,) = found(a_row(place=waits, kind="continuous"), unhandled=untaken)
+    assert (one.way, one.number) == (Way.SERVICE, 7)
+    assert one.next_step.endswith("its messages are then put on hold, and the others go on.")
+    (strict,) = found(a_row(place=waits), unhandled=untaken)
+    assert "switch the service off" not in strict.next_step, "a sequential queue waits then, too"
 
 
 def test_the_most_urgent_comes_first() -> None:

@@ -190,9 +190,22 @@ BY_CLASS: Final[Mapping[str, str]] = MappingProxyType(
 UNKNOWN: Final = "Correct it under Edit if it is wrong, then release it; or delete it."
 
 
+# Instead of SERVICE_DISABLED, where nobody would take the messages were the service on.
+NOBODY_TAKES: Final = "SERVICE_DISABLED without a taker"
+UNTAKEN: Final = (
+    "Leave the enterprise service {interface} off for now: no handler for it is installed on the "
+    "process that answers you, and it has no structure. Switched on, its next message would stop "
+    "the whole partition, messages of other services too. First install the app with its handler "
+    "on every worker (SLUICE_INTEGRATIONS), or give it a structure; then switch it on and release "
+    "this one. Or delete it."
+)
+
+
 def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
     """Return what to do now with a held message; `names` has its interface, system and queue."""
     said = BY_CODE.get(code) or BY_CLASS.get(failure_class, UNKNOWN)
+    if code == NOBODY_TAKES:
+        said = UNTAKEN
     for name, value in names.items():
         said = said.replace(f"{{{name}}}", value).replace("  ", " ")
     return said

@@ -12,13 +12,20 @@ from integration.delivery.policy.failure import FailureClass
 from integration.delivery.policy.states import OPEN, ErrorState
 from integration.envelope import FlawCode, parse_founding_id
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
-from integration.selectors.failures.advice import advice
+from integration.selectors.failures.advice import NOBODY_TAKES, advice
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.failures.failures import COLUMNS, FailureRow, as_row
 from integration.selectors.failures.lateness import why_late
-from integration.selectors.failures.payloads import PayloadView, bytes_as_text, decode_headers, show
+from integration.selectors.failures.payloads import (
+    PayloadView,
+    bytes_as_text,
+    decode_headers,
+    sender_of,
+    show,
+)
 from integration.selectors.scope import Scope
+from integration.selectors.setup import takers
 from integration.store import strict_order
 
 NEIGHBOURS: Final = 5
@@ -71,6 +78,11 @@ class FailureDetail:
     @property
     def is_open(self) -> bool:
         return self.state in OPEN
+
+    @property
+    def sender(self) -> tuple[str, bool]:
+        """Who sent it, and whether a header alone says so."""
+        return sender_of(self.error)
 
     @property
     def is_edited(self) -> bool:
@@ -231,6 +243,8 @@ def _waiting(error: MessageError, ahead: FailureRow) -> str:
 
 def _cause(error: MessageError) -> str:
     """The code to mend; a tombstone has no text in which a key could be corrected."""
+    if error.code == "SERVICE_DISABLED" and takers.standstill_of(error.interface):
+        return NOBODY_TAKES
     is_key = error.code in {FlawCode.NO_KEY, FlawCode.KEY_TOO_LONG}
     return "BAD_KEY" if is_key and error.current_payload is None else error.code
 

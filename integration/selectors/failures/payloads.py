@@ -10,10 +10,13 @@ from typing import Final
 from lxml import etree
 
 from integration.envelope import JSON, XML, Document, Flaw, read
+from integration.handlers.outgoing import SENDER
+from integration.models import MessageError
 
 Headers = list[tuple[str, bytes | None]]
 
 SHOWN_CHARACTERS: Final = 200_000
+SHOWN_OF_SENDER: Final = 200
 SHOWN_BYTES_AS_HEX: Final = 4_096
 _BLANKS: Final = " \t\r\n"
 # Nothing is converted: numbers of any length are only looked at.
@@ -46,6 +49,18 @@ def decode_headers(stored: Sequence[Sequence[str | None]]) -> Headers:
     return [
         (str(name), None if value is None else base64.b64decode(value)) for name, value in stored
     ]
+
+
+def sender_of(error: MessageError) -> tuple[str, bool]:
+    """Who sent a message, and whether only its header says so; empty where nothing does.
+
+    The header is all there is of a message whose envelope could not be read.
+    """
+    if error.sender:
+        return error.sender, False
+    values = [value for name, value in decode_headers(error.headers) if name == SENDER and value]
+    sender = bytes_as_text(values[-1])[:SHOWN_OF_SENDER] if values else ""
+    return sender, bool(sender)
 
 
 def show(record: bytes | None, headers: Headers) -> PayloadView:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState
 from integration.models import ErrorAttempt, ErrorChange, MessageError, OperationItem
+from integration.selectors.failures.payloads import sender_of
 
 ENGINE: Final = "the engine"
 SHOWN: Final = 200
@@ -90,8 +91,9 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 def _received(error: MessageError) -> Iterable[Event]:
     if error.kafka_timestamp is not None:
-        sender = error.sender or "the sender"
-        yield Event(at=error.kafka_timestamp, title="Written to Kafka", who=sender, sign="↓")
+        sender, in_header = sender_of(error)
+        who = f"{sender} (as its header says)" if in_header else sender or "the sender"
+        yield Event(at=error.kafka_timestamp, title="Written to Kafka", who=who, sign="↓")
 
 
 def _tried(one: ErrorAttempt) -> Event:
@@ -99,7 +101,7 @@ def _tried(one: ErrorAttempt) -> Event:
     ends = ENDS.get(one.ended, one.ended.capitalize())
     return Event(
         at=one.at,
-        title=f"Try {one.number}: {'failed, ' if failed else ''}{ends}",
+        title=_title(one.number, ends, failed=failed),
         who=f"{ENGINE}{f' on {one.worker}' if one.worker else ''}",
         code=one.code,
         text=one.text,
@@ -107,6 +109,13 @@ def _tried(one: ErrorAttempt) -> Event:
         tone="red" if failed else "green",
         sign="✕" if failed else "✓",
     )
+
+
+def _title(number: int, ends: str, *, failed: bool) -> str:
+    """Nought is the number of a message that no handler was given."""
+    if number == 0:
+        return f"Could not be tried: {ends}" if failed else ends.capitalize()
+    return f"Try {number}: {'failed, ' if failed else ''}{ends}"
 
 
 def _decided(change: ErrorChange) -> Event:

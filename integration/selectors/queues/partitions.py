@@ -53,6 +53,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         partition.state_text,
         topic=queue.topic,
         limit=queue.max_open_errors,
+        in_order=queue.is_sequential,
     )
     if status is Status.RUNNING:
         is_sent = queue.direction == Queue.Direction.OUTBOUND

@@ -18,6 +18,7 @@ from integration.selectors.delivering.senders import senders
 from integration.selectors.outbox.of_queue import Sending, sending
 from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import Crew
+from integration.selectors.queues.stops import stops
 from integration.selectors.queues.stuck import stuck
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store.sessions import django_connection
@@ -157,7 +158,8 @@ def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
     needy = stuck(queues)
     outbound = any(queue.direction == Queue.Direction.OUTBOUND for queue in queues)
     sending = senders() if outbound else frozenset()
-    return [
+    by_people = stops(queues)
+    rows = [
         queue_row(
             queue,
             partitions[queue.pk],
@@ -168,6 +170,7 @@ def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
         )
         for queue in queues
     ]
+    return [replace(row, stop=by_people.get(row.id)) for row in rows]
 
 
 def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:

@@ -17,12 +17,22 @@ from integration.selectors.queues.partitions import (
 from integration.selectors.queues.status import Crew, Situation, Status, worst
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Who paused a queue or switched it off, when and why."""
+
+    at: datetime
+    actor: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
     """One queue as people see it; `lag`, `held` and the rest count messages.
 
     `found` is how it stands apart from whether anybody lives to work on it. `sends`: it is
-    outbound, and its messages are delivered to an endpoint from here.
+    outbound, and its messages are delivered to an endpoint from here. `stop` is who paused it or
+    switched it off, where that was noted.
     """
 
     id: int
@@ -50,10 +60,13 @@ class QueueRow:
     is_system_off: bool
     changed_at: datetime
     sends: bool = False
+    stop: Stop | None = None
 
     @property
     def since(self) -> datetime | None:
-        """Of the partition that speaks for the queue, as `failure` is."""
+        """Of the partition that speaks for the queue, as `failure` is; or of what people did."""
+        if self.status in {Status.PAUSED, Status.OFF}:
+            return self.stop.at if self.stop else None
         return row.since if (row := self._decisive) else None
 
     @property
