@@ -6,6 +6,7 @@ from typing import Final
 
 from integration.delivery.policy.failure import FailureClass
 from integration.envelope import FlawCode
+from integration.selectors.failures.delivery_advice import OF_DELIVERY
 
 CORRECT: Final = (
     "Edit: correct the text and release it; or have the sender send it again right, and delete "
@@ -140,20 +141,7 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "WRONG_VERDICT_COUNT": AUTHOR,
         "BATCH_ITEM": AUTHOR,
         # What became of a delivery.
-        "DELIVERY_UNKNOWN": "Look for its message id on the other side. It is there: say that it "
-        "arrived. It is not: send it again.",
-        "NO_ENDPOINT": "Give the queue {queue} an endpoint, or the channel {interface} a target "
-        "with one, under Set up; then release it. The payload needs no change.",
-        "NOTHING_TO_DELIVER": "Delete it: it has no value, so an endpoint gets nothing from it.",
-        "PARKED": "Settle the earlier message of its key first; this one follows by itself.",
-        "TEMPLATE_FIELD_MISSING": "Add the field that is named under Edit, or take it out of the "
-        "endpoint's settings under Set up. Then release it.",
-        "HTTP_REFUSED": "Read below what the partner answered: correct the payload under Edit, or "
-        "have the partner take it as it is. Then release it.",
-        "DATABASE_REFUSED": "Correct under Edit the value that the other database refuses, or have "
-        "its table changed. Then release it.",
-        "FILE_EXISTS": "Look whose file it is: move it away, or give the endpoint another file "
-        "name under Set up. Then release it.",
+        **OF_DELIVERY,
         # What the database said.
         "DATA_ERROR": "Edit: correct the value that does not fit its column, then release it; or "
         "have the column widened first.",
