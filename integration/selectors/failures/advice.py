@@ -6,7 +6,7 @@ from typing import Final
 
 from integration.delivery.policy.failure import FailureClass
 from integration.envelope import FlawCode
-from integration.selectors.failures.delivery_advice import OF_DELIVERY
+from integration.selectors.failures.delivery_advice import DELIVERING
 
 CORRECT: Final = (
     "Edit: correct the text and release it; or have the sender send it again right, and delete "
@@ -141,7 +141,7 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "WRONG_VERDICT_COUNT": AUTHOR,
         "BATCH_ITEM": AUTHOR,
         # What became of a delivery.
-        **OF_DELIVERY,
+        **DELIVERING,
         # What the database said.
         "DATA_ERROR": "Edit: correct the value that does not fit its column, then release it; or "
         "have the column widened first.",
