@@ -32,6 +32,7 @@ TABLE: Final = (
 DELIVERING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "DELIVERY_UNKNOWN": MAY_BE_THERE,
+        "RESTORED_REVIEW": MAY_BE_THERE,
         "CALL_OVERDUE": MAY_BE_THERE,
         "ENDPOINT_RAISED": MAY_BE_THERE,
         "COMMIT_UNKNOWN": MAY_BE_THERE,
@@ -39,6 +40,8 @@ DELIVERING: Final[Mapping[str, str]] = MappingProxyType(
         "HTTP_BROKEN_OFF": MAY_BE_THERE,
         "NO_ANSWER": MAY_BE_THERE,
         "FUNCTION_HANGS": MAY_BE_THERE,
+        "RESTORED_REVIEW": "Ask the partner for its message id. It is missing there: release it. "
+        "It is there: say that it arrived.",
         "REFUSED": ANSWER,
         "HTTP_REFUSED": ANSWER,
         "HTTP_FAILED": ANSWER,
