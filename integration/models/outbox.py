@@ -89,7 +89,8 @@ class RelayLease(models.Model):
     batch = models.UUIDField(null=True, help_text="The batch on its way to Kafka.")
     # One small write for a whole batch: its rows are only written again when they are in Kafka.
     batch_rows = ArrayField(models.BigIntegerField(), null=True)
-    watermark = models.CharField(
+    # Null while none was ever noted, empty when Kafka has none: the two mean different things.
+    watermark = models.CharField(  # noqa: DJ001 - as above
         max_length=36, null=True, help_text="The last batch known to be in Kafka; as Kafka has it."
     )
 
