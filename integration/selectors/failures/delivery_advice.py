@@ -32,7 +32,6 @@ TABLE: Final = (
 DELIVERING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "DELIVERY_UNKNOWN": MAY_BE_THERE,
-        "RESTORED_REVIEW": MAY_BE_THERE,
         "CALL_OVERDUE": MAY_BE_THERE,
         "ENDPOINT_RAISED": MAY_BE_THERE,
         "COMMIT_UNKNOWN": MAY_BE_THERE,
