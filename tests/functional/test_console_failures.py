@@ -10,7 +10,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from integration.models import ExternalSystem, MessageError, Queue
+from integration.models import (
+    EnterpriseService,
+    ExternalSystem,
+    MessageError,
+    ObjectStructure,
+    Queue,
+)
 from integration.selectors.failures import failures
 from integration.selectors.failures.failures import Cursor, FailureFilter
 from integration.selectors.scope import EVERYTHING
@@ -175,7 +181,7 @@ class TestPage:
             (
                 "SERVICE_DISABLED",
                 "Switch the enterprise service MXPO on under Set up, then release it.",
-                "/services/?words=MXPO",
+                "Open the service",
             ),
             (
                 "SYSTEM_DISABLED",
@@ -188,6 +194,9 @@ class TestPage:
         self, admin_client: Client, code: str, advice: str, link: str
     ) -> None:
         system = ExternalSystem.objects.create(name="EAM")
+        if code == "SERVICE_DISABLED":
+            orders = ObjectStructure.objects.create(name="po", key_paths=["$.ponum"])
+            EnterpriseService.objects.create(interface="MXPO", structure=orders, enabled=False)
         queue = a_queue_row("continuous", system=system)
         error = a_held(queue, code=code, interface="MXPO", failure_class="disabled")
         page = admin_client.get(reverse("failure", args=[error.pk])).text
