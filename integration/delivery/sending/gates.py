@@ -136,6 +136,9 @@ class Gates:
         self, endpoint: EndpointSnapshot, gate: Gate, seconds: float | None = None
     ) -> StateChange:
         pause = seconds if seconds is not None else max(gate.resume_seconds or 0.0, 0.0)
+        if gate.circuit.state is CircuitState.HALF_OPEN:
+            # Its time is that of a probe that died; one that is answered ends much sooner.
+            pause = min(pause, circuit.OTHERS_WAIT_SECONDS)
         why = f" {gate.text}" if gate.text else ""
         return StateChange(
             state=PartitionState.OUTAGE,
