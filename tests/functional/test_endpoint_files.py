@@ -4,6 +4,8 @@ import errno
 import json
 import resource
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,19 +87,26 @@ def test_two_writers_of_one_name_do_not_overwrite_each_other(tmp_path):
     assert names(tmp_path) == ["one"]
 
 
-@pytest.fixture
-def tiny_files():
-    """As on a full disk: the system lets no file grow beyond some bytes."""
+@contextmanager
+def no_room() -> Iterator[None]:
+    """As on a full disk: the system lets no file of this process grow beyond some bytes.
+
+    For one call only: the limit holds for the log of the tests, too.
+    """
     before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.getsignal(signal.SIGXFSZ)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_folder_without_room_is_an_outage_and_leaves_nothing_behind(tmp_path, tiny_files):
-    (answer,) = an_opened(tmp_path).deliver([a_parcel("m1")])
+def test_a_folder_without_room_is_an_outage_and_leaves_nothing_behind(tmp_path):
+    endpoint = an_opened(tmp_path)
+    with no_room():
+        (answer,) = endpoint.deliver([a_parcel("m1")])
     assert (type(answer), answer.code) == (Unreachable, "FOLDER_FULL")
     assert names(tmp_path) == []
 
