@@ -1,5 +1,6 @@
 """A database after some busy months: a million failures, most of them closed, and their tracks."""
 
+import uuid
 from typing import Final
 
 from bench.rig import Rig
@@ -43,21 +44,27 @@ INSERT INTO integration_messagetrack (
   external_id, search_a, search_b
 )
 SELECT queue_id, partition, "offset", arrival_batch, message_id, interface,
-  CASE WHEN "offset" % 100 = 0 THEN 'HOLD' ELSE 'APPLIED' END,
+  CASE WHEN "offset" %% 100 = 0 THEN 'HOLD' ELSE 'APPLIED' END,
   now() - "offset" * interval '80 ms', convert_from(key, 'UTF8'),
   extract(epoch FROM now() - "offset" * interval '80 ms') * 1000 - 250,
-  'PO-' || "offset", 'SITE-' || "offset" % 50, 'WO-' || "offset" % 100000
+  'PO-' || "offset", 'SITE-' || "offset" %% 50, 'WO-' || "offset" %% 100000
 FROM integration_messageerror ORDER BY "offset" DESC
 """
 
 
 def fill(rig: Rig, count: int) -> None:
     """Make `count` failures, an attempt and a track of each, and let the planner know of them."""
-    names = [rig.topic(f"busy-{number}") for number in range(QUEUES)]
+    # Each benchmark has its own database, but all share one Kafka.
+    own = uuid.uuid4().hex[:8]
     rig.configure(
         *(
-            {"name": name, "topic": name, "kind": "continuous", "interface": "BenchPing"}
-            for name in names
+            {
+                "name": f"busy-{number}",
+                "topic": rig.topic(f"busy-{number}-{own}"),
+                "kind": "continuous",
+                "interface": "BenchPing",
+            }
+            for number in range(QUEUES)
         )
     )
     # Committed like everything else, but the disk's order of doing it is not what is measured.
