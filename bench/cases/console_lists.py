@@ -17,6 +17,22 @@ ROWS: Final = 1_000_000
 NAME, PASSWORD = "bench", "only-for-the-benchmark"
 LEAST_RATIO: Final = 7.0
 ADMIN: Final = "admin/integration/messageerror/"
+# What people search the tracked messages by, as the page asks for it.
+TRACKED: Final = {
+    "newest": "",
+    "message": "id=bench/4711",
+    "external id": "id=PO-4711",
+    "search id": "id=WO-4711",
+    "unknown id": "id=NOT-THERE",
+    "frequent id": "id=SITE-7",
+    "key": "key=K-77",
+    "service": "interface=Service7",
+    "unknown service": "interface=Nobody",
+    "queue": "queue=busy-3",
+    "held": "ended=HOLD",
+    "queue, held": "queue=busy-3&ended=HOLD",
+    "a month": "hours=720&id=PO-4711",
+}
 
 
 def console_lists(ground: Ground) -> Figure:
@@ -109,23 +125,8 @@ def _pages(rig: Rig) -> Mapping[str, str]:
         "text": "state=&text=A-4711",
         "unknown code": "state=&code=NOT_THERE",
     }
-    tracked = {
-        "newest": "",
-        "message": "id=bench/4711",
-        "external id": "id=PO-4711",
-        "search id": "id=WO-4711",
-        "unknown id": "id=NOT-THERE",
-        "frequent id": "id=SITE-7",
-        "key": "key=K-77",
-        "service": "interface=Service7",
-        "unknown service": "interface=Nobody",
-        "queue": "queue=busy-3",
-        "held": "ended=HOLD",
-        "queue, held": "queue=busy-3&ended=HOLD",
-        "a month": "hours=720&id=PO-4711",
-    }
     return {
-        **{f"messages, {name}": f"tracking/?{query}" for name, query in tracked.items()},
+        **{f"messages, {name}": f"tracking/?{query}" for name, query in TRACKED.items()},
         "message, its story": "tracking/message/?id=bench/4711",
         "message, held": "tracking/message/?id=bench/5000",
         "overview": "",

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def an_endpoint(handler_type: str, properties: dict[str, Any], **secrets: str) -
     )
 
 
-class EndpointWorld:
+class EndpointWorld(ABC):
     """`never` are the endings that cannot happen here."""
 
     never: frozenset[type[Answer]] = frozenset()
@@ -63,17 +64,18 @@ class EndpointWorld:
         self._opened.append(self.make())
         return self._opened[-1]
 
+    @abstractmethod
     def make(self) -> Deliverer:
-        raise NotImplementedError
+        """The endpoint of this world, opened anew."""
 
     def parcel(self, message_id: str) -> Parcel:
         return a_parcel(message_id)
 
+    @abstractmethod
     def spoiled(self, message_id: str, ending: type[Answer]) -> Parcel | None:
         """A message that will end so, with the world made ready for it."""
-        raise NotImplementedError
 
-    def mend(self) -> None:
+    def mend(self) -> None:  # noqa: B027 - most worlds have nothing to undo
         """Undo what `spoiled` did to the world."""
 
     def breaks(self) -> bool:
@@ -84,8 +86,9 @@ class EndpointWorld:
         """A message that the other side never ends."""
         return None
 
+    @abstractmethod
     def arrived(self) -> list[str]:
-        raise NotImplementedError
+        """The ids of what the other side has, in the order in which it came."""
 
     def close(self) -> None:
         for one in self._opened:
