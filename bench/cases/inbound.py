@@ -12,7 +12,7 @@ def inbound_batch(ground: Ground) -> Figure:
         interface="BenchBatch",
         loop="batch",
         against="hand-written loop, batches of 500, position in the same transaction",
-        count=60_000,
+        count=180_000,
         quick_count=15_000,
         target=at_least("ratio", 0.75),
     ).run(ground)

@@ -4,7 +4,7 @@ Each port has an in-memory twin in delivery.twins; one contract suite runs over 
 real adapter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
@@ -15,7 +15,7 @@ from integration.delivery.sending.values import Past
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Fetched, TopicFacts
+from integration.delivery.values import Fetched, Record, TopicFacts
 from integration.errors import IntegrationError
 
 
@@ -37,6 +37,11 @@ class QueueGoneError(IntegrationError):
         super().__init__(f"The queue {queue!r} was deleted.")
 
 
+def nothing() -> bool:
+    """For who has nothing else to do while the database works."""
+    return False
+
+
 class Source(Protocol):
     """Kafka as one run sees it: assigned partitions of one topic, no consumer group."""
 
@@ -54,6 +59,13 @@ class Source(Protocol):
         Returns as soon as something is there. Never raises for what Kafka says: that is a
         Trouble. A partition is `drained` when its end was reached after the returned records.
         Only committed transactions are returned; offsets may have gaps.
+        """
+
+    def read_ahead(self, limit: int) -> Sequence[Record]:
+        """Take a few records that have come already, and keep them for the next fetch.
+
+        Returns those taken now: none where enough are kept, or none have come, `limit` in all.
+        Never waits, never raises. What is kept is forgotten when the source is attached anew.
         """
 
     def facts(self) -> TopicFacts | None:
@@ -115,8 +127,13 @@ class Work(Protocol):
 class Ledger(Protocol):
     """The database as one run sees it."""
 
-    def work(self, owned: Owned) -> AbstractContextManager[Work]:
+    def work(
+        self, owned: Owned, meanwhile: Callable[[], bool] = nothing
+    ) -> AbstractContextManager[Work]:
         """One transaction: committed at the end of the block, rolled back by an exception.
+
+        `meanwhile` is called while the database works, as often as there is time and until it
+        returns False; it must not raise.
 
         A block without a settlement is rolled back: effects never commit without their position.
         Raises LostError when the connection breaks; a commit whose answer is lost is looked up

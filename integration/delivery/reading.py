@@ -1,7 +1,7 @@
 """From a Kafka record to a unit of work: envelope, service, ticket or flaw."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from integration import envelope
@@ -10,7 +10,7 @@ from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import trace_of
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Headers, Record, content_hash
+from integration.delivery.values import Headers, Parsed, Record, content_hash
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.handlers.message import Message, Origin
 
@@ -103,9 +103,6 @@ def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:
     ]
 
 
-Parsed = envelope.Document | envelope.Flaw | dict[str, Any]
-
-
 class Reader:
     """Reads the records of one queue under one configuration snapshot."""
 
@@ -128,7 +125,9 @@ class Reader:
         follow = self.queue.followed.get(interface)
         units = []
         for record in records:
-            body = envelope.parse(record.value, record.headers) if record.value else None
+            body, record.parsed = record.parsed, None
+            if body is None and record.value:
+                body = envelope.parse(record.value, record.headers)
             if type(body) is dict:
                 id_ = f"{prefix}{record.partition}~{record.offset}"
                 message = Message(record, origin, id_, body, None)
@@ -139,6 +138,13 @@ class Reader:
             else:
                 units.append(self.unit(record, body))
         return units
+
+    @staticmethod
+    def parse(records: Sequence[Record]) -> None:
+        """Parse records before their turn; `units` finds it done. No configuration matters."""
+        for record in records:
+            if record.value:
+                record.parsed = envelope.parse(record.value, record.headers)
 
     def unit(self, record: Record, parsed: Parsed | None = None) -> Unit:
         """What is to be done with one record. Whatever is wrong with it is known afterwards."""

@@ -57,6 +57,15 @@ class Road:
             self.queue = queue
             self.reader = Reader(queue)
 
+    def read_ahead(self) -> bool:
+        """Take and parse a little of what comes next, while the database works on this batch.
+
+        False when there is no more to do until that is fetched.
+        """
+        records = self.source.read_ahead(self.queue.batch_size)
+        self.reader.parse(records)
+        return bool(records)
+
     def brake(self, owned: Owned, cause: str) -> bool:
         """Stop reading when failures pile up; true when the brake was put on now."""
         verdict = brake.verdict(

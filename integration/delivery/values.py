@@ -4,9 +4,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
+from integration import envelope
+
 Headers = Sequence[tuple[str, bytes | None]]
+Parsed = envelope.Document | envelope.Flaw | dict[str, Any]
 
 
 def content_hash(value: bytes | None) -> bytes:
@@ -15,9 +19,12 @@ def content_hash(value: bytes | None) -> bytes:
 
 
 class Record:
-    """One Kafka record of the run's topic. A plain slotted class: one is made per message."""
+    """One Kafka record of the run's topic. A plain slotted class: one is made per message.
 
-    __slots__ = ("headers", "key", "offset", "partition", "timestamp_ms", "value")
+    `parsed` is what the value says, for a record that was read ahead, until it is taken up.
+    """
+
+    __slots__ = ("headers", "key", "offset", "parsed", "partition", "timestamp_ms", "value")
 
     def __init__(  # noqa: PLR0917 - positional, as one is made for every message
         self,
@@ -34,6 +41,7 @@ class Record:
         self.key = key
         self.value = value
         self.headers = headers
+        self.parsed: Parsed | None = None
 
 
 class TroubleKind(StrEnum):
@@ -68,6 +76,10 @@ class Fetched:
     drained: set[int] = field(default_factory=set)
     ends: dict[int, int] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.records.values()))
 
 
 @dataclass(frozen=True, slots=True)

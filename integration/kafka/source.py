@@ -4,7 +4,7 @@ import contextlib
 import functools
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import methodcaller
 from typing import Final
 
@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 # Closing waits for the answer to a commit under way: over half a minute, as measured with a
 # silent broker. The commit is a copy for lag tools, and no group waits for this consumer to leave.
 CLOSE_SECONDS: Final = 2.0
+# What is read ahead lies in memory beside the batch in work: with large messages only a few.
+AHEAD_BYTES: Final = 2**20
+# To parse so many takes about as long as the database takes for a short statement.
+AHEAD_AT_ONCE: Final = 20
 
 # A header's name that is not UTF-8 makes the library withhold all of them. The message comes
 # all the same, with this in their place: a stranger's record must not stop the queue.
@@ -63,6 +67,7 @@ class KafkaSource:
     def __init__(self, to: Connection, topic: str, group: str) -> None:
         self._topic = topic
         self._next: dict[int, int] = {}
+        self._ahead, self._ahead_bytes = Fetched(), 0
         self._noticed: deque[Trouble] = deque(maxlen=100)
         self._to, self._group = to, group
         self._facts = FactsReader(new_admin(to), to.name, topic)
@@ -81,6 +86,7 @@ class KafkaSource:
 
     def attach(self, positions: Mapping[int, int]) -> None:
         self._next = dict(positions)
+        self._ahead, self._ahead_bytes = Fetched(), 0
         places = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
         try:
             if places:
@@ -91,14 +97,17 @@ class KafkaSource:
             self._note(e)
 
     def fetch(self, limit: int, wait_seconds: float) -> Fetched:
-        fetched = Fetched()
+        fetched = self._kept(limit)
+        taken = fetched.count
         try:
-            first = self._consumer.poll(0 if self._noticed else wait_seconds)
-            if first is not None:
-                self._sort([first], fetched)
-                if limit > 1:
-                    # Only what is there already: waiting for more would hold back the first.
-                    self._sort(self._consumer.consume(limit - 1, 0), fetched)
+            if not (taken or fetched.drained or fetched.troubles):
+                first = self._consumer.poll(0 if self._noticed else wait_seconds)
+                if first is not None:
+                    self._sort([first], fetched)
+                    taken = 1
+            if 0 < taken < limit:
+                # Only what is there already: waiting for more would hold back the first.
+                self._sort(self._consumer.consume(limit - taken, 0), fetched)
         except RAISED as e:
             self._note(e)
             self._read_again(fetched)
@@ -107,6 +116,28 @@ class KafkaSource:
         while self._noticed:
             fetched.troubles.append(self._noticed.popleft())
         return fetched
+
+    def read_ahead(self, limit: int) -> Sequence[Record]:
+        wanted = min(limit - self._ahead.count, AHEAD_AT_ONCE)
+        if not self._next or wanted <= 0 or self._ahead_bytes > AHEAD_BYTES:
+            return ()
+        try:
+            messages = self._consumer.consume(wanted, 0)
+        except RAISED as e:
+            self._note(e)
+            self._read_again(Fetched())
+            return ()
+        self._ahead_bytes += sum(map(len, messages))
+        return self._sort(messages, self._ahead)
+
+    def _kept(self, limit: int) -> Fetched:
+        """What was read ahead; where that is more than is wanted now, it is read again later."""
+        kept = self._ahead
+        if kept.count > limit:
+            self.attach(self._next)
+            return Fetched()
+        self._ahead, self._ahead_bytes = Fetched(), 0
+        return kept
 
     def _advance(self, fetched: Fetched) -> None:
         """Remember what was handed out."""
@@ -119,9 +150,9 @@ class KafkaSource:
         self._advance(fetched)
         self.attach(self._next)
 
-    def _sort(self, messages: list[Message], fetched: Fetched) -> None:
+    def _sort(self, messages: list[Message], fetched: Fetched) -> list[Record]:
         """Make records of messages; a loop without calls of our own, as it runs for each one."""
-        records = fetched.records
+        records, made = fetched.records, []
         for message in messages:
             error = message.error()
             if error is not None:
@@ -142,6 +173,7 @@ class KafkaSource:
                 message.value(),
                 headers,
             )
+            made.append(record)
             of_partition = records.get(partition)
             if of_partition is None:
                 records[partition] = [record]
@@ -150,6 +182,7 @@ class KafkaSource:
             if partition in fetched.drained:
                 fetched.drained.discard(partition)
                 del fetched.ends[partition]
+        return made
 
     def _sort_event(self, message: Message, error: KafkaError, fetched: Fetched) -> None:
         partition = message.partition()

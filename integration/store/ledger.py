@@ -1,7 +1,7 @@
 """The database as one run sees it: transactions, rows, states; the real adapter of ports.Ledger."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError, connections, transaction
 from integration import registration
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.states import CLOSED, Ended, ErrorState, PartitionState
-from integration.delivery.ports import LostError, QueueGoneError
+from integration.delivery.ports import LostError, QueueGoneError, nothing
 from integration.delivery.reading import Ticket
 from integration.delivery.sending.values import Past
 from integration.delivery.settlement import Settlement, StateChange
@@ -21,7 +21,7 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import TopicFacts
 from integration.models import Queue
-from integration.store import at_once, configuration, deliveries, rows, strict_order
+from integration.store import at_once, configuration, deliveries, rows, strict_order, waiting
 from integration.store.sessions import alias, backend_of, django_connection
 from integration.store.work import STATE, LedgerWork, state_parameters
 
@@ -92,12 +92,15 @@ class DatabaseLedger:
         self._sessions: dict[int, tuple[int, int]] = {}
 
     @contextmanager
-    def work(self, owned: Owned) -> Iterator[LedgerWork]:
+    def work(self, owned: Owned, meanwhile: Callable[[], bool] = nothing) -> Iterator[LedgerWork]:
         connection = django_connection()
         work: LedgerWork | None = None
         try:
             self._record_session(owned)
-            with transaction.atomic(using=alias(), durable=True):
+            with (
+                waiting.filled(connection.connection, meanwhile),
+                transaction.atomic(using=alias(), durable=True),
+            ):
                 work = LedgerWork(connection, self.queue, owned)
                 yield work
                 if not work.settled:

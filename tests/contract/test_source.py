@@ -114,6 +114,63 @@ def test_attaching_again_reads_from_the_new_place_and_from_nowhere_else(
         assert first.records[0][0].offset == place
 
 
+def some_ahead(source: Source, limit: int) -> list[Record]:
+    """Read ahead until something has come; `limit` records at most are kept then."""
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        if ahead := source.read_ahead(limit):
+            return list(ahead)
+        time.sleep(0.01)
+    raise AssertionError("nothing came that could be read ahead")
+
+
+def test_what_was_read_ahead_is_handed_out_next_in_order_and_once(
+    world: World, source: Source
+) -> None:
+    world.write(*[b"%d" % n for n in range(300)])
+    source.attach({0: 0})
+    found = Fetched()
+    while not found.drained:
+        ahead = source.read_ahead(40) if found.records else some_ahead(source, 40)
+        ahead = [*ahead, *source.read_ahead(40), *source.read_ahead(40)]
+        assert len(ahead) <= 40
+        fetched = source.fetch(40, 1.0)
+        records = fetched.records.get(0, [])
+        assert records[: len(ahead)] == ahead
+        assert len(records) <= 40
+        found.records.setdefault(0, []).extend(records)
+        found.drained |= fetched.drained
+    assert offsets(found.records[0]) == list(range(300))
+    assert found.drained == {0}
+
+
+def test_a_fetch_of_fewer_than_were_read_ahead_loses_none_of_them(
+    world: World, source: Source
+) -> None:
+    world.write(*[b"%d" % n for n in range(60)])
+    source.attach({0: 0})
+    assert len(some_ahead(source, 50)) > 1
+    first = Fetched()
+    while not first.records:
+        first = source.fetch(1, 1.0)
+    assert offsets(first.records[0]) == [0]
+    assert offsets(read_all(source, 0).records[0]) == list(range(1, 60))
+
+
+def test_attaching_again_forgets_what_was_read_ahead(world: World, source: Source) -> None:
+    world.write(*[b"%d" % n for n in range(100)])
+    source.attach({0: 0})
+    some_ahead(source, 50)
+    source.attach({0: 70})
+    assert offsets(read_all(source, 0).records[0]) == list(range(70, 100))
+
+
+def test_with_nothing_attached_nothing_is_read_ahead(world: World, source: Source) -> None:
+    world.write(b"1")
+    source.attach({})
+    assert not source.read_ahead(10)
+
+
 def test_transaction_markers_leave_gaps_and_the_end_lies_behind_them(
     world: World, source: Source
 ) -> None:
@@ -280,6 +337,24 @@ def test_what_the_client_throws_away_is_read_again(kafka: Server) -> None:
     assert losing.failures == 0
     assert offsets(found.records[0]) == list(range(100))
     assert [trouble.kind for trouble in found.troubles] == [TroubleKind.OTHER] * 3
+    source.close()
+
+
+@pytest.mark.servers
+def test_what_the_client_throws_away_while_reading_ahead_is_read_again(kafka: Server) -> None:
+    world = KafkaWorld(kafka.bootstrap)
+    world.write(*[b"%d" % n for n in range(100)])
+    source = world.source()
+    source._consumer = Losing(source._consumer)
+    source.attach({0: 0})
+    found, deadline = Fetched(), time.monotonic() + 15
+    while not found.drained:
+        assert time.monotonic() < deadline
+        source.read_ahead(30)
+        fetched = source.fetch(30, 0.2)
+        found.records.setdefault(0, []).extend(fetched.records.get(0, []))
+        found.drained = fetched.drained
+    assert offsets(found.records[0]) == list(range(100))
     source.close()
 
 

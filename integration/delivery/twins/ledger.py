@@ -4,7 +4,7 @@ One database may be shared by several ledgers and desks, as by several processes
 their effects through the ledger's `effect`, which is what the ORM is to the real one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +15,7 @@ from django.db import DatabaseError
 
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
-from integration.delivery.ports import LostError, QueueGoneError
+from integration.delivery.ports import LostError, QueueGoneError, nothing
 from integration.delivery.reading import Ticket
 from integration.delivery.sending.values import Past
 from integration.delivery.settlement import Settlement, StateChange
@@ -52,11 +52,13 @@ class MemoryLedger:
         return self._open
 
     @contextmanager
-    def work(self, owned: Owned) -> Iterator[MemoryWork]:
+    def work(self, owned: Owned, meanwhile: Callable[[], bool] = nothing) -> Iterator[MemoryWork]:
         work: MemoryWork | None = None
         try:
             work = self._open = MemoryWork(self.database, owned)
+            meanwhile()
             yield work
+            meanwhile()
             work.commit()
         except (DatabaseError, LostError) as e:
             if work is not None and not work.lost and not isinstance(e, LostError):

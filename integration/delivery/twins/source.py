@@ -3,8 +3,9 @@
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from integration.delivery.values import (
     Fetched,
@@ -109,15 +110,23 @@ class MemorySource:
         self.topic = topic
         self.closed = False
         self._next: dict[int, int] = {}
+        self._ahead: Fetched | None = None
+        self._handed_out: dict[int, int] = {}
         self._told_end: dict[int, int] = {}
         self._troubled: set[int] = set()
 
     def attach(self, positions: Mapping[int, int]) -> None:
         self._next = dict(positions)
+        self._ahead = None
         self._told_end = {}
         self._troubled = set()
 
     def fetch(self, limit: int, wait_seconds: float) -> Fetched:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.count <= limit:
+            return ahead
+        if ahead is not None:
+            self.attach(self._handed_out)
         deadline = time.monotonic() + wait_seconds
         with self.topic.changed:
             while True:
@@ -126,6 +135,16 @@ class MemorySource:
                 if fetched.records or fetched.drained or fetched.troubles or left <= 0:
                     return fetched
                 self.topic.changed.wait(left)
+
+    def read_ahead(self, limit: int) -> Sequence[Record]:
+        if self._ahead is not None:
+            return ()
+        with self.topic.changed:
+            self._handed_out = dict(self._next)
+            ahead = self._look(limit)
+        if ahead.records or ahead.drained or ahead.troubles:
+            self._ahead = ahead
+        return list(chain.from_iterable(ahead.records.values()))
 
     def _look(self, limit: int) -> Fetched:
         fetched = Fetched()

@@ -1,0 +1,43 @@
+"""What would be waiting for the server becomes time for something else."""
+
+import select
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.waiting import Ready, Wait
+
+Answer = Generator[Wait, Ready | int, Any]
+
+
+@contextmanager
+def filled(session: psycopg.Connection[Any], act: Callable[[], bool]) -> Iterator[None]:
+    """Inside the block `act` is called while a statement's answer is awaited, whoever sent it.
+
+    It should take about as long as a short statement, must not raise nor use the session, and
+    returns whether there is more to do: after the first False the session waits as it always does.
+    """
+    poll = select.poll()
+    poll.register(session.pgconn.socket, select.POLLIN)
+    wait = session.wait
+
+    def until_answered(answer: Answer) -> Answer:
+        try:
+            state = next(answer)
+            while True:
+                while state == Wait.R and "wait" in vars(session) and not poll.poll(0):
+                    if not act():
+                        vars(session).pop("wait", None)
+                state = answer.send((yield state))
+        except StopIteration as end:
+            return end.value
+
+    def acting(answer: Answer, *how: Any, **named: Any) -> Any:  # noqa: ANN401 - as psycopg's own
+        return wait(until_answered(answer), *how, **named)
+
+    vars(session)["wait"] = acting
+    try:
+        yield
+    finally:
+        vars(session).pop("wait", None)
