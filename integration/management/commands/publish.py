@@ -1,7 +1,5 @@
 """Publishes one document through a channel, as a program would."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -9,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from integration.errors import IntegrationError
 from integration.handlers.documents import publish_document
 from integration.handlers.publishing import Publication
+from integration.management.documents import content_of
 
 
 class Command(BaseCommand):
@@ -29,7 +28,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
-        content = _content(options["file"])
+        content = content_of(options["file"])
         try:
             done = publish_document(options["channel"], content, options["key"])
         except IntegrationError as e:
@@ -44,12 +43,3 @@ class Command(BaseCommand):
                 f"Nothing was published: {done.channel}, or each of its targets, is switched off "
                 "or it has none. See Set up, Channels."
             )
-
-
-def _content(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as e:
-        raise CommandError(f"{name} cannot be read: {e.strerror}.") from e

@@ -1,7 +1,6 @@
 """Tries one handler with one payload and leaves no trace."""
 
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -9,6 +8,7 @@ from django.db import connections, transaction
 
 from integration.delivery.policy.failure import Failure
 from integration.errors import IntegrationError
+from integration.management.documents import content_of
 from integration.store.sessions import alias
 from integration.store.written import TableChange, counts, written_since
 from integration.testing import Outcome, Published, run_handler
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         parser.add_argument("--attempt", type=int, default=1, help="which try it is")
 
     def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
-        payload = _content(options["file"])
+        payload = content_of(options["file"])
         headers = [_header(text) for text in options["header"]]
         facts = {name: options[name] for name in ("system", "user", "attempt")}
         if options["key"] is not None:
@@ -107,15 +107,6 @@ def _try(
         changes = [] if outcome.failure else written_since(connection, before, rows=ROWS_SHOWN)
         transaction.set_rollback(True, using=alias())
     return outcome, changes
-
-
-def _content(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as e:
-        raise CommandError(f"{name} cannot be read: {e.strerror}.") from e
 
 
 def _header(text: str) -> tuple[str, str]:
