@@ -27,6 +27,7 @@ from integration.selectors.failures.failures import Cursor
 from integration.selectors.operations import operations as found
 from integration.selectors.operations.blast import blast
 from integration.selectors.operations.diffs import diffs
+from integration.selectors.operations.first_payload import first_payload
 from integration.selectors.operations.operations import Show
 
 Act = Callable[[HttpRequest, Operation], None]
@@ -95,6 +96,7 @@ def show(
         fit = reach.fit if trial is None else trial.fits + trial.same
         context |= {
             "blast": reach,
+            "first": first_payload(reach.samples) if may_see else None,
             "fit": fit,
             "start_form": start_form or StartForm(operation, has_late=bool(reach.late)),
             "recipe_form": recipe_form

@@ -11,6 +11,7 @@ from integration.selectors.delivering import endpoints, open_calls
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.delivering.open_calls import COUNT_CAP, Doubt, Open
 from integration.selectors.failures.advice import advice
+from integration.selectors.failures.payloads import bytes_as_text
 
 PARKED: Final = "PARKED"
 FAILURES_SHOWN: Final = 5
@@ -18,7 +19,7 @@ FAILURES_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One open failure: what happened and what to do."""
+    """One open failure: what happened and what to do. `key` is empty where it is not revealed."""
 
     id: UUID
     state: str
@@ -27,6 +28,7 @@ class Failure:
     text: str
     at: datetime
     now: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +51,19 @@ def outgoing(queue: Queue, *, reveal: bool) -> Outgoing:
         open=open_calls.counts().of_queue(queue.pk),
         parked=parked[: COUNT_CAP + 1].count(),
         doubts=tuple(open_calls.doubts(queue.pk, reveal=reveal)),
-        failures=tuple(_failures(queue)),
+        failures=tuple(_failures(queue, reveal=reveal)),
     )
 
 
-def _failures(queue: Queue) -> list[Failure]:
+def _failures(queue: Queue, *, reveal: bool) -> list[Failure]:
     """Those that failed last; of parked ones only what they wait for is worth a line."""
     rows = (
         MessageError.objects.filter(queue=queue, state__in=[s.value for s in OPEN])
         .exclude(code=PARKED)
         .order_by("-last_failed_at")
-        .only("state", "code", "failure_class", "interface", "text", "last_failed_at", "queue")
+        .only(
+            "state", "code", "failure_class", "interface", "text", "last_failed_at", "queue", "key"
+        )
     )
     system = queue.system.name if queue.system else ""
     return [
@@ -75,6 +79,7 @@ def _failures(queue: Queue) -> list[Failure]:
                 row.failure_class,
                 {"interface": row.interface, "system": system, "queue": queue.name},
             ),
+            bytes_as_text(None if row.key is None else bytes(row.key)) if reveal else "",
         )
         for row in rows[:FAILURES_SHOWN]
     ]

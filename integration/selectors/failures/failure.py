@@ -15,8 +15,8 @@ from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePar
 from integration.selectors.failures.advice import NOBODY_TAKES, advice
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
-from integration.selectors.failures.failures import COLUMNS, FailureRow, as_row
 from integration.selectors.failures.lateness import why_late
+from integration.selectors.failures.lines import FailureRow, as_row, lines
 from integration.selectors.failures.payloads import (
     PayloadView,
     bytes_as_text,
@@ -200,7 +200,7 @@ def _error_queue(error: MessageError, scope: Scope) -> str:
 def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
     first = strict_order.ahead_of(error) if error.state in OPEN else None
     known = MessageError.objects.filter(scope.within("queue__system"))
-    found = known.filter(pk=first).values(*COLUMNS).first() if first else None
+    found = lines(known.filter(pk=first)).first() if first else None
     return None if found is None else as_row(found)
 
 
@@ -263,7 +263,7 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
     )
     # The sum keeps the planner from walking along all positions of the queue, closed ones too:
     # open failures have an index of their own and are few.
-    found = after.order_by(F("offset") + 0).values(*COLUMNS)[:NEIGHBOURS]
+    found = lines(after.order_by(F("offset") + 0))[:NEIGHBOURS]
     return Behind(
         blocks=blocks,
         waiting=waiting,
@@ -279,7 +279,7 @@ def _same_key(error: MessageError) -> tuple[FailureRow, ...]:
     others = MessageError.objects.filter(
         key=bytes(error.key), queue=error.queue_id, state__in=OPEN
     ).exclude(pk=error.pk)
-    found = others.order_by(F("offset") + 0).values(*COLUMNS)[:NEIGHBOURS]
+    found = lines(others.order_by(F("offset") + 0))[:NEIGHBOURS]
     return tuple(as_row(row) for row in found)
 
 

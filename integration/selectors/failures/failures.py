@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -13,6 +12,7 @@ from django.db.models import Q, QuerySet
 
 from integration.delivery.policy.states import OPEN
 from integration.models import MessageError, Queue
+from integration.selectors.failures.lines import FailureRow, as_row, lines
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.scope import Scope
 from integration.store.sessions import alias
@@ -22,25 +22,6 @@ PAGE_ROWS: Final = 50
 COUNT_CAP: Final = 1_000
 # Stands in a filter for what has none: messages of no known service, queues of no system.
 WITHOUT: Final = "-"
-COLUMNS: Final = (
-    "id",
-    "version",
-    "queue__name",
-    "partition",
-    "offset",
-    "message_id",
-    "interface",
-    "state",
-    "code",
-    "text",
-    "fingerprint",
-    "attempts",
-    "not_before",
-    "edited_at",
-    "expired_at",
-    "first_failed_at",
-    "last_failed_at",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,29 +75,6 @@ class Cursor:
             return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureRow:
-    """One line of the list."""
-
-    id: UUID
-    version: int
-    queue: str
-    partition: int
-    offset: int
-    message_id: str
-    interface: str
-    state: str
-    code: str
-    text: str
-    fingerprint: str
-    attempts: int
-    not_before: datetime | None
-    is_edited: bool
-    is_expired: bool
-    first_failed_at: datetime
-    last_failed_at: datetime
-
-
 @dataclass(frozen=True, slots=True)
 class FailurePage:
     """One page; `count` stops at the cap, `newer` and `older` are cursors or empty."""
@@ -153,7 +111,7 @@ def page(
     All that fits on the first page is not counted again.
     """
     matching_rows = matching(wanted, scope)
-    found = list(from_cursor(matching_rows, cursor).values(*COLUMNS)[: size + 1])
+    found = list(lines(from_cursor(matching_rows, cursor))[: size + 1])
     has_more = len(found) > size
     rows = [as_row(values) for values in found[:size]]
     is_backwards = cursor is not None and cursor.backwards
@@ -273,15 +231,6 @@ def from_cursor(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySe
         return at.order_by("last_failed_at", "-id")
     older = Q(last_failed_at__lt=cursor.at) | Q(id__gt=cursor.row)
     return found.filter(older, last_failed_at__lte=cursor.at).order_by("-last_failed_at", "id")
-
-
-def as_row(values: Mapping[str, object]) -> FailureRow:
-    """A line from its columns."""
-    row = dict(values)
-    row["queue"] = row.pop("queue__name")
-    row["is_edited"] = row.pop("edited_at") is not None
-    row["is_expired"] = row.pop("expired_at") is not None
-    return FailureRow(**row)  # type: ignore[arg-type] # the columns are its fields, by name
 
 
 def mark(row: FailureRow | None, *, backwards: bool) -> str:

@@ -14,15 +14,13 @@ from django.db.models.functions import Coalesce, Length
 from integration.envelope import Flaw, read
 from integration.models import MessageError
 from integration.selectors.failures.failures import (
-    COLUMNS,
     PAGE_ROWS,
     Cursor,
     FailureFilter,
-    FailureRow,
-    as_row,
     from_cursor,
     matching,
 )
+from integration.selectors.failures.lines import FailureRow, as_row, lines
 from integration.selectors.failures.payloads import decode_headers, document_text
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.scope import Scope
@@ -180,5 +178,5 @@ def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:
 
 
 def _rows(ids: Sequence[UUID]) -> tuple[FailureRow, ...]:
-    found = {v["id"]: v for v in MessageError.objects.filter(pk__in=ids).values(*COLUMNS)}
+    found = {v["id"]: v for v in lines(MessageError.objects.filter(pk__in=ids))}
     return tuple(as_row(found[id_]) for id_ in ids if id_ in found)

@@ -31,6 +31,7 @@ DONE: Final = MappingProxyType(
         "delete": "Deleted",
         "restore": "Restored",
         "edit": "Edited",
+        "arrived": "Said to have arrived: not sent again",
     }
 )
 
@@ -74,7 +75,7 @@ def events_of(
         *map(_tried, tries),
         *map(_decided, changes),
         *_operated(error),
-        *_fate(error, tries),
+        *_fate(error, tries, changes),
     ]
 
 
@@ -144,15 +145,23 @@ def _operated(error: MessageError) -> Iterable[Event]:
             )
 
 
-def _fate(error: MessageError, tries: Sequence[ErrorAttempt]) -> Iterable[Event]:
+def _fate(
+    error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
+) -> Iterable[Event]:
     if error.mirrored_at is not None:
         at = _after(tries, error.mirrored_at)
         yield Event(at=at, title="Copied to the error queue", who=ENGINE, sign="→")
     if error.expired_at is not None:
         yield Event(at=error.expired_at, title="No longer in Kafka", who="Kafka", tone="orange")
-    if error.state == ErrorState.RESOLVED and error.closed_at is not None:
+    # What a person ended is told as their decision.
+    closed = error.closed_at
+    by_hand = closed is not None and any(
+        change.to_state == ErrorState.RESOLVED and abs(change.at - closed) < SAME_COMMIT
+        for change in changes
+    )
+    if error.state == ErrorState.RESOLVED and closed is not None and not by_hand:
         ended = error.ended.lower() or "resolved"
-        at = _after(tries, error.closed_at)
+        at = _after(tries, closed)
         yield Event(at=at, title=f"Ended: {ended}", who=ENGINE, tone="green", sign="✓")
 
 

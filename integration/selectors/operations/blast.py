@@ -11,6 +11,7 @@ from integration.delivery.policy.moves import VERBS
 from integration.delivery.policy.operations import ItemOutcome, Seen, verdict
 from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.models import Operation, Queue, QueuePartition
+from integration.selectors.failures.lines import KEY_BYTES, key_text
 from integration.store.operations import IS_LATE, WITH_PLACE
 from integration.store.sessions import django_connection
 
@@ -29,12 +30,13 @@ SELECT e.queue_id, e.state, e.code, e.fingerprint,
 FROM integration_operationitem i JOIN integration_messageerror e ON e.id = i.error_id {WITH_PLACE}
 WHERE i.operation_id = %s GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
 """  # noqa: S608 - constants
-_SAMPLES: Final = """
-SELECT e.id, e.interface, e.message_id, q.name, e.code, e.text, e.state, e.last_failed_at
+_SAMPLES: Final = f"""
+SELECT e.id, e.interface, e.message_id, q.name, e.code, e.text, e.state, e.last_failed_at,
+  substring(e.key from 1 for {KEY_BYTES})
 FROM integration_operationitem i JOIN integration_messageerror e ON e.id = i.error_id
 JOIN integration_queue q ON q.id = e.queue_id
 WHERE i.operation_id = %s ORDER BY i.place LIMIT %s
-"""
+"""  # noqa: S608 - constants
 
 
 class Share(NamedTuple):
@@ -81,6 +83,12 @@ class Sample(NamedTuple):
     text: str
     state: str
     last_failed_at: datetime
+    key_start: bytes | None
+
+    @property
+    def key(self) -> str:
+        """Of the payload: pages show it by the right to see those."""
+        return key_text(self.key_start)
 
 
 @dataclass(slots=True)

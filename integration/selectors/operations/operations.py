@@ -13,6 +13,7 @@ from integration.delivery.policy.operations import Became, ItemOutcome, seconds_
 from integration.delivery.policy.states import OperationState
 from integration.models import Operation
 from integration.selectors.failures.failures import Cursor
+from integration.selectors.failures.lines import KEY_BYTES, key_text
 from integration.selectors.scope import Scope, visible_operations
 from integration.store.sessions import django_connection
 
@@ -52,9 +53,10 @@ GROUP BY 1, 2 ORDER BY 4 DESC LIMIT %s
 """
 _COLUMNS: Final = f"""
 SELECT i.place, i.error_id, e.id IS NOT NULL, i.outcome, i.text, {_BECAME} AS became, i.at,
-  q.name, e.interface, e.message_id, e.state, e.code, e.text, e.ended
+  q.name, e.interface, e.message_id, e.state, e.code, e.text, e.ended,
+  substring(e.key from 1 for {KEY_BYTES})
 {_JOINED} LEFT JOIN integration_queue q ON q.id = e.queue_id
-"""
+"""  # noqa: S608 - constants
 
 
 class Show(StrEnum):
@@ -97,10 +99,16 @@ class Item(NamedTuple):
     code: str | None
     failure: str | None
     ended: str | None
+    key_start: bytes | None
 
     @property
     def number(self) -> int:
         return self.place + 1
+
+    @property
+    def key(self) -> str:
+        """Of the payload: pages show it by the right to see those."""
+        return key_text(self.key_start)
 
 
 class Skip(NamedTuple):

@@ -1,0 +1,93 @@
+"""A failure as one line of a list, with the beginning of its record key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import BinaryField, QuerySet
+from django.db.models.functions import Substr
+
+from integration.models import MessageError
+from integration.selectors.failures.payloads import bytes_as_text
+
+# A line shows no more of a key: one that was refused for its length may have any.
+KEY_BYTES: Final = 200
+COLUMNS: Final = (
+    "id",
+    "version",
+    "queue__name",
+    "partition",
+    "offset",
+    "message_id",
+    "interface",
+    "state",
+    "code",
+    "text",
+    "fingerprint",
+    "attempts",
+    "not_before",
+    "edited_at",
+    "expired_at",
+    "first_failed_at",
+    "last_failed_at",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRow:
+    """One line of the list. `key` is of the payload: pages show it by the right to see those."""
+
+    id: UUID
+    version: int
+    queue: str
+    partition: int
+    offset: int
+    message_id: str
+    interface: str
+    state: str
+    code: str
+    text: str
+    fingerprint: str
+    attempts: int
+    not_before: datetime | None
+    is_edited: bool
+    is_expired: bool
+    first_failed_at: datetime
+    last_failed_at: datetime
+    key: str
+
+
+def lines(found: QuerySet[MessageError]) -> QuerySet[MessageError, dict[str, Any]]:
+    """The columns that `as_row` reads; nothing is asked but what the rows themselves hold."""
+    start = Substr("key", 1, KEY_BYTES, output_field=BinaryField())
+    chosen: QuerySet[MessageError, dict[str, Any]] = found.values(*COLUMNS, key_start=start)
+    return chosen
+
+
+def as_row(values: Mapping[str, Any]) -> FailureRow:
+    """A line from its columns."""
+    row = dict(values)
+    row["queue"] = row.pop("queue__name")
+    row["is_edited"] = row.pop("edited_at") is not None
+    row["is_expired"] = row.pop("expired_at") is not None
+    row["key"] = key_text(row.pop("key_start"))
+    return FailureRow(**row)
+
+
+def key_text(start: bytes | memoryview | None) -> str:
+    """The first KEY_BYTES of a key as text; a character that was cut in two is left out.
+
+    >>> key_text("4711-ä".encode())
+    '4711-ä'
+    """
+    found = b"" if start is None else bytes(start)
+    if len(found) < KEY_BYTES:
+        return bytes_as_text(found)
+    try:
+        found.decode()
+    except UnicodeDecodeError as flaw:
+        whole = found[: flaw.start]
+        return bytes_as_text(whole if flaw.reason == "unexpected end of data" else found)
+    return bytes_as_text(found)
