@@ -14,6 +14,7 @@ from integration.handlers import (
     TransientError,
     cursor,
     inbound,
+    publish,
 )
 
 
@@ -43,10 +44,12 @@ def store_one(message: Message) -> Superseded | None:
 
 @inbound("BenchPing")
 def note_arrival(message: Message) -> None:
-    """One row per message; fails as the message says, for the accounting of `make smoke`."""
+    """One row per message; publishes and fails as it says, for the accounting of `make smoke`."""
     body = message.body
     with connection.cursor() as django_cursor:
         django_cursor.execute(statements.WRITE_EFFECT, (message.queue, body["seq"], _sent_at(body)))
+    if "publishes" in body:
+        publish(body["publishes"], {"seq": body["seq"]}, key=str(body["seq"]))
     _fail(body.get("fails"), message.attempt)
 
 

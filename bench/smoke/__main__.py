@@ -1,7 +1,8 @@
 """`python -m bench.smoke`: 10,000 messages, three SIGKILLs, one JSON line, nothing lost or doubled.
 
 Web, worker, relay and beat run by their shipped commands on fresh servers. Exit code 1 unless
-nothing was lost, nothing doubled and exactly the expected messages are held.
+nothing was lost, nothing doubled, exactly the expected messages are held, and a partner over HTTP
+has once and in order what handlers published.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Final, NoReturn
 from bench.ground import prepared
 from bench.rig import BenchmarkError, Rig
 from bench.smoke import accounting, plan
+from bench.smoke.outbound import SentOut, WayOut, way_out
 from bench.smoke.person import Person
 from bench.smoke.plan import KILLS, Plan
 from bench.smoke.sending import Sending
@@ -28,6 +30,10 @@ AFTERWARDS_SECONDS: Final = 2.0
 MESSAGES: Final = 5_000
 QUICK_MESSAGES: Final = 1_000
 ADMINISTRATOR: Final = "smoke"
+WRONG: Final = (
+    *("lost", "doubled", "out_of_order"),
+    *("out_lost", "out_doubled", "out_out_of_order"),
+)
 _BLOCKED: Final = """
 SELECT e.id FROM integration_messageerror e JOIN integration_queue q ON q.id = e.queue_id
 WHERE q.kind = 'sequential' AND e.state = 'HOLD'
@@ -42,6 +48,7 @@ class Smoke:
     plans: list[Plan]
     person: Person
     worker: Process
+    way_out: WayOut
     kills: int = 0
     released: set[object] = field(default_factory=set)
 
@@ -64,13 +71,14 @@ class Smoke:
                 self.released.add(error_id)
 
     def is_over(self) -> bool:
-        """Every message has its effect or is held, and nothing waits for a further try."""
+        """Every message has its effect or is held, nothing waits, the partner has its own."""
         waiting = self.rig.value(
             "SELECT count(*) FROM integration_messageerror "
             "WHERE state IN ('RETRY', 'READY', 'PROCESSING')"
         )
         held = self.rig.value("SELECT count(*) FROM integration_messageerror WHERE state = 'HOLD'")
-        return not waiting and self._effects() + int(held) >= self.messages
+        is_done = not waiting and self._effects() + int(held) >= self.messages
+        return is_done and self.way_out.is_over()
 
     def _effects(self) -> int:
         return int(self.rig.value("SELECT count(*) FROM bench_effect"))
@@ -88,7 +96,7 @@ def main() -> int:
         line = _carry_out(rig, plans)
         signal.alarm(0)
     print(json.dumps(line), flush=True)
-    is_good = not line["lost"] and not line["doubled"] and not line["out_of_order"]
+    is_good = not any(line[name] for name in WRONG)
     return 0 if is_good and line["held"] == line["expected_held"] else 1
 
 
@@ -122,6 +130,18 @@ def _carry_out(rig: Rig, plans: list[Plan]) -> dict[str, object]:
         "out_of_order": found.out_of_order,
         "released": len(smoke.released),
         "http": smoke.person.health(),
+        **_told(smoke.way_out.account()),
+    }
+
+
+def _told(sent: SentOut) -> dict[str, object]:
+    return {
+        "published": sent.published,
+        "received": sent.received,
+        "out_lost": sent.lost,
+        "out_doubled": sent.doubled,
+        "out_out_of_order": sent.out_of_order,
+        "out_repeated_posts": sent.repeated,
     }
 
 
@@ -129,7 +149,8 @@ def _started(rig: Rig, plans: list[Plan]) -> Smoke:
     """Everything runs, and a person is logged in."""
     for each in plans:
         rig.topic(each.queue)
-    rig.configure(*(each.configuration for each in plans))
+    out = way_out(rig, plans[0].publishing)
+    rig.configure(*(each.configuration for each in plans), out.configuration)
     password = secrets.token_urlsafe(12)
     rig.manage(
         "createsuperuser",
@@ -140,7 +161,7 @@ def _started(rig: Rig, plans: list[Plan]) -> Smoke:
     rig.start("beat")
     person = Person(rig.start_web())
     person.log_in(ADMINISTRATOR, password)
-    return Smoke(rig, plans, person, rig.start_worker())
+    return Smoke(rig, plans, person, rig.start_worker(), out)
 
 
 def _interrupted(number: int, _frame: object) -> NoReturn:

@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bench.smoke.outbound import CHANNEL
+
 KILLS: Final = 3
+# One in so many messages of the strict queue publishes.
+PUBLISHING_EACH: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +17,7 @@ class Plan:
     """One queue: its settings, how many messages it gets, and what some of them do.
 
     `failing` maps seq to "held" (no retry helps), "always", or the number of the first try that
-    succeeds.
+    succeeds. The messages of `publishing` publish one of their own.
     """
 
     queue: str
@@ -22,10 +26,15 @@ class Plan:
     settings: Mapping[str, object]
     failing: Mapping[int, str | int]
     expected_held: int
+    publishing: range = range(0)
 
     def payload(self, seq: int) -> bytes:
-        fails = self.failing.get(seq)
-        return json.dumps({"seq": seq} if fails is None else {"seq": seq, "fails": fails}).encode()
+        said: dict[str, object] = {"seq": seq}
+        if seq in self.failing:
+            said["fails"] = self.failing[seq]
+        if seq in self.publishing:
+            said["publishes"] = CHANNEL
+        return json.dumps(said).encode()
 
     @property
     def configuration(self) -> dict[str, object]:
@@ -44,11 +53,15 @@ def spread(messages: int, count: int, first: int) -> range:
 
 
 def sequential(messages: int) -> Plan:
-    """Some succeed at their second try; six need a person, and succeed at their third."""
+    """Some succeed at their second try; six need a person, and succeed at their third.
+
+    Every tenth publishes, and of those some fail before.
+    """
     failing: dict[int, str | int] = dict.fromkeys(spread(messages, 10, messages // 20), 2)
     failing |= dict.fromkeys(spread(messages, 6, messages // 11), 3)
     settings = {"max_retries": 1, "retry_delay_seconds": 0.2}
-    return Plan("smoke-sequential", "sequential", messages, settings, failing, 0)
+    publishing = range(0, messages, PUBLISHING_EACH)
+    return Plan("smoke-sequential", "sequential", messages, settings, failing, 0, publishing)
 
 
 def continuous(messages: int) -> Plan:

@@ -12,7 +12,7 @@ from bench.cases.failing import FAILING_EACH, one_percent
 from bench.catalogue import BENCHMARKS
 from bench.facts import percentile
 from bench.figure import Figure, at_least, below
-from bench.smoke import plan
+from bench.smoke import outbound, plan
 from integration import envelope
 
 pytestmark = pytest.mark.fast
@@ -154,3 +154,32 @@ def test_the_guide_describes_every_benchmark():
         line.split("`")[1] for line in DOCS.read_text().splitlines() if line.startswith("| `")
     }
     assert described == set(BENCHMARKS)
+
+
+def test_every_tenth_message_of_the_strict_queue_publishes_and_some_of_them_fail_before():
+    strict = plan.sequential(5_000)
+    assert len(strict.publishing) == 500
+    assert json.loads(strict.payload(10)) == {"seq": 10, "publishes": outbound.CHANNEL}
+    assert "publishes" not in json.loads(strict.payload(11))
+    assert set(strict.publishing) & set(strict.failing)
+    assert not plan.continuous(5_000).publishing
+
+
+@pytest.mark.parametrize(
+    ("published", "received", "posts", "wrong"),
+    [
+        ({"a": 0, "b": 10, "c": 20}, "abc", 3, (0, 0, 0, 0)),
+        ({"a": 0, "b": 10, "c": 20}, "abc", 5, (0, 0, 0, 2)),
+        ({"a": 0, "b": 10}, "ab", 2, (1, 0, 0, 0)),
+        ({"a": 0, "b": 10, "c": 20}, "ac", 2, (1, 0, 0, 0)),
+        ({"a": 0, "b": 10, "c": 20}, "acb", 3, (0, 0, 2, 0)),
+        ({"a": 0, "b": 10, "c": 20, "d": 20}, "abcd", 4, (0, 1, 0, 0)),
+        ({"a": 0, "b": 10, "c": 20}, "abcx", 4, (0, 1, 0, 0)),
+    ],
+)
+def test_what_the_partner_has_is_compared_with_what_was_published(
+    published, received, posts, wrong
+):
+    found = outbound.compare([0, 10, 20], published, list(received), posts)
+    assert (found.lost, found.doubled, found.out_of_order, found.repeated) == wrong
+    assert (found.published, found.received) == (len(published), len(received))

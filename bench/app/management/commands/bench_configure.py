@@ -8,13 +8,22 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from integration import registration
-from integration.models import Endpoint, EnterpriseService, ExternalSystem, Provider, Queue
+from integration.models import (
+    ChannelTarget,
+    Endpoint,
+    EnterpriseService,
+    ExternalSystem,
+    Provider,
+    PublishChannel,
+    Queue,
+)
 
 
 class Command(BaseCommand):
     """Reads a JSON list of queues: fields of the model, and `interface` for its default service.
 
-    An outbound queue has `address` instead: where its messages are posted to.
+    An outbound queue has `address` instead: where its messages are posted to. With `channel` it
+    takes the messages of a channel of that name, `idempotent` tells that repeats are dropped there.
     """
 
     help = "Configure the queues of a benchmark from a JSON list on standard input."
@@ -26,6 +35,7 @@ class Command(BaseCommand):
         system, _made = ExternalSystem.objects.get_or_create(name="benchmarks")
         ids = {}
         for wanted in json.load(sys.stdin):
+            channel = wanted.pop("channel", None)
             queue = Queue(
                 provider=provider,
                 system=system,
@@ -37,6 +47,9 @@ class Command(BaseCommand):
             registration.check(queue)
             queue.save()
             registration.register(queue)
+            if channel is not None:
+                made = PublishChannel.objects.create(name=channel)
+                ChannelTarget.objects.create(channel=made, system=system, queue=queue)
             ids[queue.name] = queue.pk
         self.stdout.write(json.dumps(ids))
 
@@ -52,6 +65,7 @@ class Command(BaseCommand):
             system=system,
             handler_type=Endpoint.HandlerType.HTTP,
             properties={"url": address, "private_network": True},
+            idempotent=wanted.pop("idempotent", False),
         )
         endpoint.full_clean()
         endpoint.save()
