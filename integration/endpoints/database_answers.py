@@ -17,13 +17,33 @@ BUSY: Final = (
     pg.DeadlockDetected,
     pg.SerializationFailure,
 )
-# The values of this one message.
-VALUES: Final = (psycopg.IntegrityError, psycopg.DataError, pg.RaiseException)
+# The values of this one message. Their own types are the payload's (a number column that gets
+# true), and so is their length (an indexed column that gets a page of text).
+VALUES: Final = (
+    psycopg.IntegrityError,
+    psycopg.DataError,
+    pg.DatatypeMismatch,
+    pg.ProgramLimitExceeded,
+    pg.WithCheckOptionViolation,
+)
+# What functions and triggers of the target raise themselves.
+RAISED: Final = "P0"
 
 
 def is_of_message(problem: psycopg.Error) -> bool:
     """Whether another message might well be taken."""
-    return isinstance(problem, (*BUSY, *VALUES))
+    return isinstance(problem, (*BUSY, *VALUES)) or _is_raised(problem.sqlstate)
+
+
+def _is_raised(state: str | None) -> bool:
+    """Whether a trigger judged the row, under a state of its own making or PL/pgSQL's."""
+    if state is None or state.startswith(RAISED):
+        return state is not None
+    try:
+        pg.lookup(state)
+    except KeyError:
+        return True
+    return False
 
 
 def busy_or_refused(problem: psycopg.Error) -> Later | Refused:

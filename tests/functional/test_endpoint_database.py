@@ -1,5 +1,7 @@
 """Another database: rows once by message id, and what is missing there is told with its SQL."""
 
+import json
+import random
 from decimal import Decimal
 from urllib.parse import urlsplit
 
@@ -12,6 +14,14 @@ from tests.contract.endpoint_worlds import DatabaseWorld, a_parcel, an_endpoint
 from tests.support.lossy_proxy import Break, LossyProxy
 
 pytestmark = pytest.mark.servers
+REFUSING = """
+CREATE FUNCTION target.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.lines > 5 THEN RAISE EXCEPTION 'too many' USING ERRCODE = 'ERP01'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON target.orders FOR EACH ROW EXECUTE FUNCTION target.refuse()
+"""
 
 
 @pytest.fixture
@@ -113,6 +123,28 @@ def test_what_is_missing_there_is_an_outage_and_told(world, statement, propertie
     for answer in (endpoint.connect(), endpoint.deliver([an_order("m1", "A", 1)])[0]):
         assert (type(answer), answer.code) == (Unreachable, code)
         assert told in answer.text
+    endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "lines"),
+    [
+        # A number column gets true: the value's own type decides, and only this message has it.
+        ("SELECT 1", "true"),
+        # More than a page of an index holds.
+        ("ALTER TABLE target.orders ALTER lines TYPE text; CREATE INDEX ON target.orders (lines)",
+         json.dumps(random.Random(1).randbytes(9_000).hex())),
+        # What a trigger of the target raises, under a state of its own.
+        (REFUSING, "7"),
+    ],
+)  # fmt: skip
+def test_what_one_message_brings_along_never_stops_the_others(world, statement, lines):
+    world.admin.execute(statement)
+    endpoint = an_opened(world, at_once=2)
+    bad, good = endpoint.deliver([an_order("m1", "A", lines), an_order("m2", "B", 2)])
+    assert (type(bad), bad.code) == (Refused, "DATABASE_REFUSED")
+    assert isinstance(good, Accepted)
+    assert [str(number) for number, *_ in rows(world)] == ["B"]
     endpoint.close()
 
 
