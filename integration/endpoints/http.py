@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from integration.endpoints.checks import ranges_of
 from integration.endpoints.codes import EndpointCode
+from integration.endpoints.hiding import without
 from integration.endpoints.http_answers import LOGINS, REDIRECTS, answer_to, excerpt_of
 from integration.endpoints.http_login import login_for
 from integration.endpoints.http_properties import HttpProperties
@@ -183,7 +184,7 @@ class HttpEndpoint:
         told = answer_to(
             answer.status_code,
             answer.headers,
-            excerpt_of(bytes(body)),
+            excerpt_of(without(bytes(body), self._secrets(answer.request))),
             success=self._success,
             now=timezone.now(),
         )
@@ -196,6 +197,12 @@ class HttpEndpoint:
             return told, url.join(location)
         except (httpx.InvalidURL, ValueError):
             return told, None
+
+    def _secrets(self, request: httpx.Request) -> list[str]:
+        """What an answer that quotes the request must not bring into a page or a log."""
+        known = self._properties
+        login = request.headers.get("authorization", "").partition(" ")[2]
+        return [login, known.password, known.token, known.api_key, known.client_secret]
 
 
 def _plain(text: str) -> httpx.URL | None:

@@ -14,6 +14,7 @@ from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.client import OAuth2Client
 
 from integration.endpoints.codes import EndpointCode
+from integration.endpoints.hiding import without
 from integration.endpoints.http_properties import HttpProperties
 from integration.endpoints.network import NotConnectedError
 
@@ -50,6 +51,7 @@ class TokenLogin:
 
     def __init__(self, properties: HttpProperties, client: httpx.Client) -> None:
         self._url = properties.token_url
+        self._secret = properties.client_secret
         self._oauth = OAuth2Client(
             session=_Bounded(client),
             client_id=properties.client_id,
@@ -86,7 +88,8 @@ class TokenLogin:
         except (httpcore.NetworkError, httpcore.ProtocolError) as problem:
             raise _refused("the connection broke off") from problem
         except (AuthlibBaseError, httpx.HTTPStatusError) as problem:
-            raise _refused(str(problem).splitlines()[0]) from problem
+            told = without(str(problem).splitlines()[0].encode(), [self._secret])
+            raise _refused(told.decode("utf-8", "replace")) from problem
         except (ValueError, KeyError, TypeError) as problem:
             raise _refused("the answer holds no token") from problem
         if not text.isascii() or not text.isprintable():

@@ -14,8 +14,27 @@ from integration.endpoints.addresses import NoAddressError, permitted
 from integration.endpoints.codes import EndpointCode
 
 MAX_CONNECTIONS: Final = 64
+# Written so much at a time, each piece against the deadline: who reads slowly ends too.
+PIECE_BYTES: Final = 64 * 1024
 # Shorter than what servers commonly grant, so that few requests meet a connection just closed.
 KEEP_ALIVE_SECONDS: Final = 3.0
+
+# The alerts by which a server refuses our certificate, as the TLS library names them.
+REFUSALS: Final = frozenset(
+    {
+        "SSLV3_ALERT_BAD_CERTIFICATE",
+        "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+        "SSLV3_ALERT_CERTIFICATE_REVOKED",
+        "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+        "SSLV3_ALERT_HANDSHAKE_FAILURE",
+        "SSLV3_ALERT_NO_CERTIFICATE",
+        "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE",
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+        "TLSV1_ALERT_ACCESS_DENIED",
+        "TLSV1_ALERT_DECRYPT_ERROR",
+        "TLSV1_ALERT_UNKNOWN_CA",
+    }
+)
 
 
 class NotConnectedError(httpcore.ConnectError):
@@ -58,23 +77,30 @@ class _Stream(httpcore.NetworkStream):
     def __init__(self, inner: httpcore.NetworkStream, call: Call) -> None:
         self._inner = inner
         self._call = call
+        self._has_read = False
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self._call.is_over:
             raise httpcore.ReadTimeout("The time for the whole call is over.")
         try:
-            return self._inner.read(max_bytes, self._call.left(timeout))
+            found = self._inner.read(max_bytes, self._call.left(timeout))
         except httpcore.ReadError as problem:
-            # With TLS 1.3 a server refuses our certificate only after our side is done.
-            if "ALERT" in _reason(problem):
+            # With TLS 1.3 a server refuses our certificate only after our side is done. Any
+            # other alert may come from one that has the message already.
+            if not self._has_read and _reason(problem) in REFUSALS:
                 raise _not_connected(problem) from problem
             raise
+        self._has_read = True
+        return found
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if self._call.is_over:
-            raise httpcore.WriteTimeout("The time for the whole call is over.")
-        self._call.has_sent = True
-        self._inner.write(buffer, self._call.left(timeout))
+        left = memoryview(buffer)
+        while left:
+            if self._call.is_over:
+                raise httpcore.WriteTimeout("The time for the whole call is over.")
+            self._call.has_sent = True
+            self._inner.write(bytes(left[:PIECE_BYTES]), self._call.left(timeout))
+            left = left[PIECE_BYTES:]
 
     def close(self) -> None:
         self._inner.close()

@@ -99,6 +99,10 @@ class _Handler(BaseHTTPRequestHandler):
     def on_status(self, code: str, _: Any) -> None:
         self.answer(int(code), b"as asked\x00")
 
+    def on_echo(self, code: str, _: Any) -> None:
+        """As pages for developers do: all that came, back again."""
+        self.answer(int(code), str(self.headers).encode())
+
     def on_after(self, code: str, query: dict[str, list[str]]) -> None:
         self.answer(int(code), Retry_After=query["value"][0])
 
@@ -142,7 +146,11 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "bad":
             self.answer(401, b'{"error": "invalid_client"}', Content_Type="application/json")
             return
-        token = f"t{len(self.own.tokens) + 1}"
+        if kind == "echo":
+            told = {"error": "invalid_client", "error_description": str(self.headers)}
+            self.answer(401, json.dumps(told).encode(), Content_Type="application/json")
+            return
+        token = f"token-{len(self.own.tokens) + 1}"
         self.own.tokens.append(token)
         self.own.good_tokens = {token}
         body = json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": 3600})
