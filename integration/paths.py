@@ -6,7 +6,7 @@ unions, one descent at most.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from json import JSONEncoder
 from typing import ClassVar, Final, Protocol
@@ -108,11 +108,27 @@ def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
     return key
 
 
-def text_at(path: Path, body: object, longest: int) -> str | None:
-    """What the path finds, as text of at most so many characters; None when there is nothing.
+def text_reader(path: Path, longest: int) -> Callable[[object], str | None]:
+    """Return what gives the text the path finds, of at most so many characters, None for nothing.
 
-    For what only accompanies a message: no document makes it raise.
+    For what only accompanies a message: no document makes it raise. A plain name, which most
+    paths are, is answered here, because it is asked of every message.
     """
+    name = path.only_name if isinstance(path, _PlainPath) else None
+
+    def read(body: object) -> str | None:
+        if name is not None and type(body) is dict:
+            value = body.get(name)
+            if type(value) is str:
+                return value[:longest] if value and not value.isspace() else None
+            if type(value) is int and value.bit_length() < 64:
+                return str(value)[:longest]
+        return _text_at(path, body, longest)
+
+    return read
+
+
+def _text_at(path: Path, body: object, longest: int) -> str | None:
     try:
         value = path.first(body)
         if value is None:
@@ -132,6 +148,11 @@ class _PlainPath:
         self._steps: tuple[str | int, ...] = tuple(
             int(step[3]) if step[3] else step[1] or step[2] for step in _STEPS.finditer(text)
         )
+
+    @property
+    def only_name(self) -> str | None:
+        only = self._steps[0] if len(self._steps) == 1 else None
+        return only if isinstance(only, str) else None
 
     def first(self, body: object) -> Value | None:
         for step in self._steps:

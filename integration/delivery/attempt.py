@@ -16,6 +16,7 @@ from integration.delivery.ports import LostError, Work
 from integration.delivery.road import Road
 from integration.delivery.settling import Tally, tally
 from integration.delivery.steps import Step
+from integration.delivery.tracing import new_tuple
 from integration.delivery.trial import FailedAt, Trial
 from integration.delivery.unit import Unit
 from integration.delivery.values import content_hash
@@ -23,8 +24,6 @@ from integration.handlers.failures import classify
 from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
 
-# A named tuple's own constructor is a Python function: twice the time, once for every message.
-new_tuple: Final = tuple.__new__
 WORKED: Final = frozenset({Ended.APPLIED, Ended.DELIVERED})
 
 

@@ -1,7 +1,7 @@
 """From a Kafka record to a unit of work: envelope, service, ticket or flaw."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from integration import envelope
@@ -10,7 +10,7 @@ from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import trace_of
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Headers, Parsed, Record, content_hash
+from integration.delivery.values import Headers, Record, content_hash
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.handlers.message import Message, Origin
 
@@ -103,6 +103,9 @@ def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:
     ]
 
 
+Parsed = envelope.Document | envelope.Flaw | dict[str, Any]
+
+
 class Reader:
     """Reads the records of one queue under one configuration snapshot."""
 
@@ -112,7 +115,18 @@ class Reader:
         self._known: dict[str | None, tuple[Service, Origin]] = {}
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
-        """What is to be done with each record.
+        """What is to be done with each record."""
+        units: list[Unit] = []
+        for place, record in enumerate(records):
+            ahead, record.ahead = record.ahead, None
+            if ahead is None or ahead[0] is not self:
+                # Whatever follows came later still.
+                return units + self._units(records[place:])
+            units.append(ahead[1])
+        return units
+
+    def _units(self, records: Sequence[Record]) -> list[Unit]:
+        """Read them all.
 
         Most records are bare objects for the queue's default service. They take the short way
         here, without a call of ours beside the parsing: it is walked for every message.
@@ -125,9 +139,7 @@ class Reader:
         follow = self.queue.followed.get(interface)
         units = []
         for record in records:
-            body, record.parsed = record.parsed, None
-            if body is None and record.value:
-                body = envelope.parse(record.value, record.headers)
+            body = envelope.parse(record.value, record.headers) if record.value else None
             if type(body) is dict:
                 id_ = f"{prefix}{record.partition}~{record.offset}"
                 message = Message(record, origin, id_, body, None)
@@ -139,12 +151,10 @@ class Reader:
                 units.append(self.unit(record, body))
         return units
 
-    @staticmethod
-    def parse(records: Sequence[Record]) -> None:
-        """Parse records before their turn; `units` finds it done. No configuration matters."""
-        for record in records:
-            if record.value:
-                record.parsed = envelope.parse(record.value, record.headers)
+    def read_ahead(self, records: Sequence[Record]) -> None:
+        """Read records before their turn; this reader's `units` finds it done."""
+        for record, unit in zip(records, self._units(records), strict=True):
+            record.ahead = self, unit
 
     def unit(self, record: Record, parsed: Parsed | None = None) -> Unit:
         """What is to be done with one record. Whatever is wrong with it is known afterwards."""

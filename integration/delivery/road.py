@@ -58,12 +58,14 @@ class Road:
             self.reader = Reader(queue)
 
     def read_ahead(self) -> bool:
-        """Take and parse a little of what comes next, while the database works on this batch.
+        """Take and read a little of what comes next, while the database works on this batch.
 
         False when there is no more to do until that is fetched.
         """
+        if self.queue.is_error_queue:
+            return False  # its records are not read for what they say
         records = self.source.read_ahead(self.queue.batch_size)
-        self.reader.parse(records)
+        self.reader.read_ahead(records)
         return bool(records)
 
     def brake(self, owned: Owned, cause: str) -> bool:

@@ -7,10 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from integration import envelope
-
 Headers = Sequence[tuple[str, bytes | None]]
-Parsed = envelope.Document | envelope.Flaw | dict[str, Any]
 
 
 def content_hash(value: bytes | None) -> bytes:
@@ -21,10 +18,10 @@ def content_hash(value: bytes | None) -> bytes:
 class Record:
     """One Kafka record of the run's topic. A plain slotted class: one is made per message.
 
-    `parsed` is what the value says, for a record that was read ahead, until it is taken up.
+    `ahead` is what a reader made of a record before its turn: the reader, and its unit.
     """
 
-    __slots__ = ("headers", "key", "offset", "parsed", "partition", "timestamp_ms", "value")
+    __slots__ = ("ahead", "headers", "key", "offset", "partition", "timestamp_ms", "value")
 
     def __init__(  # noqa: PLR0917 - positional, as one is made for every message
         self,
@@ -41,7 +38,7 @@ class Record:
         self.key = key
         self.value = value
         self.headers = headers
-        self.parsed: Parsed | None = None
+        self.ahead: tuple[object, Any] | None = None
 
 
 class TroubleKind(StrEnum):
