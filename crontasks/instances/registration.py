@@ -8,6 +8,7 @@ from django.db.models.signals import post_delete, post_migrate, post_save
 from crontasks import copies
 from crontasks.models import CronInstance, periodic
 from integration.models import ChannelTarget, Queue
+from integration.selectors.delivering.senders import sends
 
 CONSUMER_SECONDS: Final = 10
 TABLE: Final = "crontasks_croninstance"
@@ -40,13 +41,6 @@ def target_saved(instance: ChannelTarget, *, raw: bool = False, **_: Any) -> Non
     """Receiver: a target with an endpoint of its own makes its queue one that sends."""
     if not raw:
         consumer_of(instance.queue)
-
-
-def sends(queue: Queue) -> bool:
-    """Whether the queue's messages go to an endpoint: its own, or one of its channels' targets."""
-    if queue.direction != Queue.Direction.OUTBOUND:
-        return False
-    return queue.endpoint_id is not None or queue.targets.filter(endpoint__isnull=False).exists()
 
 
 def consumer_of(queue: Queue) -> None:
