@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from crontasks import parameters
 from crontasks.cleanup import removing, simulation
 from crontasks.cleanup.rules import Rule
 from crontasks.cleanup.simulation import OldRows, RuleForecast
-from crontasks.definitions import registry
+from crontasks.definitions import CronTask, registry
 from crontasks.errors import BadParametersError
 from crontasks.instances import run_pages, selectors
 from crontasks.instances.selectors import InstanceRow
@@ -22,7 +22,7 @@ AGES: Final = ((365, "a year and more"), (90, "90 to 364 days"), (30, "30 to 89 
 YOUNGER: Final = ((14, "14 to 29 days"), (7, "7 to 13 days"), (0, "less than 7 days"))
 
 
-class Cleaning(Protocol):
+class Cleaning(CronTask, Protocol):
     """A cron task that removes by rules."""
 
     rules: ClassVar[tuple[Rule, ...]]
@@ -100,7 +100,7 @@ def simulate(instance_id: int) -> Simulation | None:
     instance = CronInstance.objects.filter(pk=instance_id, task__in=_tasks()).first()
     if instance is None:
         return None
-    task: Any = registry.named(instance.task).task
+    task = _cleaning(instance.task)
     (row,) = [row for row in selectors.of_task(instance.task) if row.id == instance_id]
     at = removing.database_time()
     moments = (at, *(moment for moment in row.next_moments if moment > at))
@@ -117,8 +117,13 @@ def _tasks() -> list[str]:
     return [one.name for one in registry if hasattr(one.task, "rules")]
 
 
+def _cleaning(name: str) -> type[Cleaning]:
+    """One of `_tasks()`: what has rules is told their parameters, too."""
+    return cast("type[Cleaning]", registry.named(name).task)
+
+
 def _cleanup(row: InstanceRow) -> Cleanup:
-    task: Any = registry.named(row.task).task
+    task = _cleaning(row.task)
     instance = CronInstance.objects.get(pk=row.id)
     runs = run_pages.runs(row.id).runs[:RUNS]
     try:
