@@ -24,7 +24,6 @@ from integration.endpoints.registry import functions
 SIGNS: Final = {"headers": ":"}
 LINES: Final = {"rows": 4, "class": "lines", "spellcheck": "false"}
 PLAIN: Final = {"spellcheck": "false", "autocomplete": "off"}
-PRESSED: Final = frozenset({"on", "true", "True", "1"})
 
 
 class PairLines(forms.CharField):

@@ -11,8 +11,6 @@ from integration.delivery.policy.states import DeliveryState, ErrorState
 from integration.models import Delivery, MessageError
 from integration.store.sessions import django_connection
 
-# The code of a held message that may have arrived.
-UNKNOWN_CODE: Final = "DELIVERY_UNKNOWN"
 COUNT_CAP: Final = 10_000
 SHOWN: Final = 20
 # By the partial index of calls whose end is not known. A released message has its way ahead of
