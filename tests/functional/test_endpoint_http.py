@@ -1,10 +1,7 @@
 """Bad partners over HTTP: each way of failing has its answer, its code, and an end."""
 
-import socket
 import ssl
-import threading
 import time
-from contextlib import suppress
 from datetime import timedelta
 from email.utils import format_datetime
 from ipaddress import ip_address
@@ -341,95 +338,3 @@ def test_secrets_are_in_no_message(partner):
         partner, "status-401", auth="basic", username="u", secrets={"password": "hunter2"}
     )
     assert "hunter2" not in repr(answer)
-
-
-@pytest.mark.parametrize(
-    ("properties", "secrets"),
-    [
-        ({"auth": "basic", "username": "u"}, {"password": "hunter2"}),
-        ({"auth": "bearer"}, {"token": "hunter2"}),
-        ({"auth": "api_key"}, {"api_key": "hunter2"}),
-    ],
-)
-def test_secrets_that_a_partner_sends_back_are_not_kept(partner, properties, secrets):
-    for code in (400, 500, 200):
-        answer = asked(partner, f"echo-{code}", secrets=secrets, **properties)
-        assert "[hidden]" in answer.excerpt
-        assert "hunter2" not in repr(answer)
-        # Of user and password as basic has them.
-        assert "dTpodW50ZXIy" not in repr(answer)
-
-
-def test_tokens_and_their_secret_are_not_kept_either(partner):
-    known = {"auth": "oauth2", "client_id": "u", "secrets": {"client_secret": "hunter2"}}
-    answer = asked(partner, "echo-400", token_url=f"{partner.address}/token-good", **known)
-    assert "authorization: bearer [hidden]" in answer.excerpt.lower()
-    answer = asked(partner, "take", token_url=f"{partner.address}/token-echo", **known)
-    assert (type(answer), answer.code) == (Unreachable, "TOKEN_REFUSED")
-    assert "hunter2" not in repr(answer)
-    assert "dTpodW50ZXIy" not in repr(answer)
-
-
-class RawPartner:
-    """A socket that does with its first connection what a test says."""
-
-    def __init__(self, act):
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port = self._server.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve, args=(act,), daemon=True)
-        self._thread.start()
-
-    def _serve(self, act):
-        taken, _ = self._server.accept()
-        with taken, suppress(OSError):
-            act(taken)
-
-    def close(self):
-        self._server.close()
-        self._thread.join(5)
-
-
-def test_a_partner_that_reads_slowly_is_ended(partner):
-    leaving = threading.Event()
-
-    def sip(taken):
-        while not leaving.wait(0.1) and taken.recv(2**20):
-            continue
-
-    slow = RawPartner(sip)
-    begun = time.monotonic()
-    parcel = a_parcel("m1", body=b'"%s"' % (b"x" * 2**26))
-    answer = asked(partner, "", url=f"http://127.0.0.1:{slow.port}/take", parcel=parcel)
-    took = time.monotonic() - begun
-    leaving.set()
-    slow.close()
-    assert (type(answer), answer.code) == (Unknown, "HTTP_NO_ANSWER")
-    assert took < 4
-
-
-def test_an_alert_after_the_message_was_taken_leaves_open_whether_it_arrived(certificate, partner):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate[2])
-    got = bytearray()
-
-    def take_and_alert(taken):
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = context.wrap_bio(incoming, outgoing, server_side=True)
-        while not got.endswith(a_parcel("m1").body):
-            try:
-                got.extend(tls.read(65_536))
-            except ssl.SSLWantReadError:
-                taken.sendall(outgoing.read())
-                incoming.write(taken.recv(65_536))
-        # A record that nobody can decrypt makes the library say so to the other side.
-        incoming.write(b"\x17\x03\x03\x00\x20" + bytes(32))
-        with suppress(ssl.SSLError):
-            tls.read(1)
-        taken.sendall(outgoing.read())
-
-    alerting = RawPartner(take_and_alert)
-    url = f"https://localhost:{alerting.port}/take"
-    answer = asked(partner, "", url=url, ca_certificate=certificate[0])
-    alerting.close()
-    assert a_parcel("m1").body in bytes(got)
-    assert (type(answer), answer.code) == (Unknown, "HTTP_NO_ANSWER")
