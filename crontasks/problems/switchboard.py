@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from crontasks.health import flow, flow_out, flow_sending
+from crontasks.health import flow_out, flow_schedule, flow_sending, flow_work
 from crontasks.health.links import Link
 from crontasks.models import CronInstance, CronRun
 from crontasks.problems.asking import providers_away
@@ -30,12 +30,12 @@ def last_runs(queue_id: int, most: int) -> tuple[CronInstance | None, tuple[Cron
 def _around(queue: Queue) -> Iterator[Switch]:
     is_outbound = queue.direction == Queue.Direction.OUTBOUND
     is_sending = sends(queue)
-    yield _switch("Cron instance active", flow.instance(queue))
-    yield _switch("Beat", flow.beat(queue))
+    yield _switch("Cron instance active", flow_schedule.instance(queue))
+    yield _switch("Beat", flow_schedule.beat(queue))
     if is_outbound:
         yield _switch("Worker of the relay", flow_out.relay(queue))
     if is_sending or not is_outbound:
-        yield _switch("Worker", flow.worker(queue))
+        yield _switch("Worker", flow_work.worker(queue))
     if is_sending:
         yield _switch("Channels and targets switched on", flow_sending.channel(queue))
         yield _switch("Endpoint takes messages", flow_sending.endpoint(queue))

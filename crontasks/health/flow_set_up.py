@@ -1,0 +1,92 @@
+"""The links of the flow check that people set up: provider, system, service, switches, topic."""
+
+from crontasks.health.links import Link, broken, good
+from integration.counting import so_many
+from integration.errors import IntegrationError
+from integration.handlers.registry import registry as handlers
+from integration.kafka import admin
+from integration.models import Queue
+
+
+def provider(queue: Queue) -> Link:
+    reach = admin.reachable(queue.provider)
+    if reach.ok:
+        return good("provider", reach.text)
+    return broken(
+        "provider",
+        reach.text,
+        f"Check the bootstrap servers and credentials of {queue.provider.name}, and the network.",
+    )
+
+
+def system(queue: Queue) -> Link:
+    if queue.system is None:
+        return good("system", "The queue belongs to no external system.")
+    if queue.system.enabled:
+        return good("system", f"{queue.system.name} is switched on.")
+    return broken(
+        "system",
+        f"{queue.system.name} is switched off, so its messages wait.",
+        f"Switch the external system {queue.system.name} on.",
+    )
+
+
+def service(queue: Queue) -> Link:
+    taker = queue.default_service
+    if queue.is_error_queue:
+        return good("service", "An error queue hands its records to people.")
+    if taker is None:
+        return good("service", "No default; every message names its service itself.")
+    if not taker.enabled:
+        text = f"The default service {taker.interface} is switched off."
+        return broken("service", text, f"Switch the enterprise service {taker.interface} on.")
+    if taker.structure is None and handlers.get(taker.interface) is None:
+        return broken(
+            "service",
+            f"No handler for {taker.interface} is installed here, and it has no structure.",
+            "Install the app that has the handler (SLUICE_INTEGRATIONS), or choose a structure.",
+        )
+    return good("service", f"{taker.interface} takes what names no service itself.")
+
+
+def switches(queue: Queue) -> Link:
+    if not queue.enabled:
+        return broken("queue", "The queue is switched off.", "Switch the queue on.")
+    if queue.paused:
+        reason = f": {queue.pause_reason}" if queue.pause_reason else "."
+        return broken("queue", f"The queue is paused{reason}", "Resume the queue.")
+    return good("queue", "Switched on, not paused.")
+
+
+def topic(queue: Queue) -> Link:
+    try:
+        facts = admin.topic_facts(queue.provider, queue.topic)
+    except IntegrationError as e:
+        return broken("topic", e.sentence, "Mend the provider first.")
+    if facts is None:
+        return broken(
+            "topic",
+            f"The topic {queue.topic} does not exist.",
+            "Create it, or correct the queue's topic.",
+        )
+    if queue.is_sequential and facts.partitions > 1:
+        return broken(
+            "topic",
+            f"{queue.topic} has {facts.partitions} partitions; a sequential queue needs one.",
+            "Use a topic with one partition, or make the queue continuous.",
+        )
+    known = set(queue.partitions.values_list("topic_uuid", flat=True))
+    if known - {facts.topic_uuid}:
+        text = f"{queue.topic} was deleted and created again since the positions were taken."
+        return broken("topic", text, "Open the queue and choose where the new topic is read from.")
+    messages = sum(facts.high[p] - facts.low[p] for p in facts.low)
+    held = f"{so_many(facts.partitions, 'partition')}, at most {so_many(messages, 'message')}."
+    return good("topic", f"{held} {_topic_settings(queue)}")
+
+
+def _topic_settings(queue: Queue) -> str:
+    """What the broker says about the topic; reading it needs a right that consuming does not."""
+    try:
+        return admin.in_words(admin.describe(queue.provider, queue.topic))
+    except IntegrationError as e:
+        return f"Its settings cannot be read: {e.sentence}"

@@ -1,0 +1,88 @@
+"""The links of the flow check that do the work: workers, the locks they hold, the position."""
+
+from typing import Final
+
+from crontasks.cursor import django_cursor
+from crontasks.health import crew
+from crontasks.health.crew import ALIVE
+from crontasks.health.links import Link, broken, good
+from integration.delivery.policy.states import PartitionState
+from integration.models import Queue
+from integration.selectors.queues.status import situation
+from integration.store import locks
+
+# So long a request for a run may stand before somebody should have taken it.
+_PATIENCE_SECONDS: Final = 30.0
+_SKEW_SECONDS: Final = 2.0
+_OWNERS: Final = f"""
+    SELECT p.partition, s.owner, l.held, s.lease_until < clock_timestamp() AS lapsed
+    FROM integration_queuepartition p
+    LEFT JOIN integration_partitionlease s ON s.partition_id = p.id AND s.released_at IS NULL
+    CROSS JOIN LATERAL (SELECT {locks.is_held(locks.LockClass.PARTITION, "p.id")} AS held) l
+    WHERE p.queue_id = %s ORDER BY p.partition"""  # noqa: S608 - constants
+_REQUEST_AGE: Final = (
+    "SELECT extract(epoch FROM clock_timestamp() - start_requested_at)::float "
+    "FROM integration_queue WHERE id = %s"
+)
+
+
+def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
+    hearts = crew.alive("worker")
+    serving = crew.serving(hearts, crew.RUNS)
+    if not serving:
+        text = f"No worker for queues showed a heartbeat within {ALIVE.seconds} seconds."
+        return broken("worker", text, "Start one: celery -A config worker -Q celery")
+    skewed = [heart for heart in serving if abs(heart.clock_skew_seconds) > _SKEW_SECONDS]
+    if skewed:
+        text = f"The clock of {skewed[0].node} is {skewed[0].clock_skew_seconds:+.1f} s off."
+        return broken("worker", text, "Set the host's clock; Celery drops what seems expired.")
+    if not any(heart.leads for heart in hearts):
+        text = f"{len(serving)} worker(s) live, but no dispatcher leads."
+        return broken("worker", text, "Wait five seconds; if it stays so, restart a worker.")
+    return good("worker", f"{len(serving)} alive for queues. {crew.slots_in_words(serving)}")
+
+
+def lock(queue: Queue) -> Link:
+    with django_cursor() as cursor:
+        cursor.execute(_OWNERS, (queue.pk,))
+        rows = cursor.fetchall()
+        cursor.execute(_REQUEST_AGE, (queue.pk,))
+        (age,) = cursor.fetchone()
+    for partition, owner, is_held, has_lapsed in rows:
+        if is_held and has_lapsed:
+            text = f"{owner} holds partition {partition} and has not renewed its lease."
+            step = "It is stopped or hangs; the next run ends it. If it stays so, kill it."
+            return broken("lock", text, step)
+    owners = sorted({owner for _, owner, is_held, _ in rows if is_held and owner})
+    if not owners and age is not None and age > _PATIENCE_SECONDS:
+        text = f"A run was asked for {age:.0f} seconds ago and no worker took it."
+        return broken("lock", text, "Look at the workers' logs and at the broker of Celery.")
+    return good("lock", f"Held by {', '.join(owners)}." if owners else "Free; a start takes it.")
+
+
+def position(queue: Queue) -> Link:
+    rows = list(queue.partitions.all())
+    if not rows and queue.direction == Queue.Direction.OUTBOUND:
+        text = "The queue has no position, so no run reads what the relay writes."
+        return broken("position", text, "Save the queue again; that stores where reading begins.")
+    if not rows:
+        return good("position", "No run has taken the queue yet.")
+    for row in rows:
+        state = PartitionState(row.state)
+        if state in (PartitionState.RUNNING, PartitionState.BACKOFF):
+            continue
+        found = situation(
+            state,
+            row.state_code,
+            row.state_text,
+            topic=queue.topic,
+            limit=queue.max_open_errors,
+        )
+        text = f"Partition {row.partition} stands still. {found.why}"
+        return broken("position", text, found.next_step or "Open the queue in the console.")
+    waiting = [row for row in rows if row.state == PartitionState.BACKOFF]
+    if waiting:
+        text = f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
+        return good("position", text)
+    places = ", ".join(f"{row.partition} at {row.next_offset:,}" for row in rows[:8])
+    return good("position", f"Partition {places}.")
