@@ -79,7 +79,7 @@ class OutboxState(StrEnum):
     STAMPED = "STAMPED"  # in the relay's current batch
     PUBLISHED = "PUBLISHED"  # in Kafka, once
     DEAD = "DEAD"  # Kafka refuses it for good; a person decides
-    CANCELLED = "CANCELLED"  # a ticket whose retry was taken from its row
+    CANCELLED = "CANCELLED"  # given up by a person, or a ticket that is not needed any more
 
 
 class OutboxKind(StrEnum):
