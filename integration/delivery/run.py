@@ -69,6 +69,8 @@ def records(road: Road, intake: Intake, watch: Watch, report: Report) -> None:
         road.observer.step(Step.FETCHED)
         work(road, intake.from_kafka(fetched), intake.held, report)
         watch.busy()
+    else:
+        road.spent.clear()
     intake.pass_markers(fetched)
     if watch.mirror():
         road.observer.step(Step.MIRRORED)
@@ -79,6 +81,7 @@ def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report
     for batch in batches:
         owned = batch.owned
         delivered = (road.send or deliver)(road, owned, batch.units, report)
+        road.spent = batch.units
         if delivered.fenced:
             owned.may_have_head = False
             held.remove(owned)
