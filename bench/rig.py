@@ -14,7 +14,7 @@ import psycopg
 
 from bench import traffic
 from devstack import paths, ports
-from devstack.app import PARTS
+from devstack.parts import PARTS
 from devstack.supervise import Command, Process
 
 Session = psycopg.Connection[tuple[Any, ...]]
@@ -31,7 +31,7 @@ class BenchmarkError(Exception):
 
 @dataclass
 class Rig:
-    """Everything of one benchmark. Sluice's side runs by the commands of devstack.app alone."""
+    """Everything of one benchmark. Sluice's side runs by the commands of devstack.parts alone."""
 
     folder: Path
     database_url: str

@@ -1,4 +1,4 @@
-"""Sluice's own processes: one table, started after the servers, stopped before them."""
+"""Sluice's own processes on one machine: started after the servers, stopped before them."""
 
 import json
 import os
@@ -6,13 +6,13 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from devstack import keys, paths, ports, problems, remembered, sample
+from devstack import keys, parts, paths, ports, problems, remembered
+from devstack.parts import Part
 from devstack.progress import step
 from devstack.servers import Servers
 from devstack.supervise import Command, Process
@@ -24,76 +24,6 @@ SILENT_SECONDS = 10.0
 GRACE_SECONDS = 10.0
 WEB_PORT = 8000
 SETTINGS = "settings.json"
-CELERY = ("-m", "celery", "-A", "config")
-
-
-@dataclass(frozen=True)
-class Part:
-    """One process: its name, its title for people, and what Python is told to run.
-
-    `says` is what its log shows once it works.
-    """
-
-    name: str
-    title: str
-    arguments: tuple[str, ...]
-    says: str = ""
-
-
-PARTS = (
-    Part(
-        "web",
-        "Console",
-        (
-            *(
-                "-m",
-                "gunicorn",
-                "config.wsgi",
-                "--preload",
-                "--workers",
-                "2",
-                # A browser keeps spare connections open that say nothing. A worker without
-                # threads would wait on each, serve nobody meanwhile, and be killed for it.
-                "--threads",
-                "4",
-                "--no-control-socket",
-            ),
-            *("--bind", "127.0.0.1:{web_port}"),
-        ),
-    ),
-    Part(
-        "worker",
-        "Worker",
-        (*CELERY, "worker", "-Q", "celery", "-c", "3", "-n", "worker@%h", "--loglevel", "INFO"),
-        says=" ready.",
-    ),
-    Part(
-        "relay",
-        "Relay worker",
-        (*CELERY, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", "--loglevel", "INFO"),
-        says=" ready.",
-    ),
-    Part(
-        "beat",
-        "Beat",
-        (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO"),
-        says="beat: Starting",
-    ),
-    Part(
-        "partner",
-        "Sample partner",
-        ("-m", "sample.partner", "--folder", "{files}/sample/supplier"),
-        says="listens on port",
-    ),
-    Part(
-        "sample",
-        "Sample traffic",
-        ("manage.py", "sample_traffic", "--door", "http://127.0.0.1:{web_port}"),
-    ),
-)
-
-
-OF_THE_SAMPLE = frozenset({"partner", "sample"})
 
 
 class App:
@@ -156,13 +86,13 @@ class App:
         """
         self._stop_what_is_outdated()
         self._choose_port()
-        parts = wanted(self.environment())
-        written = {part.name: self._start(part) for part in parts}
-        for part in parts:
+        wanted = parts.wanted(self.environment())
+        written = {part.name: self._start(part) for part in wanted}
+        for part in wanted:
             with step(part.title) as under_way:
                 self._wait_for(part, written[part.name])
                 under_way.note = self.address if part.name == "web" else ""
-        for part in parts:
+        for part in wanted:
             self._fail_if_ended(part)
         keys.write_private(self.folder / "console.txt", self.login() + "\n")
 
@@ -171,8 +101,8 @@ class App:
 
         Returns the titles of those that did not end in time and were killed.
         """
-        ended = _side_by_side([partial(self._stop, part) for part in PARTS])
-        return [part.title for part, in_time in zip(PARTS, ended, strict=True) if not in_time]
+        ended = _side_by_side([partial(self._stop, part) for part in parts.PARTS])
+        return [part.title for part, in_time in zip(parts.PARTS, ended, strict=True) if not in_time]
 
     def integrations(self) -> str:
         """Tell a person which apps with handlers are loaded, and where the list is from."""
@@ -206,7 +136,7 @@ class App:
         """A process reads its settings once: what has others is stopped, to be started anew."""
         settings = self._settings()
         names = remembered.changed(self._kept(), settings)
-        if names and any(self.process(part).is_alive() for part in PARTS):
+        if names and any(self.process(part).is_alive() for part in parts.PARTS):
             with step("Stopped, to start anew") as under_way:
                 self.stop()
                 under_way.note = f"other settings: {', '.join(names)}"
@@ -278,12 +208,6 @@ class App:
     def _web_port(self) -> int:
         known: dict[str, int] = json.loads((self.folder / "ports.json").read_text())
         return known.get("web", WEB_PORT)
-
-
-def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
-    """The parts of `make run`, those of the sample only on request. Raises Problem BAD_SWITCH."""
-    with_sample = sample.is_wanted(variables)
-    return [part for part in PARTS if with_sample or part.name not in OF_THE_SAMPLE]
 
 
 def _side_by_side(tasks: Sequence[Callable[[], bool]]) -> list[bool]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from devstack import environment, install, paths, problems
-from devstack.app import GRACE_SECONDS, PARTS, App, wanted
+from devstack.app import GRACE_SECONDS, App
+from devstack.parts import PARTS, wanted
 from devstack.progress import say, step
 from devstack.server import Server
 from devstack.servers import as_left_in, in_folder

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from devstack import ports
-from devstack.app import PARTS
+from devstack.parts import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0

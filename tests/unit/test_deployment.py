@@ -14,7 +14,7 @@ from django.core.management import get_commands
 
 from config import env
 from crontasks import alive
-from devstack.app import PARTS
+from devstack.parts import PARTS
 from integration.models import Queue
 from tests.support.deployed import (
     COMPOSE,

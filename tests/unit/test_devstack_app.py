@@ -9,7 +9,8 @@ import pytest
 
 from config import env
 from devstack import cli, keys, ports, problems
-from devstack.app import PARTS, App, Part, wanted
+from devstack.app import App
+from devstack.parts import PARTS, Part, wanted
 from devstack.servers import as_left_in, in_folder
 
 pytestmark = pytest.mark.fast
@@ -112,7 +113,7 @@ def sleeping(app: App, monkeypatch: pytest.MonkeyPatch) -> Iterator[Part]:
     monkeypatch.delenv("SLUICE_INTEGRATIONS", raising=False)
     code = "import time; print('up', flush=True); time.sleep(600)"
     part = Part("sleeper", "Sleeper", ("-c", code), says="up")
-    monkeypatch.setattr("devstack.app.PARTS", (part,))
+    monkeypatch.setattr("devstack.parts.PARTS", (part,))
     yield part
     app.process(part).kill()
 

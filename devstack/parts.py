@@ -1,0 +1,82 @@
+"""What Sluice runs on one machine: a table of its own processes, and which of them are wanted."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from devstack import sample
+
+CELERY = ("-m", "celery", "-A", "config")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process: its name, its title for people, and what Python is told to run.
+
+    `says` is what its log shows once it works.
+    """
+
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+    says: str = ""
+
+
+PARTS = (
+    Part(
+        "web",
+        "Console",
+        (
+            *(
+                "-m",
+                "gunicorn",
+                "config.wsgi",
+                "--preload",
+                "--workers",
+                "2",
+                # A browser keeps spare connections open that say nothing. A worker without
+                # threads would wait on each, serve nobody meanwhile, and be killed for it.
+                "--threads",
+                "4",
+                "--no-control-socket",
+            ),
+            *("--bind", "127.0.0.1:{web_port}"),
+        ),
+    ),
+    Part(
+        "worker",
+        "Worker",
+        (*CELERY, "worker", "-Q", "celery", "-c", "3", "-n", "worker@%h", "--loglevel", "INFO"),
+        says=" ready.",
+    ),
+    Part(
+        "relay",
+        "Relay worker",
+        (*CELERY, "worker", "-Q", "relay", "-c", "1", "-n", "relay@%h", "--loglevel", "INFO"),
+        says=" ready.",
+    ),
+    Part(
+        "beat",
+        "Beat",
+        (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO"),
+        says="beat: Starting",
+    ),
+    Part(
+        "partner",
+        "Sample partner",
+        ("-m", "sample.partner", "--folder", "{files}/sample/supplier"),
+        says="listens on port",
+    ),
+    Part(
+        "sample",
+        "Sample traffic",
+        ("manage.py", "sample_traffic", "--door", "http://127.0.0.1:{web_port}"),
+    ),
+)
+OF_THE_SAMPLE = frozenset({"partner", "sample"})
+
+
+def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
+    """The parts of `make run`, those of the sample only on request. Raises Problem BAD_SWITCH."""
+    with_sample = sample.is_wanted(variables)
+    return [part for part in PARTS if with_sample or part.name not in OF_THE_SAMPLE]
