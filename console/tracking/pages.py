@@ -13,7 +13,8 @@ from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search
 from integration.selectors.tracking.neighbours import Neighbours, neighbours
 from integration.selectors.tracking.rows import Cursor, TrackRow
-from integration.selectors.tracking.story import payload_of, story
+from integration.selectors.tracking.search import TrackFilter, TrackPage
+from integration.selectors.tracking.story import Story, payload_of, story
 
 Way = tuple[str, TrackRow | None, TrackRow | None]
 UNKNOWN: Final = (
@@ -29,9 +30,11 @@ def track_list(request: HttpRequest) -> HttpResponse:
     form = TrackFilterForm(request.GET, failures.choices(scope), may_see_payload=may_see)
     wanted = form.wanted(timezone.now(), scope)
     cursor = Cursor.read(request.GET.get("at", ""))
+    page = search.page(wanted, cursor)
     context = {
         "form": form,
-        "page": search.page(wanted, cursor),
+        "page": page,
+        "known": _untried(wanted, page),
         "wanted": wanted,
         "query": form.query(),
         "is_continued": cursor is not None,
@@ -63,6 +66,13 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
         "ways": [] if beside is None else _ways(beside, may_see=may_see),
     }
     return render(request, "console/tracking/message.html", context)
+
+
+def _untried(wanted: TrackFilter, page: TrackPage) -> Story | None:
+    """The message of this id where no try of it is listed: it may wait for one, or for Kafka."""
+    if not wanted.id or any(row.message_id == wanted.id for row in page.rows):
+        return None
+    return story(wanted.id, wanted.scope)
 
 
 def _ways(beside: Neighbours, *, may_see: bool) -> list[Way]:

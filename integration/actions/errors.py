@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import F
 
+from integration.actions import tracked
 from integration.actions.problems import (
     LateReleaseError,
     PayloadTooLargeError,
@@ -100,7 +101,8 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
     """Say that a held outbound message is on the other side: it is not sent again.
 
     Its calls that nobody knew the end of count as delivered; the head of a sequential queue is
-    passed by the next run. Raises ReasonMissingError, StateMismatchError, RowBusyError.
+    passed by the next run. Tracking gets the ending that the engine would have written. Raises
+    ReasonMissingError, StateMismatchError, RowBusyError.
     """
     if not reason.strip():
         raise ReasonMissingError(action="say that a message arrived")
@@ -117,6 +119,7 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
             offset=row.offset,
             state=DeliveryState.UNKNOWN,
         ).update(state=DeliveryState.DELIVERED, text=f"{actor}: {reason.strip()}")
+        tracked.delivered(row)
     leave_request(row.queue_id)
 
 

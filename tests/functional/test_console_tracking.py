@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from console.models import Limit
+from integration.codec import encode_headers
 from integration.delivery.policy.states import DeliveryState
 from integration.models import (
     Delivery,
@@ -52,6 +53,16 @@ def opened(client: Client, message_id: str) -> Any:
 def by(name: str, system: str = "", **fields: Any) -> Queue:
     owner = ExternalSystem.objects.create(name=system) if system else None
     return a_queue_row(name=name, system=owner, **fields)
+
+
+def a_published(queue: Queue, message_id: str, state: str) -> OutboxRow:
+    """What publish() leaves in the outbox in a handler that consumed order-7."""
+    headers = encode_headers([("sluice-interface", b"MXPO"), ("sluice-cause", b"order-7")])
+    return OutboxRow.objects.create(
+        provider=queue.provider, topic=queue.topic, kind="MESSAGE", state=state,
+        created_at=timezone.now(), message_id=message_id, headers=headers,
+        published_at=timezone.now() if state == "PUBLISHED" else None,
+    )  # fmt: skip
 
 
 class TestSearch:
@@ -191,6 +202,62 @@ class TestMessage:
         assert "Call 1 of their-api: the endpoint did not take it" in page
         assert "Call 2 of their-api: the endpoint took it" in page
         assert "It took 1,234 ms." in page
+
+    @pytest.mark.parametrize(
+        ("state", "says"),
+        [
+            ("PENDING", "waits in the outbox for the relay"),
+            ("STAMPED", "nobody knows whether Kafka has it"),
+            ("PUBLISHED", "It is in Kafka. No try of it is known yet"),
+            ("DEAD", "Kafka refused it. A person decides"),
+            ("CANCELLED", "a person gave it up"),
+        ],
+    )
+    def test_a_published_one_begins_with_that_and_says_where_it_is(
+        self, state: str, says: str
+    ) -> None:
+        row = a_published(by("orders-out", direction="outbound"), "w-1", state)
+        page = opened(logged_in(), "w-1").text
+        assert "Published for orders-out" in page
+        assert "Committed together with what message order-7 did." in page
+        assert "MXPO" in page
+        assert says in page
+        assert reverse("outbox-row", args=[row.pk]) in page
+        assert '?id=order-7"' in page, "the cause is a click away"
+        shown = listed(logged_in(), id="w-1")
+        assert says in shown
+        assert '?id=w-1"' in shown
+        assert "Nothing matches" not in shown
+
+    def test_one_that_is_being_sent_is_found_when_its_outgoing_row_is_gone(self) -> None:
+        queue = by("orders-out", "eam", direction="outbound")
+        endpoint = Endpoint.objects.create(
+            name="their-api", system=queue.system, handler_type="http"
+        )
+        Delivery.objects.create(
+            queue=queue, endpoint=endpoint, topic_uuid=TOPIC_UUID, partition=0, offset=1,
+            message_id="d-1", interface="MXPO", state="SENDING", epoch=1, started_at=timezone.now(),
+        )  # fmt: skip
+        shown = listed(logged_in(), id="d-1")
+        assert "It is being sent to its endpoint." in shown
+        assert "MXPO" in shown
+
+    def test_one_whose_try_is_listed_is_not_told_twice(self) -> None:
+        queue = by("orders-out", direction="outbound")
+        a_published(queue, "w-1", "PUBLISHED")
+        a_track_row(queue, message_id="w-1", ended="DELIVERED", ago=timedelta(hours=30))
+        assert "outside of what is listed" in listed(logged_in(), id="w-1")
+        assert 'id="known"' not in listed(logged_in(), id="w-1", hours="168")
+        assert "No try of it is known" not in opened(logged_in(), "w-1").text
+
+    def test_one_for_another_system_is_not_found(self) -> None:
+        a_published(by("theirs", "theirs", direction="outbound"), "w-1", "PENDING")
+        person, mine = a_person("Editors"), ExternalSystem.objects.create(name="mine")
+        Limit.objects.create(person=person).systems.add(mine)
+        client = Client()
+        client.force_login(person)
+        assert "Nothing matches" in listed(client, id="w-1")
+        assert opened(client, "w-1").status_code == 404
 
     def test_neighbours_and_answers_are_a_click_away(self) -> None:
         queue = by("orders")

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import Q
-
-from integration.delivery.policy.states import DeliveryState, Ended
+from integration.delivery.policy.states import DeliveryState, Ended, ErrorState
 from integration.models import (
     ConfigurationChange,
     Delivery,
@@ -16,12 +14,12 @@ from integration.models import (
     ErrorChange,
     MessageError,
     MessageTrack,
-    OutboxRow,
     Receipt,
 )
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.selectors.failures.timeline import ENDS, ENGINE, Event, events_of, in_order
 from integration.selectors.scope import Scope
+from integration.selectors.tracking.outgoing import Outgoing, outgoing
 from integration.selectors.tracking.rows import Queues, TrackRow, by_index, queues_of
 
 # Of a message that went round and round the newest are told.
@@ -29,8 +27,6 @@ MOST: Final = 100
 RELATED: Final = 20
 # A try and its track are one commit, of whose tables each may have its own moment.
 SAME: Final = timedelta(seconds=1)
-# Outgoing rows have no index by message: so many of the newest are looked through.
-NEWEST_OUTGOING: Final = 20_000
 TOLD: Final = {
     **ENDS,
     Ended.DELIVERED: "its endpoint took it",
@@ -43,14 +39,6 @@ TOLD: Final = {
 GOOD: Final = frozenset({Ended.APPLIED, Ended.DELIVERED, Ended.SUPERSEDED, Ended.DUPLICATE})
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """The row of the outbox that carried it."""
-
-    id: int
-    state: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """Everything known of one message. `tracks` are newest first; `failures` too."""
@@ -60,6 +48,7 @@ class Story:
     tracks: tuple[TrackRow, ...]
     failures: tuple[MessageError, ...]
     outgoing: tuple[Outgoing, ...]
+    calls: tuple[Delivery, ...]
 
     @property
     def last(self) -> TrackRow | None:
@@ -72,12 +61,28 @@ class Story:
 
     @property
     def caused_by(self) -> str:
-        return next((track.caused_by for track in self.tracks if track.caused_by), "")
+        named = (track.caused_by for track in self.tracks)
+        return next(filter(None, [*named, *(row.caused_by for row in self.outgoing)]), "")
 
     @property
     def interface(self) -> str:
         named = [*(track.interface for track in self.tracks), *(e.interface for e in self.failures)]
-        return next(filter(None, named), "")
+        sent = [*(row.interface for row in self.outgoing), *(c.interface for c in self.calls)]
+        return next(filter(None, [*named, *sent]), "")
+
+    @property
+    def stands(self) -> str:
+        """Where it is, in a sentence, as long as no try of it has ended; else nothing."""
+        if self.tracks or self.failures:
+            return ""
+        if any(call.state == DeliveryState.SENDING for call in self.calls):
+            return "It is being sent to its endpoint."
+        return self.outgoing[-1].stands if self.outgoing and not self.calls else ""
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues of the topic that it was published to."""
+        return self.outgoing[-1].queues if self.outgoing else ()
 
 
 def story(message_id: str, scope: Scope) -> Story | None:
@@ -87,19 +92,19 @@ def story(message_id: str, scope: Scope) -> Story | None:
     failures = _failures(message_id, scope)
     receipts = _receipts(message_id, scope)
     tests = _tests(message_id, scope)
-    outgoing = _outgoing(message_id, queues, receipts, tests)
+    sent = outgoing(message_id, queues, receipts, tests)
     calls = _calls(message_id, queues)
-    if not (tracks or failures or receipts or tests or outgoing or calls):
+    if not (tracks or failures or receipts or tests or sent or calls):
         return None
     tried = list(ErrorAttempt.objects.filter(error__in=failures).order_by("at")[:MOST])
     decided = list(ErrorChange.objects.filter(error__in=failures).order_by("at")[:MOST])
     events = [
         *map(_posted, receipts),
         *map(_tested, tests),
-        *_sent(outgoing, is_posted=bool(receipts or tests)),
+        *_sent(sent, is_posted=bool(receipts or tests)),
         *_written(tracks, failures),
         *(event for error in failures for event in _failed(error, tried, decided)),
-        *(_ended(track) for track in tracks if not _is_told(track, failures, tried)),
+        *(_ended(track) for track in tracks if not _is_told(track, failures, [*tried, *decided])),
         *map(_called, calls),
     ]
     return Story(
@@ -107,7 +112,8 @@ def story(message_id: str, scope: Scope) -> Story | None:
         events=tuple(in_order(events)),
         tracks=tuple(tracks),
         failures=tuple(failures),
-        outgoing=tuple(Outgoing(row.pk, row.state) for row in outgoing),
+        outgoing=tuple(sent),
+        calls=tuple(calls),
     )
 
 
@@ -155,35 +161,6 @@ def _calls(message_id: str, queues: Queues) -> list[Delivery]:
     return list(found.select_related("endpoint").order_by("-pk")[:MOST])
 
 
-def _outgoing(
-    message_id: str,
-    queues: Queues,
-    receipts: Sequence[Receipt],
-    tests: Sequence[ConfigurationChange],
-) -> list[OutboxRow]:
-    """By their numbers where a receipt or a test knows them, else among the newest."""
-    light = OutboxRow.objects.defer("value", "headers")
-    between = Q(pk=None)
-    for receipt in receipts:
-        if receipt.first_row is not None and receipt.last_row is not None:
-            between |= Q(pk__gte=receipt.first_row, pk__lte=receipt.last_row)
-    for test in tests:
-        between |= Q(pk=(test.after or {}).get("outgoing_row"))
-    if receipts or tests:
-        return list(light.filter(between, message_id=message_id)[:RELATED])
-    topics = set(_topics(queues))
-    newest = OutboxRow.objects.order_by("-pk").values_list("pk", "message_id")[:NEWEST_OUTGOING]
-    ids = [pk for pk, id_ in newest if id_ == message_id][:RELATED]
-    rows = light.filter(pk__in=ids) if ids else []
-    return [row for row in rows if (row.provider_id, row.topic) in topics]
-
-
-def _topics(queues: Queues) -> Iterable[tuple[int, str]]:
-    from integration.models import Queue  # noqa: PLC0415
-
-    return Queue.objects.filter(pk__in=queues).values_list("provider_id", "topic")
-
-
 def _posted(receipt: Receipt) -> Event:
     return Event(
         at=receipt.received_at,
@@ -198,12 +175,20 @@ def _tested(test: ConfigurationChange) -> Event:
     return Event(at=test.at, title="Sent as a test message", who=test.actor, sign="↓")
 
 
-def _sent(rows: Sequence[OutboxRow], *, is_posted: bool) -> Iterable[Event]:
+def _sent(rows: Sequence[Outgoing], *, is_posted: bool) -> Iterable[Event]:
     for row in rows:
         if not is_posted:
-            yield Event(at=row.created_at, title="Published", who="a handler or program", sign="↓")
+            yield _published(row)
         if row.published_at is not None:
             yield Event(at=row.published_at, title="Sent to Kafka", who="the relay", sign="→")
+
+
+def _published(row: Outgoing) -> Event:
+    """When it was committed, with the message whose transaction that was."""
+    way = f" for {', '.join(row.queues)}" if row.queues else ""
+    cause = "a handler" if row.caused_by else "a program"
+    why = f"Committed together with what message {row.caused_by} did." if row.caused_by else ""
+    return Event(at=row.created_at, title=f"Published{way}", who=cause, text=why, sign="↓")
 
 
 def _written(tracks: Sequence[TrackRow], failures: Sequence[MessageError]) -> Iterable[Event]:
@@ -231,16 +216,19 @@ def _failed(
 
 
 def _is_told(
-    track: TrackRow, failures: Sequence[MessageError], tried: Sequence[ErrorAttempt]
+    track: TrackRow,
+    failures: Sequence[MessageError],
+    tried: Sequence[ErrorAttempt | ErrorChange],
 ) -> bool:
-    """Whether a failure's own story has this ending already."""
+    """Whether a failure's own story has this ending already: a try, or a person's decision."""
     ids = {
         error.pk
         for error in failures
         if (error.queue_id, error.partition, error.offset)
         == (track.queue_id, track.partition, track.offset)
     }
-    return any(one.error_id in ids and abs(one.at - track.at) < SAME for one in tried)
+    near = [one for one in tried if one.error_id in ids and abs(one.at - track.at) < SAME]
+    return any(isinstance(one, ErrorAttempt) or one.to_state == ErrorState.RESOLVED for one in near)
 
 
 def _ended(track: TrackRow) -> Event:

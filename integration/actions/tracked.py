@@ -1,0 +1,45 @@
+"""The track of an ending that a person told, as the engine writes those that it finds."""
+
+from integration.delivery.policy.states import Ended
+from integration.models import MessageError, MessageTrack
+from integration.selectors.tracking.rows import by_index
+
+
+def delivered(error: MessageError) -> None:
+    """Write that the message of a failure arrived, where its queue is tracked.
+
+    In the caller's transaction, beside the line of history that says who decided. What the engine
+    found to search by is taken over from the newest track of the message's place.
+    """
+    if not error.queue.tracks:
+        return
+    before = _before(error)
+    moment = error.kafka_timestamp
+    MessageTrack.objects.create(
+        queue=error.queue,
+        partition=error.partition,
+        offset=error.offset,
+        arrival_batch=error.arrival_batch or 0,
+        message_id=error.message_id,
+        interface=error.interface,
+        ended=Ended.DELIVERED,
+        key="" if error.key is None else bytes(error.key).decode("utf-8", "replace"),
+        kafka_ms=0 if moment is None else int(moment.timestamp() * 1_000),
+        external_id=before and before.external_id,
+        search_a=before and before.search_a,
+        search_b=before and before.search_b,
+        caused_by=before and before.caused_by,
+    )
+
+
+def _before(error: MessageError) -> MessageTrack | None:
+    if not error.message_id:
+        return None
+    queues = {error.queue_id: (error.queue.name, error.queue.direction)}
+    [found] = by_index(["t.message_id = %(id)s"], {"id": error.message_id}, queues)
+    place = (error.partition, error.offset)
+    here = [row for row in found if (row.partition, row.offset) == place]
+    newest = max(here, key=lambda row: row.place, default=None)
+    if newest is None:
+        return None
+    return MessageTrack.objects.filter(at=newest.at, pk=newest.id).defer("payload").first()

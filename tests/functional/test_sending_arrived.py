@@ -1,0 +1,69 @@
+"""What tracking and a message's story say when a person decides that a message arrived."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from integration.actions import errors
+from integration.actions.problems import StateMismatchError
+from integration.endpoints.port import Unknown
+from integration.endpoints.twin import MemoryDeliverer
+from integration.models import ErrorChange, MessageError, MessageTrack
+from integration.selectors.scope import EVERYTHING
+from integration.selectors.tracking.story import story
+from tests.support.kafka_world import Kafka
+from tests.support.partners import an_outbound_queue, post, send
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def broker(servers: Any) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+def in_doubt(broker: Kafka, **fields: Any) -> MessageError:
+    """A message whose call had no answer, as the engine holds it."""
+    queue = an_outbound_queue(broker, **fields)
+    post(broker, queue, 1, keys=1)
+    send(queue, MemoryDeliverer(script=lambda _: Unknown(text="Timed out.")))
+    return MessageError.objects.get(code="DELIVERY_UNKNOWN")
+
+
+def test_it_gets_the_track_of_a_delivered_one_and_its_story_names_who_decided(
+    broker: Kafka,
+) -> None:
+    row = in_doubt(broker)
+    held = MessageTrack.objects.get()
+    MessageTrack.objects.update(external_id="PO-1", search_b="SITE", caused_by="order-7")
+
+    errors.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
+
+    said = MessageTrack.objects.exclude(pk=held.pk).get()
+    assert (said.ended, said.message_id, said.external_id) == ("DELIVERED", "m0", "PO-1")
+    assert (said.search_a, said.search_b, said.caused_by) == (None, "SITE", "order-7")
+    for same in ("queue_id", "partition", "offset", "interface", "key", "kafka_ms"):
+        assert getattr(said, same) == getattr(held, same), same
+    assert abs(ErrorChange.objects.get().at - said.at) < timedelta(seconds=1)
+    found = story("m0", EVERYTHING)
+    assert found is not None
+    assert found.last is not None
+    assert found.last.ended == "DELIVERED"
+    decided = [event for event in found.events if "arrived: not sent again" in event.title]
+    assert [(event.who, event.text) for event in decided] == [("ann", "Bob sees it.")]
+    titles = [event.title for event in found.events]
+    assert not [title for title in titles if title.startswith(("Ended", "Read by"))], titles
+
+
+def test_a_decision_that_comes_too_late_leaves_no_track(broker: Kafka) -> None:
+    row = in_doubt(broker)
+    with pytest.raises(StateMismatchError):
+        errors.arrived(row.pk, version=row.version + 1, actor="ann", reason="Bob sees it.")
+    assert MessageTrack.objects.count() == 1
+
+
+def test_without_tracking_nothing_is_written(broker: Kafka) -> None:
+    row = in_doubt(broker, tracks=False)
+    errors.arrived(row.pk, version=row.version, actor="ann", reason="Bob sees it.")
+    assert not MessageTrack.objects.exists()
