@@ -19,6 +19,9 @@ from integration.envelope import DEFAULT, XML, Document, Flaw, FlawCode, Limits,
 from integration.envelope.json_text import element_texts
 
 MOST_MESSAGES: Final = 5_000
+# What stands around the elements of a set is stored with each of them: so many times the largest
+# body may come of one.
+_MOST_TIMES: Final = 4
 _JSON_TYPE: Final = re.compile(r"(?:application|text)/(?:[\w.-]+\+)?json")
 _XML_TYPE: Final = re.compile(r"(?:application|text)/(?:[\w.-]+\+)?xml")
 _SET: Final = "Set"
@@ -58,7 +61,7 @@ def pieces(body: bytes, service: str, kind: str, most_bytes: int) -> list[Piece]
     limits = Limits(max_bytes=min(most_bytes, DEFAULT.max_bytes))
     if kind and (kind == "xml") != (whole.mimetype == XML):
         raise NotAcceptedTypeError(f"The body is not the {kind.upper()} that Content-Type says.")
-    parts = _parts(body, whole)
+    parts = _parts(body, whole, _MOST_TIMES * most_bytes)
     if len(parts) > MOST_MESSAGES:
         raise TooManyMessagesError(len(parts), MOST_MESSAGES)
     if len(parts) == 1 and parts[0] is body and len(body) <= limits.max_bytes:
@@ -71,7 +74,7 @@ def pieces(body: bytes, service: str, kind: str, most_bytes: int) -> list[Piece]
     return found
 
 
-def _parts(body: bytes, whole: Document) -> list[bytes]:
+def _parts(body: bytes, whole: Document, most_bytes: int) -> list[bytes]:
     if whole.wrapped:
         return [body]
     if isinstance(whole.body, list):
@@ -80,8 +83,19 @@ def _parts(body: bytes, whole: Document) -> list[bytes]:
             raise UnreadableBodyError(flaw)
         return [text.encode() for text in element_texts(body.decode().removeprefix("\ufeff"))]
     if whole.mimetype == XML:
-        return list(_elements(whole.body)) or [body]
+        return _bounded(_elements(whole.body), most_bytes) or [body]
     return [body]
+
+
+def _bounded(parts: Iterator[bytes], most_bytes: int) -> list[bytes]:
+    """All of them. Raises BodyTooLargeError as soon as they are larger together than that."""
+    found, size = [], 0
+    for part in parts:
+        found.append(part)
+        size += len(part)
+        if size > most_bytes:
+            raise BodyTooLargeError(most_bytes)
+    return found
 
 
 def _elements(root: Any) -> Iterator[bytes]:  # noqa: ANN401 - an lxml element
@@ -92,6 +106,8 @@ def _elements(root: Any) -> Iterator[bytes]:  # noqa: ANN401 - an lxml element
     group = _group(root)
     if group is None or len(group) < 2 or len({child.tag for child in group}) > 1:
         return
+    if len(group) > MOST_MESSAGES:
+        raise TooManyMessagesError(len(group), MOST_MESSAGES)
     children = list(group)
     for child in children:
         group.remove(child)

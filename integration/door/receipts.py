@@ -54,10 +54,13 @@ class Post:
         return digest.digest()
 
     def message_id(self) -> str:
-        """Derived from the system and the sender's id, else a new one."""
+        """Derived from the system and the sender's id, else a new one.
+
+        Not from its name, which another system may have had before, with the same ids.
+        """
         if self.sender_id is None:
             return str(uuid.uuid4())
-        return str(uuid.uuid5(ID_SPACE, f"door\n{self.system}\n{self.sender_id}"))
+        return str(uuid.uuid5(ID_SPACE, f"door\n{self.system_id}\n{self.sender_id}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,15 @@ class TestSeveralMessages:
         assert partner.post(b"[" + b",".join([b"1"] * 5_000) + b"]").json()["count"] == 5_000
         assert OutboxRow.objects.count() == 5_000
 
+    def test_a_set_whose_shell_would_be_repeated_without_end_is_refused(self) -> None:
+        partner = a_partner(max_body_bytes=100_000)
+        shell = b'<OSet note="' + b"x" * 50_000 + b'">'
+        xml = {"content_type": "application/xml"}
+        problem(partner.post(shell + b"<O/>" * 1_000 + b"</OSet>", **xml), 413, "BODY_TOO_LARGE")
+        problem(partner.post(b"<OSet>" + b"<O/>" * 5_001 + b"</OSet>", **xml), 413,
+                "TOO_MANY_MESSAGES")  # fmt: skip
+        assert partner.post(shell + b"<O/>" * 7 + b"</OSet>", **xml).json()["count"] == 7
+
 
 class TestTheQueue:
     def test_the_one_whose_default_service_it_is_takes_it(self) -> None:
@@ -178,6 +187,15 @@ class TestTheSendersOwnId:
         assert len(ids) == 2
         Receipt.objects.all().delete()
         assert partner.post({}, headers=self.ID).json()["message_id"] in ids
+
+    def test_a_name_that_another_system_had_before_makes_no_id_twice(self) -> None:
+        old = a_partner(name="erp")
+        first = old.post({"n": 1}, headers=self.ID).json()["message_id"]
+        old.system.name = "erp-before"
+        old.system.save()
+        new = a_partner(name="erp")
+        second = new.post({"n": 1}, headers=self.ID).json()
+        assert (second["repeated"], second["message_id"] == first) == (False, False)
 
     def test_both_headers_may_carry_it_if_they_agree(self) -> None:
         partner = a_partner()
