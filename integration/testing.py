@@ -20,13 +20,13 @@ from integration.delivery.policy.failure import Failure
 from integration.delivery.unit import Unit
 from integration.delivery.values import Outgoing, Record
 from integration.errors import IntegrationError
-from integration.handlers.builtin import Missing, resolve
 from integration.handlers.databases import guarded
 from integration.handlers.exact_json import encode
 from integration.handlers.failures import Applied, Superseded, Verdict, classify, permanent
 from integration.handlers.message import Arrival, Message, Origin
 from integration.handlers.publishing import Outbound, current
 from integration.handlers.registry import Registration, registry
+from integration.handlers.takers import Missing, resolve
 from integration.models import (
     EnterpriseService,
     ExternalSystem,

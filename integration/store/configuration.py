@@ -7,7 +7,7 @@ from typing import Any
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot, Service
 from integration.delivery.tracing import Following, following
-from integration.handlers.builtin import Missing, resolve
+from integration.handlers.takers import Missing, resolve
 from integration.models import (
     Endpoint,
     EnterpriseService,
