@@ -73,7 +73,8 @@ def at_once(help_text: str) -> Declared:
     return Declared(
         shape=Shape.NUMBER,
         label="Messages at once",
-        help=help_text,
+        help=f"{help_text} A sequential queue sends one at a time all the same: nothing passes a "
+        "message that fails.",
         least=1,
         most=MAX_AT_ONCE,
         is_whole=True,

@@ -84,13 +84,15 @@ def test_lanes_send_at_once_and_one_message_of_a_key_at_a_time(broker):
     assert place(queue).next_offset == 40
 
 
-def test_a_sequential_queue_stops_at_a_refusal_until_a_person_decides(broker):
+@pytest.mark.parametrize("at_once", [1, 5])
+def test_a_sequential_queue_stops_at_a_refusal_until_a_person_decides(broker, at_once):
     queue = an_outbound_queue(broker)
     post(broker, queue, 5)
     partner = MemoryDeliverer(
         script=lambda p: (
             Refused(code="BAD", text="No.", status=400) if p.message_id == "m2" else None
-        )
+        ),
+        at_once=at_once,
     )
     assert send(queue, partner).ending is RunEnding.BLOCKED
     row = MessageError.objects.get()

@@ -184,7 +184,9 @@ class Choosing:
         self.wait_seconds = self.sender.gates.wait_for_slot(endpoint, 1)
         if self.wait_seconds > 0:
             return None
-        most = 1 if is_alone or is_probe else deliverer.at_once
+        # Where order counts nothing may pass a message that fails, not in the same call either.
+        is_single = is_alone or is_probe or self.road.queue.sequential
+        most = 1 if is_single else deliverer.at_once
         together = self._gather(place, endpoint, most)
         self._alone = is_alone
         return self._made(Call(deliverer, endpoint, is_probe=is_probe), together)
