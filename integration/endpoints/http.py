@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from integration.endpoints.checks import ranges_of
 from integration.endpoints.codes import EndpointCode
+from integration.endpoints.exchange import STANDING, Cookies, Exchanges, Reply, request_of
 from integration.endpoints.hiding import without
 from integration.endpoints.http_answers import LOGINS, REDIRECTS, answer_to, excerpt_of
 from integration.endpoints.http_login import login_for
@@ -54,13 +55,19 @@ class HttpEndpoint:
         self._tls = tls
         self._call = Call()
         self._network = Network(self._call, private=properties.private_network)
+        connect, read = properties.connect_seconds, properties.read_seconds
+        self._exchanges = Exchanges(self._network, tls, connect_seconds=connect, read_seconds=read)
+        self._cookies = Cookies()
+        # Tokens are rare, and fetched by a library that asks for a general client.
         self._client = httpx.Client(
             transport=Transport(self._network, tls),
-            timeout=httpx.Timeout(properties.read_seconds, connect=properties.connect_seconds),
-            headers={"User-Agent": "Sluice", "Accept": "*/*", "Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(read, connect=connect),
+            headers=STANDING,
             trust_env=False,
         )
         self._login = login_for(properties, self._client)
+        given = {name.lower() for name in (*properties.headers, properties.id_header)}
+        self._standing = {n: v for n, v in STANDING.items() if n.lower() not in given}
         self._url = Template(properties.url)
         # Without fields it is the same for every message, and read once.
         self._plain_url = _plain(self._url.text)
@@ -93,6 +100,7 @@ class HttpEndpoint:
 
     def close(self) -> None:
         self._is_closed = True
+        self._exchanges.close()
         self._client.close()
 
     def _one(self, parcel: Parcel) -> Answer:
@@ -164,44 +172,51 @@ class HttpEndpoint:
         """One request, and where it redirects to."""
         method = self._properties.method
         body = None if method in WITHOUT_BODY else parcel.body
+        sent = {**self._standing, **headers, **self._cookies.headers(method, url)}
         try:
-            with self._client.stream(method, url, headers=headers, content=body) as answer:
-                return self._read(answer, url)
+            reply = self._exchanges.ask(url, request_of(method, url, sent, body))
+            try:
+                self._cookies.keep(method, url, reply.head)
+                return self._read(reply, url, self._secrets(sent))
+            finally:
+                reply.close()
         except NotConnectedError as problem:
             return _unreachable(problem), None
         except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as e:
             return (_no_answer(e) if self._call.has_sent else _unreachable(e)), None
 
-    def _read(self, answer: httpx.Response, url: httpx.URL) -> tuple[Answer, httpx.URL | None]:
-        body, is_whole = bytearray(), True
+    def _read(
+        self, reply: Reply, url: httpx.URL, secrets: Sequence[str]
+    ) -> tuple[Answer, httpx.URL | None]:
+        body, is_whole, head = bytearray(), True, reply.head
         try:
-            for piece in answer.iter_raw():
+            for piece in reply.pieces():
                 body += piece
                 if len(body) > MAX_ANSWER_BYTES:
                     break
         except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
             is_whole = False
         told = answer_to(
-            answer.status_code,
-            answer.headers,
-            excerpt_of(without(bytes(body), self._secrets(answer.request))),
+            head.status,
+            head.headers,
+            excerpt_of(without(bytes(body), secrets)),
             success=self._success,
             now=timezone.now(),
         )
         if isinstance(told, Accepted):
             return (told if is_whole else _broken_off(told)), None
-        location = answer.headers.get("location", "")
-        if answer.status_code not in REDIRECTS or not location:
+        location = head.headers.get("location", "")
+        if head.status not in REDIRECTS or not location:
             return told, None
         try:
             return told, url.join(location)
         except (httpx.InvalidURL, ValueError):
             return told, None
 
-    def _secrets(self, request: httpx.Request) -> list[str]:
+    def _secrets(self, sent: Mapping[str, str]) -> list[str]:
         """What an answer that quotes the request must not bring into a page or a log."""
         known = self._properties
-        login = request.headers.get("authorization", "").partition(" ")[2]
+        login = sent.get("Authorization", "").partition(" ")[2]
         return [login, known.password, known.token, known.api_key, known.client_secret]
 
 

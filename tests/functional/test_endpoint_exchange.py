@@ -1,0 +1,182 @@
+"""Answers byte by byte: what is read of them, and when their connection serves again."""
+
+import socket
+import threading
+from contextlib import suppress
+
+import pytest
+
+from integration.endpoints.opening import opened
+from integration.endpoints.port import Accepted, Unknown, Unreachable
+from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+
+pytestmark = pytest.mark.servers
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Script:
+    """A partner that gives these answers in turn, whatever is asked; None ends the connection."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.requests, self.connections = [], 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while self.answers:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with connection:
+                while self.answers and (request := self.request(connection)):
+                    self.requests.append(request)
+                    answer = self.answers.pop(0)
+                    if answer is None:
+                        break
+                    with suppress(OSError):  # who has read enough does not stay
+                        connection.sendall(answer)
+
+    @staticmethod
+    def request(connection):
+        """Head and body, which are `{}` here."""
+        received = b""
+        while not received.endswith(b"\r\n\r\n{}"):
+            try:
+                piece = connection.recv(65_536)
+            except OSError:
+                return None
+            if not piece:
+                return None
+            received += piece
+        return received.decode()
+
+
+@pytest.fixture
+def deliver():
+    """Deliver as many messages as the script has answers; the answers of the endpoint."""
+    opened_now = []
+
+    def delivered(script, secrets=None, **properties):
+        count = len(script.answers)
+        opened_now.append(script.socket)
+        known = {"url": script.url, "private_network": True, "total_seconds": 2}
+        endpoint = opened(an_endpoint("http", known | properties, **(secrets or {})))
+        opened_now.append(endpoint)
+        return [endpoint.deliver([a_parcel(f"m{n}", body=b"{}")])[0] for n in range(count)]
+
+    yield delivered
+    for one in opened_now:
+        one.close()
+
+
+def test_a_connection_serves_again_and_each_request_comes_whole(deliver):
+    script = Script(OK, OK, OK)
+    assert [type(a) for a in deliver(script)] == [Accepted] * 3
+    assert script.connections == 1
+    first = script.requests[0].split("\r\n")
+    assert first[0] == "POST / HTTP/1.1"
+    assert f"Host: {script.url[7:-1]}" in first
+    assert "Content-Length: 2" in first
+    assert "Idempotency-Key: m0" in first
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"1\r\no\r\n1;a=b\r\nk\r\n0\r\nT: x\r\n\r\n"
+        ),
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK,
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + OK,
+        b"HTTP/1.1 200\nContent-Length: 2\n\nok",
+        b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2, 2\r\n\r\nok",
+    ],
+    ids=["chunks", "hints", "patience", "line ends", "folded"],
+)
+def test_every_way_to_write_an_answer_is_read_to_its_end(deliver, answer):
+    script = Script(answer, OK)
+    assert [a.excerpt for a in deliver(script)] == ["ok", "ok"]
+    assert script.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"HTTP/1.1 500 Another's\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n"
+            b"2\r\nok\r\n0\r\n\r\n"
+        ),
+    ],
+    ids=["more than asked for", "closing", "old", "two lengths"],
+)
+def test_a_connection_in_doubt_is_not_used_again(deliver, answer):
+    script = Script(answer, OK)
+    found = []
+    # Answered on the old connection, the second message would be the script's hidden third.
+    answers = threading.Thread(target=lambda: found.extend(deliver(script)))
+    answers.start()
+    answers.join(5)
+    assert [(type(a), a.excerpt) for a in found] == [(Accepted, "ok")] * 2
+    assert script.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/2 200\r\n\r\n",
+        b"no answer at all\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000,
+        None,
+    ],
+    ids=["version", "words", "two", "negative", "no header", "coded", "endless", "silence"],
+)
+def test_what_is_no_answer_leaves_open_whether_the_message_arrived(deliver, answer):
+    script = Script(answer, OK)
+    first, second = deliver(script)
+    assert (type(first), first.code) == (Unknown, "HTTP_NO_ANSWER")
+    assert isinstance(second, Accepted)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n" + b"1" * 9_000,
+    ],
+    ids=["no size", "too long", "endless size"],
+)
+def test_chunks_that_make_no_sense_break_the_answer_off(deliver, answer):
+    first, second = deliver(Script(answer, OK))
+    assert (type(first), first.code, first.excerpt) == (Unknown, "HTTP_BROKEN_OFF", "ok")
+    assert isinstance(second, Accepted)
+
+
+def test_a_cookie_of_the_partner_comes_back_to_it(deliver):
+    script = Script(OK.replace(b"\r\n", b"\r\nSet-Cookie: node=7\r\n", 1), OK)
+    deliver(script)
+    assert "cookie" not in script.requests[0].lower()
+    assert "Cookie: node=7\r\n" in script.requests[1]
+
+
+def test_a_login_that_no_header_can_hold_is_never_sent(deliver):
+    script = Script(OK)
+    secrets = {"api_key": "two\nlines"}
+    [answer] = deliver(script, secrets, auth="api_key", api_key_header="X-Key")
+    assert (type(answer), answer.code) == (Unreachable, "CONNECTION_FAILED")
+    assert "X-Key" in answer.text
+    assert "two" not in answer.text
+    assert script.requests == []
