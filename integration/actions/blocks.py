@@ -97,7 +97,10 @@ def adopt(
 
 
 def stay_blocked(queue_id: int, *, actor: str, reason: str = "") -> None:
-    """Record the decision to leave the queue blocked for now; nothing else changes."""
+    """Record the decision to leave the queue blocked for now; nothing else changes.
+
+    Raises QueueMismatchError.
+    """
     with short_transaction():
         if not QueuePartition.objects.filter(queue=queue_id, state=PartitionState.BLOCKED).exists():
             raise QueueMismatchError("The queue is not blocked any more.")

@@ -254,7 +254,10 @@ def _was_done(future: Any, to: Connection, topic: str) -> bool:  # noqa: ANN401 
 
 
 def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) -> dict[int, int]:
-    """By partition the first offset written at `at` or later; the stable end where none is."""
+    """By partition the first offset written at `at` or later; the stable end where none is.
+
+    Raises TopicUnknownError, BrokerUnreachableError, ProviderUnusableError.
+    """
     milliseconds = int(at.timestamp() * 1_000)
     spec = OffsetSpec.for_timestamp(milliseconds)
     with _asking(provider) as (to, admin):

@@ -139,7 +139,10 @@ def producer_properties(to: Connection, transactional_id: str | None = None) -> 
 
 
 def new_consumer(to: Connection, group: str, callbacks: Properties) -> Consumer:
-    """Make a consumer; call it after the fork only. `callbacks` must not raise."""
+    """Make a consumer; call it after the fork only. `callbacks` must not raise.
+
+    Raises ProviderUnusableError.
+    """
     properties = {**consumer_properties(to, group), **callbacks, "logger": QuietLog()}
     try:
         return Consumer(properties)
@@ -148,7 +151,10 @@ def new_consumer(to: Connection, group: str, callbacks: Properties) -> Consumer:
 
 
 def new_producer(to: Connection, transactional_id: str | None, callbacks: Properties) -> Producer:
-    """Make a producer; call it after the fork only. `callbacks` must not raise."""
+    """Make a producer; call it after the fork only. `callbacks` must not raise.
+
+    Raises ProviderUnusableError.
+    """
     properties = {**producer_properties(to, transactional_id), **callbacks, "logger": QuietLog()}
     try:
         return Producer(properties)
@@ -178,7 +184,7 @@ class TalkingAdmin(AdminClient):
 
 
 def new_admin(to: Connection) -> TalkingAdmin:
-    """Make a client for questions; call it after the fork only."""
+    """Make a client for questions; call it after the fork only. Raises ProviderUnusableError."""
     try:
         return TalkingAdmin({**to.properties, **ADMIN})
     except (KafkaException, ValueError, TypeError) as e:
