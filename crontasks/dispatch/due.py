@@ -82,11 +82,12 @@ class Due:
 def find(cursor: Cursor) -> list[Due]:
     """Every queue that has something due in a partition nobody owns, once for each cause.
 
-    Only enabled, unpaused inbound queues with an active instance and without a request of the
-    last ten seconds. Due are: queues that were never started; standing requests; BACKOFF and
-    OUTAGE whose time has come; partitions whose recorded owner holds no lock or let its lease
-    lapse; WAITING, looked at again every five seconds; a block whose failure was deleted; READY
-    rows and overdue RETRY rows, unless they wait for their turn on a strict error queue.
+    Only enabled, unpaused queues that are read or sent here, with an active instance and without
+    a request of the last ten seconds. Due are: queues that were never started; standing requests;
+    BACKOFF and OUTAGE whose time has come; partitions whose recorded owner holds no lock or let
+    its lease lapse; WAITING, looked at again every five seconds; a block whose failure was
+    closed; READY rows and overdue RETRY rows, unless they wait for their turn on a strict error
+    queue or behind a failure of their key.
     """
     cursor.execute(_DUE)
     return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]
