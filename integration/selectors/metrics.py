@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from integration.delivery.policy.states import OPEN, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 from integration.store.starts import SENDS
 
 # A queue brakes itself at 10,000 open failures unless it was given another limit.
@@ -85,18 +85,11 @@ class Family:
 
 def families() -> Iterator[Family]:
     """Everything this room can count, in five queries. Raises DatabaseError."""
-    yield from _of_queues(_rows(_QUEUES))
-    yield _of_failures(_rows(_FAILURES))
-    yield from _of_endings(_rows(_ENDINGS))
+    yield from _of_queues(fetch_all(_QUEUES))
+    yield _of_failures(fetch_all(_FAILURES))
+    yield from _of_endings(fetch_all(_ENDINGS))
     yield from _of_relays(relays())
-    yield from _of_connections(_rows(_CONNECTIONS))
-
-
-def _rows(sql: str) -> Sequence[tuple[Any, ...]]:
-    with django_connection().cursor() as cursor:
-        cursor.execute(sql)
-        rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
-        return rows
+    yield from _of_connections(fetch_all(_CONNECTIONS))
 
 
 def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from integration.delivery.policy.operations import ItemOutcome, Seen
 from integration.delivery.policy.states import ErrorState, OperationState
 from integration.models import MessageError
-from integration.store.sessions import django_connection
+from integration.store.sessions import django_connection, fetch_all
 
 # How long a runner that died keeps the next one from going on; renewed by every chunk.
 LEASE_SECONDS: Final = 5.0
@@ -195,7 +195,7 @@ def freeze_matching(operation: UUID, found: QuerySet[MessageError], limit: int) 
 
 def sum_up(operation: UUID) -> tuple[int, list[int]]:
     """Write down and return how many messages were frozen, and of which queues."""
-    [(total, queues)] = _all(_SUM_UP, [operation, operation])
+    [(total, queues)] = fetch_all(_SUM_UP, [operation, operation])
     return total, list(queues)
 
 
@@ -204,19 +204,19 @@ def sum_up(operation: UUID) -> tuple[int, list[int]]:
 
 def take(operation: UUID, owner: str) -> Tenure | None:
     """Become the one runner of a running operation; None when somebody else is, or none may."""
-    found = _all(_TAKE, [owner, LEASE_SECONDS, operation])
+    found = fetch_all(_TAKE, [owner, LEASE_SECONDS, operation])
     return Tenure(operation, found[0][0], found[0][1]) if found else None
 
 
 def fence(tenure: Tenure, *, works: bool) -> Orders | None:
     """Keep the operation for this transaction; None when it is not ours or not running any more."""
-    found = _all(_FENCE, [LEASE_SECONDS, works, tenure.operation, tenure.epoch])
+    found = fetch_all(_FENCE, [LEASE_SECONDS, works, tenure.operation, tenure.epoch])
     return Orders(*found[0]) if found else None
 
 
 def leave(tenure: Tenure) -> OperationState | None:
     """Give the operation back; returns its state, None when somebody else owns it."""
-    found = _all(_LEAVE, [tenure.operation, tenure.epoch])
+    found = fetch_all(_LEAVE, [tenure.operation, tenure.epoch])
     return OperationState(found[0][0]) if found else None
 
 
@@ -235,27 +235,27 @@ def step_back(tenure: Tenure, why: str) -> None:
 
 def next_items(tenure: Tenure, from_place: int, limit: int) -> list[Item]:
     """The next messages without an outcome, in their order."""
-    return [Item(*row) for row in _all(_NEXT, [tenure.operation, from_place, limit])]
+    return [Item(*row) for row in fetch_all(_NEXT, [tenure.operation, from_place, limit])]
 
 
 def lock(errors: Sequence[UUID]) -> dict[UUID, Locked]:
     """Lock these failures; those that somebody else holds, and those that are gone, are missing."""
     return {
         id_: Locked(Seen(version, ErrorState(state), bool(late)), queue_id, carrier)
-        for id_, version, state, late, queue_id, carrier in _all(_LOCK, [list(errors)])
+        for id_, version, state, late, queue_id, carrier in fetch_all(_LOCK, [list(errors)])
     }
 
 
 def existing(errors: Sequence[UUID]) -> frozenset[UUID]:
     """Those that are in the error table, locked or not."""
-    return frozenset(id_ for (id_,) in _all(_EXISTING, [list(errors)]))
+    return frozenset(id_ for (id_,) in fetch_all(_EXISTING, [list(errors)]))
 
 
 def contents(errors: Sequence[UUID], state: ErrorState | None = None) -> dict[UUID, Content]:
     """What these failures hold; with `state` only of those that are in it."""
     return {
         id_: Content(version, queue_id, interface, None if value is None else bytes(value), headers)
-        for id_, version, queue_id, interface, value, headers in _all(
+        for id_, version, queue_id, interface, value, headers in fetch_all(
             _CONTENT, [list(errors), state, state]
         )
     }
@@ -284,12 +284,6 @@ def write_outcomes(tenure: Tenure, items: Sequence[Item], ended: Sequence[Ended]
     _count(_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
     done = sum(one.outcome is ItemOutcome.DONE for one in ended)
     _count(_COUNT_UP, [len(ended), done, tenure.operation, tenure.epoch])
-
-
-def _all(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with django_connection().cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return list(cursor.fetchall())
 
 
 def _count(sql: str, parameters: Sequence[Any]) -> int:

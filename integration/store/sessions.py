@@ -1,5 +1,6 @@
 """Database sessions of the engine: the raw one that holds locks, and Django's for batches."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import psycopg
@@ -18,6 +19,13 @@ def alias() -> str:
 def django_connection() -> BaseDatabaseWrapper:
     connection: BaseDatabaseWrapper = connections[alias()]
     return connection
+
+
+def fetch_all(sql: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+    """Every row of one statement on Django's session. Raises DatabaseError."""
+    with django_connection().cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
 
 
 def raw_connection(application_name: str) -> psycopg.Connection[tuple[Any, ...]]:

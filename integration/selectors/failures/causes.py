@@ -7,14 +7,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from django.db import connections
-
 from integration.delivery.policy.failure import cause_words
 from integration.models import Queue
 from integration.selectors.failures.failures import WITHOUT, FailureFilter
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.scope import Scope
-from integration.store.sessions import alias
+from integration.store.sessions import fetch_all
 
 GROUPS_SHOWN: Final = 100
 TREND_HOURS: Final = 24
@@ -157,7 +155,7 @@ def causes(
     text = "sample.text" if by is By.CAUSE else "''"
     key = KEYS[by]
     sql = PARTS.format(conditions=conditions, key=key, sample=sample, text=text)
-    rows = _all(sql, [*values, limit + 1])
+    rows = fetch_all(sql, [*values, limit + 1])
     total = rows[0][9] if rows else 0
     shown = rows[:limit]
     hours: Hours | None = None
@@ -240,14 +238,8 @@ def _said(by: By, key: Sequence[str], touched: Sequence[_Place]) -> dict[str, st
 
 def _hours(sql: str, values: Sequence[Any]) -> Hours:
     counted: dict[Key, list[int]] = {}
-    for key, hour, count in _all(sql, values):
+    for key, hour, count in fetch_all(sql, values):
         hours = counted.setdefault(tuple(key), [0] * TREND_HOURS)
         # A clock that is a little ahead of the database's belongs to the hour of now.
         hours[min(max(hour, 1), TREND_HOURS) - 1] += count
     return {key: tuple(hours) for key, hours in counted.items()}
-
-
-def _all(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connections[alias()].cursor() as cursor:
-        cursor.execute(sql, list(values))
-        return list(cursor.fetchall())

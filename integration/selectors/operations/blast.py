@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from integration.delivery.policy.moves import VERBS
@@ -13,7 +13,7 @@ from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.models import Operation, Queue, QueuePartition
 from integration.selectors.failures.lines import KEY_BYTES, key_text
 from integration.store.operations import IS_LATE, WITH_PLACE
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 
 SAMPLES: Final = 5
 CAUSES: Final = 10
@@ -143,7 +143,7 @@ class _Group(NamedTuple):
 
 def blast(operation: Operation) -> Blast:
     """Four queries, of which one goes through the whole selection."""
-    groups = [_Group(*row) for row in _rows(_sql(), [operation.pk])]
+    groups = [_Group(*row) for row in fetch_all(_sql(), [operation.pk])]
     found = Blast(operation.total, releases=_releases(operation))
     found.gone = operation.total - sum(group.messages for group in groups)
     if groups:
@@ -153,7 +153,7 @@ def blast(operation: Operation) -> Blast:
     _by_cause(found, groups)
     _by_age(found, groups)
     found.queues = _by_queue(groups)
-    found.samples = [Sample(*row) for row in _rows(_SAMPLES, [operation.pk, SAMPLES])]
+    found.samples = [Sample(*row) for row in fetch_all(_SAMPLES, [operation.pk, SAMPLES])]
     return found
 
 
@@ -242,9 +242,3 @@ def _trouble(queue: Queue, place: QueuePartition | None) -> str:
     if place.state == PartitionState.BRAKED:
         return "it is braked; released messages are tried, new ones are not read."
     return "it is blocked at this moment."
-
-
-def _rows(sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
-    with django_connection().cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return list(cursor.fetchall())

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
@@ -15,7 +15,7 @@ from integration.models import Operation
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.failures.lines import KEY_BYTES, key_text
 from integration.selectors.scope import Scope, visible_operations
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 
 PAGE_ROWS: Final = 25
 ITEM_ROWS: Final = 25
@@ -194,7 +194,7 @@ def progress(operation: Operation) -> Progress:
     """One query through all items and their failures."""
     found = Progress(operation.total)
     recent = 0
-    for outcome, became, count, late, superseded in _rows(_PROGRESS, [operation.pk]):
+    for outcome, became, count, late, superseded in fetch_all(_PROGRESS, [operation.pk]):
         recent += late
         name = _FIELD[Became(became)] if became else ""
         if not outcome:
@@ -214,18 +214,18 @@ _FIELD: Final = {became: became.value.lower() for became in Became}
 
 def skips(operation: Operation) -> list[Skip]:
     """Why messages were left alone."""
-    return [Skip(*row) for row in _rows(_SKIPS, [operation.pk, CAUSES])]
+    return [Skip(*row) for row in fetch_all(_SKIPS, [operation.pk, CAUSES])]
 
 
 def failed_causes(operation: Operation) -> list[Cause]:
     """What the messages that failed again failed for."""
-    return [Cause(*row) for row in _rows(_CAUSES, [operation.pk, CAUSES])]
+    return [Cause(*row) for row in fetch_all(_CAUSES, [operation.pk, CAUSES])]
 
 
 def first_done(operation: Operation) -> Item | None:
     """The first message that the operation has done: how it ends tells how the rest would."""
     condition = "i.outcome = 'DONE' ORDER BY i.place LIMIT 1"
-    found = _rows(f"{_COLUMNS} WHERE i.operation_id = %s AND {condition}", [operation.pk])
+    found = fetch_all(f"{_COLUMNS} WHERE i.operation_id = %s AND {condition}", [operation.pk])
     return Item(*found[0]) if found else None
 
 
@@ -237,7 +237,7 @@ def items(
         f"{_COLUMNS} WHERE i.operation_id = %s AND i.place > %s AND {_SHOWN[show]} "
         "ORDER BY i.place LIMIT %s"
     )
-    found = [Item(*row) for row in _rows(sql, [operation_id, after, limit + 1])]
+    found = [Item(*row) for row in fetch_all(sql, [operation_id, after, limit + 1])]
     more = len(found) > limit
     return ItemPage(found[:limit], found[limit - 1].place if more else None)
 
@@ -257,10 +257,4 @@ def again(operation: Operation, show: Show) -> dict[UUID, int]:
         f"SELECT e.id, e.version {_JOINED} WHERE i.operation_id = %s AND {_SHOWN[show]} "
         "AND e.id IS NOT NULL AND e.state = 'HOLD' ORDER BY i.place"
     )
-    return dict(_rows(sql, [operation.pk]))
-
-
-def _rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with django_connection().cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return list(cursor.fetchall())
+    return dict(fetch_all(sql, [operation.pk]))
