@@ -25,8 +25,9 @@ class Command(BaseCommand):
     """Exit codes: 0 = nothing (more) to do, 1 = mistakes, 2 = a plan found changes."""
 
     help = (
-        "Write providers, systems, structures, services, endpoints, queues and schedules to a "
-        "YAML file, tell what a file would change, or apply it. Secrets are references."
+        "Write what people set up (providers, systems, structures, services, endpoints, queues, "
+        "channels with their targets, schedules) to a YAML file, tell what a file would change, or "
+        "apply it. Secrets are references."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
