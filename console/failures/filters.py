@@ -22,7 +22,6 @@ STATES: Final = (
     ("", "All, closed ones too"),
 )
 OPEN_ONES: Final = frozenset({"OPEN", "HOLD", "RETRY", "READY", "PROCESSING"})
-FIRST: Final = ("state", "queue", "system", "code")
 # What only people who may see payloads can look for: a hit tells what is in them.
 SECRET: Final = ("key", "text")
 # A text is looked for in so much time before now, unless the person says since when.
@@ -41,6 +40,7 @@ class FailureFilterForm(ListFilterForm):
     `may_see_payload` there are no fields for key and text: an answer would tell about contents.
     """
 
+    first_fields = ("state", "queue", "system", "code")
     state = forms.ChoiceField(choices=STATES, required=False, initial="OPEN")
     queue = forms.ChoiceField(required=False)
     system = forms.ChoiceField(required=False, label="External system")
@@ -83,21 +83,6 @@ class FailureFilterForm(ListFilterForm):
         super().refuse_unreadable()
         if self.data.get("text"):
             raise BadFilterError(NOT_BY_TEXT)
-
-    @property
-    def first(self) -> list[forms.BoundField]:
-        """What most people narrow by."""
-        return [self[name] for name in FIRST]
-
-    @property
-    def more(self) -> list[forms.BoundField]:
-        """The other fields; a page shows them when they are asked for."""
-        return [self[name] for name in self.fields if name not in FIRST]
-
-    @property
-    def says_more(self) -> bool:
-        """Whether one of the other fields narrows the list."""
-        return any(self._says(field.name) for field in self.more)
 
     def wanted(self) -> FailureFilter:
         """The filter without the fields that could not be read."""

@@ -1,6 +1,6 @@
 """What the filters of all lists have in common: shown leniently, acted upon strictly."""
 
-from typing import Final
+from typing import ClassVar, Final
 from urllib.parse import urlencode
 
 from django import forms
@@ -18,6 +18,24 @@ class ListFilterForm(forms.Form):
     A list tells what it cannot read and leaves it out. An action never does: it would reach rows
     that the person did not mean.
     """
+
+    # The fields most people narrow by; a page shows the others when they are asked for.
+    first_fields: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def first(self) -> list[forms.BoundField]:
+        """What most people narrow by."""
+        return [self[name] for name in self.first_fields]
+
+    @property
+    def more(self) -> list[forms.BoundField]:
+        """The other fields."""
+        return [self[name] for name in self.fields if name not in self.first_fields]
+
+    @property
+    def says_more(self) -> bool:
+        """Whether one of the other fields narrows the list."""
+        return any(self._says(field.name) for field in self.more)
 
     def refuse_unreadable(self) -> None:
         """Raises BadFilterError unless every word of the filter was understood."""

@@ -23,12 +23,12 @@ HOURS: Final = (
 USUAL: Final = str(int(WINDOW.total_seconds() // 3_600))
 DIRECTIONS: Final = (("", "Both ways"), *Queue.Direction.choices)
 STATES: Final = (("", "All"), *((ended, name) for ended, (_, _, name) in ENDS.items()))
-FIRST: Final = ("id", "queue", "ended", "hours")
 
 
 class TrackFilterForm(ListFilterForm):
     """The filter of tracked messages. Without `may_see_payload` there is no field for the key."""
 
+    first_fields = ("id", "queue", "ended", "hours")
     id = forms.CharField(required=False, max_length=1_000, label="Message, external or search id")
     queue = forms.ChoiceField(required=False)
     ended = forms.ChoiceField(choices=STATES, required=False, label="State")
@@ -51,19 +51,6 @@ class TrackFilterForm(ListFilterForm):
         self._offer("queue", list(offered.queues), "All queues")
         self._offer("system", list(offered.systems), "All systems")
         self._lay_out()
-
-    @property
-    def first(self) -> list[forms.BoundField]:
-        """What most people narrow by."""
-        return [self[name] for name in FIRST]
-
-    @property
-    def more(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name not in FIRST]
-
-    @property
-    def says_more(self) -> bool:
-        return any(self._says(field.name) for field in self.more)
 
     @property
     def is_default(self) -> bool:
