@@ -107,7 +107,7 @@ def _chosen(rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRo
     needy = [row for row in rows if row.status.rank < Status.RUNNING.rank]
     busy = sorted(
         (row for row in rows if row.status is Status.RUNNING),
-        key=lambda row: (-_traffic(paces.get(row.id)), -(row.lag or 0), row.name),
+        key=lambda row: (-rates.traffic(paces.get(row.id)), -(row.lag or 0), row.name),
     )
     off = [row for row in rows if row.status is Status.OFF]
     return [*needy, *busy, *off][:QUEUES_SHOWN]
@@ -117,10 +117,6 @@ def _stopped(rows: Sequence[QueueRow]) -> list[QueueRow]:
     """Those with messages waiting first, paused ones before those that are off."""
     found = [row for row in rows if row.is_read and (row.paused or not row.enabled)]
     return sorted(found, key=lambda row: (not row.lag, not row.enabled, -(row.lag or 0), row.name))
-
-
-def _traffic(pace: Pace | None) -> float:
-    return 0.0 if pace is None else pace.incoming + pace.outgoing
 
 
 def _causes(sums: Totals, scope: Scope) -> tuple[Cause, ...] | None:

@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from console.frame.list_filter import ListFilterForm
 from integration.models import Queue
-from integration.selectors.queues.rates import Pace
+from integration.selectors.queues.rates import Pace, traffic
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Status
 
@@ -93,13 +93,9 @@ def _ordered(rows: list[QueueRow], order: str, paces: Mapping[int, Pace]) -> lis
     if order == "waiting":
         return sorted(rows, key=lambda row: -(row.lag or 0))
     if order == "traffic":
-        return sorted(rows, key=lambda row: -_traffic(paces.get(row.id)))
+        return sorted(rows, key=lambda row: -traffic(paces.get(row.id)))
     if order == "oldest":
         waiting = [row for row in rows if row.oldest_waiting_at is not None]
         others = [row for row in rows if row.oldest_waiting_at is None]
         return [*sorted(waiting, key=lambda row: str(row.oldest_waiting_at)), *others]
     return rows
-
-
-def _traffic(pace: Pace | None) -> float:
-    return 0.0 if pace is None else pace.incoming + pace.outgoing

@@ -50,6 +50,11 @@ class Pace:
         return timedelta(seconds=lag / gain) if gain > 0 else None
 
 
+def traffic(pace: Pace | None) -> float:
+    """Messages a second in and out together; 0 where nothing is known."""
+    return 0.0 if pace is None else pace.incoming + pace.outgoing
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """The pace over the last minute and quarter of an hour, None where no samples tell it."""
