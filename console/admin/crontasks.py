@@ -25,12 +25,22 @@ for model in BEATS_OWN:
 class HeartbeatAdmin(LookedAt):
     """Workers and beats, as they reported last."""
 
+    about = (
+        "When each worker and beat last showed that it lives, every few seconds by itself. “Leads” "
+        "marks the one that starts what is due. A row of a process that is gone means nothing."
+    )
+
     list_display = ("kind", "node", "seen_at", "leads", "slots")
 
 
 @admin.register(Notice)
 class NoticeAdmin(LookedAt):
     """What people were told by mail and log."""
+
+    about = (
+        "What the watch told people by mail and log, from when to when it was so. It writes and "
+        "closes them by itself; the overview shows those that are open, with what to do."
+    )
 
     list_display = ("kind", "subject", "text", "opened_at", "closed_at")
     list_filter = ("kind",)

@@ -14,6 +14,12 @@ from integration.models import StoredObject
 class StoredObjectAdmin(LookedAt):
     """Documents as they were applied; changing one here would contradict its messages."""
 
+    about = (
+        "The newest document of each key, as the last message left it; a deletion stays as a row "
+        "without a document. Only messages change it: to correct one, have its sender send it "
+        "again, or send a test message to the service."
+    )
+
     list_display = ("key", "structure", "deleted", "version", "message_id", "updated_at")
     list_filter = ("structure",)
     list_select_related = ("structure",)

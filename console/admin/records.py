@@ -1,16 +1,20 @@
 """The engine's own rows, to look at only: what people may change of them is on the console."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from integration.models import BatchLog, Gap, OutboxRow, QueuePartition, RelayLease
 
 
 class LookedAt(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable at run time
-    """Nothing can be added, changed or deleted; big tables are not counted."""
+    """Nothing can be added, changed or deleted; big tables are not counted.
 
+    `about` says what a row is, who writes it, and where people change what it stands for.
+    """
+
+    about: ClassVar[str] = ""
     show_full_result_count = False
     list_per_page = 50
 
@@ -23,10 +27,34 @@ class LookedAt(admin.ModelAdmin):  # type: ignore[type-arg] # not subscriptable 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002 - Django's signature
         return False
 
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        title = f"{self.opts.verbose_name_plural}, to look at only".capitalize()
+        told = {"title": title, "subtitle": self.about, **(extra_context or {})}
+        return super().changelist_view(request, told)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        title = f"{self.opts.verbose_name}, to look at only".capitalize()
+        told = {"title": title, "subtitle": self.about, **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, told)
+
 
 @admin.register(QueuePartition)
 class QueuePartitionAdmin(LookedAt):
     """Positions; the queue's page has them in words."""
+
+    about = (
+        "How far the engine has read one partition of a queue (next offset), and what it stands "
+        "still for. Only the run that owns it writes it, with each batch. The queue's page has it "
+        "in words, and the buttons that go with it."
+    )
 
     list_display = ("queue", "partition", "state", "state_code", "next_offset", "epoch", "seen_at")
     list_filter = ("state",)
@@ -36,6 +64,12 @@ class QueuePartitionAdmin(LookedAt):
 @admin.register(Gap)
 class GapAdmin(LookedAt):
     """Offsets passed untried."""
+
+    about = (
+        "Messages that left Kafka, or were passed by a person's decision, before they were tried: "
+        "from the first offset up to, not including, the last. They are acknowledged on the "
+        "queue's page."
+    )
 
     list_display = (
         "partition",
@@ -52,6 +86,12 @@ class GapAdmin(LookedAt):
 class BatchLogAdmin(LookedAt):
     """Arrival numbers of committed ranges."""
 
+    about = (
+        "Which arrival number a committed range of offsets got, so that a replay gives the same "
+        "numbers again and no older message overwrites a newer one. Written by the engine with "
+        "each batch, removed by cleanup."
+    )
+
     list_display = ("number", "partition", "from_offset", "to_offset", "committed_at")
     list_select_related = ("partition__queue",)
 
@@ -59,6 +99,12 @@ class BatchLogAdmin(LookedAt):
 @admin.register(OutboxRow)
 class OutboxRowAdmin(LookedAt):
     """What is to be written to Kafka, without its content."""
+
+    about = (
+        "What is to be written to Kafka, kept in the transaction of its cause until the relay has "
+        "written it. Payloads and keys are not shown here. The outbox of the console tells what "
+        "waits for a person, and takes the decision."
+    )
 
     list_display = ("id", "kind", "topic", "state", "not_before", "created_at", "published_at")
     list_filter = ("state", "kind")
@@ -68,6 +114,11 @@ class OutboxRowAdmin(LookedAt):
 @admin.register(RelayLease)
 class RelayLeaseAdmin(LookedAt):
     """Who relays."""
+
+    about = (
+        "Which process writes the outbox of a provider to Kafka now, until when it may, and which "
+        "batch it left in doubt. Doubts are decided in the console's outbox."
+    )
 
     list_display = ("provider", "shard", "owner", "lease_until", "in_doubt_since")
     list_select_related = ("provider",)

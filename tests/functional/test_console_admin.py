@@ -55,6 +55,25 @@ def test_every_page_of_the_configuration_opens(client: Client) -> None:
     assert closed == LOOKED_AT
 
 
+def test_each_list_and_row_says_what_it_is_and_that_it_is_only_looked_at(client: Client) -> None:
+    beat = Heartbeat.objects.create(
+        kind="beat", node="beat@host", pid=1, started_at=timezone.now(), seen_at=timezone.now()
+    )
+    row = reverse("admin:crontasks_heartbeat_change", args=[beat.pk])
+    assert "Heartbeat, to look at only" in client.get(row).text
+    assert "showed that it lives" in client.get(row).text
+    abouts = set()
+    for model in LOOKED_AT:
+        page = client.get(
+            reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        )
+        assert "to look at only" in page.text
+        about = site.site._registry[model].about
+        assert page.context["subtitle"] == about
+        abouts.add(about)
+    assert len(abouts - {""}) == len(LOOKED_AT)
+
+
 def test_a_deleted_document_is_told_from_a_stored_one(client: Client) -> None:
     structure = ObjectStructure.objects.create(name="places", key_paths=["$.location"])
     for at, document in enumerate([None, {"location": "HALL"}]):
