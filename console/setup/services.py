@@ -1,18 +1,22 @@
 """Enterprise services: inbound message types and what takes them."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import django_tables2 as tables
+from crispy_forms.layout import Fieldset
 from django.http import HttpRequest
 
 from console.setup.columns import Named, Switched
 from console.setup.filters import words_and_switch
-from console.setup.forms import SetupForm
+from console.setup.forms import Part, SetupForm
 from console.setup.noun import Noun
 from console.setup.structures import PathLines
 from integration.models import EnterpriseService
 from integration.selectors.setup import nouns, takers
+from integration.selectors.setup.services import services
+
+STAYS_SWITCHED: Final = "Saving this switches nothing on or off; the service's page has the switch."
 
 
 class ServiceForm(SetupForm):
@@ -69,12 +73,16 @@ class ServiceForm(SetupForm):
         structure.empty_label = "None: the registered handler takes them"
         chosen = nouns.structure_named_by(self.entered("structure"))
         if self.instance.pk:
-            self.fields[
-                "enabled"
-            ].help_text = f"Switching it off stops: {nouns.stopped_with_service(self.instance)}"
+            # Its page has the switch, which asks back: saving paths must not switch anything.
+            del self.fields["enabled"]
         structure.help_text = takers.effect(str(self.entered("interface") or ""), chosen)
         path = self.fields["external_id_path"].widget
         path.attrs.update({"class": "lines", "spellcheck": "false"})
+
+    def _part(self, part: Part) -> Fieldset:
+        title, sentence, names = part
+        told = STAYS_SWITCHED if "enabled" in names and self.instance.pk else sentence
+        return super()._part((title, told, names))
 
 
 class ServiceTable(tables.Table):
@@ -109,7 +117,7 @@ SERVICES = Noun(
     form=ServiceForm,
     table=ServiceTable,
     filters=words_and_switch("interface", "description"),
-    rows=nouns.services,
+    rows=services,
     uses=nouns.uses_of_service,
     stops=nouns.stopped_with_service,
     warns=takers.standstill,

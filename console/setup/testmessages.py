@@ -24,9 +24,11 @@ from integration.actions.configuration import Author
 from integration.actions.testmessages import OURS, Draft
 from integration.envelope import DEFAULT, UnwritableMessage
 from integration.models import EnterpriseService, Queue
+from integration.selectors.scope import EVERYTHING
 from integration.selectors.setup import queues as queue_setup
 from integration.selectors.setup import takers
 from integration.selectors.setup import testmessages as selectors
+from integration.selectors.setup.services import services
 from integration.selectors.setup.stored_sample import Sample, sample_of
 from integration.selectors.setup.testmessages import Journey
 
@@ -146,7 +148,7 @@ def outcome(request: HttpRequest, name: str, message_id: str) -> HttpResponse:
 @needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)
 def of_service(request: HttpRequest, number: int) -> HttpResponse:
     """The queues that a message of this service may be sent to; the only one at once."""
-    service = queue_setup.services().filter(pk=number).first()
+    service = services(scope_of(request.user)).filter(pk=number).first()
     if service is None:
         raise Http404("There is no such enterprise service (any more).")
     known = queue_setup.readers(scope_of(request.user))
@@ -161,7 +163,7 @@ def of_service(request: HttpRequest, number: int) -> HttpResponse:
 def blank_form(request: HttpRequest, queue: Queue) -> TestMessageForm:
     """With the service that the address names, else the queue's own, and a sample of it."""
     number = number_of(request.GET.get("service", ""))
-    named = None if number is None else queue_setup.services().filter(pk=number).first()
+    named = None if number is None else services(scope_of(request.user)).filter(pk=number).first()
     service = named or queue.default_service
     outbound = queue.direction == Queue.Direction.OUTBOUND
     interface = "" if service is None else service.interface
@@ -209,7 +211,7 @@ def show_form(
     context = {
         "queue": queue,
         "form": form,
-        "services": queue_setup.services().values_list("interface", flat=True),
+        "services": services(scope_of(request.user)).values_list("interface", flat=True),
         "is_outbound": queue.direction == Queue.Direction.OUTBOUND,
         "taker": _taker(queue, interface),
         **frame,
@@ -237,7 +239,7 @@ def _missing(found: Journey) -> list[Link]:
 def filled(request: HttpRequest) -> TestMessageForm:
     """The same form with a sample of the service that was written into it."""
     named = request.POST.get("interface", "").strip()
-    service = queue_setup.services().filter(interface=named).first()
+    service = services(scope_of(request.user)).filter(interface=named).first()
     given = {name: request.POST.get(name, "") for name in ("interface", "key", "headers", "reason")}
     wrapped = "wrapped" in request.POST
     sample = _sample(request, service)
@@ -256,7 +258,8 @@ def _taker(queue: Queue, interface: str) -> str:
         return "The partner reads it: what becomes of it there is not seen here."
     if queue.is_error_queue:
         return "An error queue keeps what it reads for people: the message will be held."
-    service = queue_setup.services().filter(interface=interface)
+    # The engine will ask nobody's limit: the name was typed, and what becomes of it is told.
+    service = services(EVERYTHING).filter(interface=interface)
     found = service.first() if interface else queue.default_service
     if found is None:
         what = f"There is no service {interface}" if interface else "No service is named"

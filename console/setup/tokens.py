@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.frame.access import Right, needs
+from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, see, tell_problem
 from console.setup.pages import found_row, refuse
 from console.setup.systems import SYSTEMS
@@ -18,6 +18,7 @@ from integration.actions.configuration import Author
 from integration.actions.tokens import Made, TokenNameTakenError, Wish
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
+from integration.selectors.scope import Scope
 from integration.selectors.setup.tokens import (
     inbound_queues,
     names_to_limit_to,
@@ -84,11 +85,11 @@ class TokenForm(forms.Form):
         required=False, max_length=500, label="Why", help_text="Kept in the history of changes."
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, scope: Scope, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
         super().__init__(*args, **kwargs)
         field = self.fields["services"]
         assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101 - declared above
-        field.choices = [(name, name) for name in names_to_limit_to()]
+        field.choices = [(name, name) for name in names_to_limit_to(scope)]
         self.helper = FormHelper()
         self.helper.form_tag = False
         self.helper.disable_csrf = True
@@ -122,8 +123,8 @@ def new(request: HttpRequest, number: int) -> HttpResponse:
     system = found_row(request, SYSTEMS, number)
     refuse(SYSTEMS.hindrance(request.user))
     if request.method != "POST":
-        return _show_form(request, system, TokenForm())
-    form = TokenForm(request.POST)
+        return _show_form(request, system, TokenForm(scope=scope_of(request.user)))
+    form = TokenForm(request.POST, scope=scope_of(request.user))
     if not form.is_valid():
         return _show_form(request, system, form, status=422)
     author = Author(actor_of(request), form.cleaned_data["reason"])

@@ -15,7 +15,7 @@ from integration.models import (
     ObjectStructure,
     Provider,
 )
-from tests.support.rows import a_queue_row
+from tests.support.rows import a_held, a_queue_row
 from tests.support.set_up import a_row, as_entered, forms, limited_to, logged_in
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -143,6 +143,45 @@ class TestService:
         client.post(switch, {"to": "on", "sure": "1"})
         service.refresh_from_db()
         assert service.enabled
+
+    @pytest.mark.parametrize("is_on", [True, False])
+    def test_a_change_of_its_paths_switches_nothing(self, client: Client, is_on: bool) -> None:
+        service = EnterpriseService.objects.create(interface="MXNONE", enabled=is_on)
+        change = reverse("service-change", args=[service.pk])
+        page = client.get(change)
+        assert 'name="enabled"' not in page.text
+        for switched in ({}, {"enabled": "on"}):
+            service.refresh_from_db()
+            entered = {"interface": "MXNONE", "external_id_path": f"$.n{len(switched)}"}
+            seen = client.get(change).context["seen"]
+            answer = client.post(change, {**entered, **switched, "seen": seen})
+            assert answer.status_code == 303
+        service.refresh_from_db()
+        assert (service.enabled, service.external_id_path) == (is_on, "$.n1")
+
+    def test_one_that_others_alone_have_as_their_own_is_theirs(self) -> None:
+        mine, others = a_row("system"), ExternalSystem.objects.create(name="others")
+        names = {"MXMINE": mine, "MXOTHERS": others, "MXBOTH": others, "MXFAILED": others}
+        made = {}
+        for name, system in {**names, "MXSHARED": None}.items():
+            made[name] = EnterpriseService.objects.create(interface=name)
+            if system is not None:
+                a_queue_row("continuous", system=system, default_service=made[name])
+        own = a_queue_row("continuous", system=mine, default_service=made["MXBOTH"])
+        a_held(own, interface="MXFAILED")
+        limited = limited_to(mine)
+        listed = limited.get(reverse("services")).text
+        form = limited.get(reverse("queue-new")).text
+        token = limited.get(reverse("token-new", args=[mine.pk])).text
+        message = limited.get(reverse("test-message", args=[own.name])).text
+        for page in (listed, form, token, message):
+            assert "MXOTHERS" not in page
+            for name in ("MXMINE", "MXBOTH", "MXFAILED", "MXSHARED"):
+                assert name in page
+        known = limited.get(reverse("service", args=[made["MXMINE"].pk]))
+        hidden = limited.get(reverse("service", args=[made["MXOTHERS"].pk]))
+        assert (known.status_code, hidden.status_code) == (200, 404)
+        assert "MXOTHERS" in logged_in(name="adam").get(reverse("services")).text
 
     def test_a_structure_asks_nothing_back_and_says_which_is_the_newer(
         self, client: Client

@@ -160,7 +160,9 @@ class TestSwitches:
         if noun == "system":
             assert "2 inbound queues: 1 sequential will wait" in page
         form = client.get(reverse(f"{noun}-change", args=[row.pk])).text
-        assert "Switching it off stops" in form
+        # A service is switched on its page alone, where it asks back.
+        assert ("Switching it off stops" in form) is (noun == "system")
+        assert ("the service's page has the switch" in unescape(form)) is (noun == "service")
         address = reverse(f"{noun}-switch", args=[row.pk])
         for _ in range(2):
             client.post(address, {"to": "off", "reason": "holiday"})

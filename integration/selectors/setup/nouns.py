@@ -61,11 +61,6 @@ def endpoints(scope: Scope = EVERYTHING) -> QuerySet[Endpoint]:
     return found.select_related("system").order_by("name")
 
 
-def services(_scope: Scope = EVERYTHING) -> QuerySet[EnterpriseService]:
-    """Every enterprise service; all people share them."""
-    return EnterpriseService.objects.select_related("structure").order_by("interface")
-
-
 def structures(_scope: Scope = EVERYTHING) -> QuerySet[ObjectStructure]:
     """Every object structure with the number of services that store into it."""
     return ObjectStructure.objects.annotate(service_count=Count("services")).order_by("name")

@@ -5,8 +5,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
+from integration.models import ExternalSystem, Provider, Queue
 from integration.selectors.scope import Scope
+from integration.selectors.setup.services import services
 
 
 def queue_named(name: str, scope: Scope) -> Queue | None:
@@ -35,7 +36,7 @@ def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
     return {
         "system": ExternalSystem.objects.filter(scope.within("pk")),
         "provider": Provider.objects.all(),
-        "default_service": EnterpriseService.objects.all(),
+        "default_service": services(scope),
         "error_queue": errors.exclude(pk=queue.pk),
     }
 
@@ -60,11 +61,6 @@ def is_foreign(provider_id: int | None, topic: str, scope: Scope) -> bool:
     """Whether a queue that this scope may not know of has the topic, in either direction."""
     found = Queue.objects.filter(provider=provider_id, topic=topic)
     return not scope.is_whole and found.exclude(scope.within("system")).exists()
-
-
-def services() -> QuerySet[EnterpriseService]:
-    """Every enterprise service with its structure."""
-    return EnterpriseService.objects.select_related("structure")
 
 
 def readers(scope: Scope) -> QuerySet[Queue]:

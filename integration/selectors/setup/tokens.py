@@ -7,7 +7,9 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from integration.clock import database_now
 from integration.door.callers import Doing
-from integration.models import ApiToken, EnterpriseService, ExternalSystem, PublishChannel, Queue
+from integration.models import ApiToken, ExternalSystem, PublishChannel, Queue
+from integration.selectors.scope import Scope
+from integration.selectors.setup.services import services
 
 SOON = timedelta(days=14)
 
@@ -63,10 +65,10 @@ def inbound_queues(system: ExternalSystem) -> int:
     ).count()
 
 
-def names_to_limit_to() -> list[str]:
-    """Every service and channel that a token can be limited to."""
-    services = EnterpriseService.objects.values_list("interface", flat=True)
-    return sorted({*services, *PublishChannel.objects.values_list("name", flat=True)})
+def names_to_limit_to(scope: Scope) -> list[str]:
+    """Every service of this scope and every channel that a token can be limited to."""
+    known = services(scope).values_list("interface", flat=True)
+    return sorted({*known, *PublishChannel.objects.values_list("name", flat=True)})
 
 
 def _row(row: ApiToken) -> TokenRow:
