@@ -16,7 +16,7 @@ class SampleConfig(AppConfig):
         registry.add(
             Removal(
                 name="sample",
-                title="The sample",
+                title="The sample data",
                 about="Two made-up partners with queues, traffic and failures, to try things out.",
                 is_there=removal.is_there,
                 goes=removal.goes,

@@ -1,5 +1,6 @@
 """What a check found, as its page shows it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -66,6 +67,10 @@ class CheckShown:
     @property
     def has_run(self) -> bool:
         return self.found.ending in {Ending.APPLIED, Ending.SUPERSEDED}
+
+    def repeats(self, texts: Iterable[str]) -> bool:
+        """Whether its failure says what one of these texts says already."""
+        return bool(self.said) and self.said in {sentence_of(text[:SAID]) for text in texts}
 
     @property
     def more_sent(self) -> int:

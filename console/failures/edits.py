@@ -201,6 +201,7 @@ def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
         "text": None if found.text is None and not page.text else page.text,
         "faults": page.faults,
         "check": page.check,
+        "is_told": page.check is not None and page.check.repeats(f.text for f in page.faults),
         "changes": _changes(request, found, page),
         "theirs": _theirs(request, found, page),
         "limit": DEFAULT.max_bytes,

@@ -81,6 +81,15 @@ class TestFaults:
         _, page = posted(client, "edit", error, '{"siteid": "N"}')
         assert f"{structure.key_paths[0]} finds no value" in page
 
+    def test_a_check_does_not_say_again_what_is_wrong_with_the_text(self, client: Client) -> None:
+        _, _, error = a_blocked_queue()
+        form = {"version": "1", "part": "document", "text": '{\n  "a": 1\n  "b": 2\n}'}
+        answer = client.post(reverse("check", args=[error.pk]), form)
+        [fault] = answer.context["faults"]
+        assert answer.context["check"].said.rstrip(".") == fault.text.rstrip(".")
+        assert unescape(answer.text).count(fault.text) == 1
+        assert answer.context["check"].found.failure.code in answer.text
+
     def test_what_is_wrong_now_is_told_when_the_page_opens(
         self, client: Client, structure: ObjectStructure
     ) -> None:
