@@ -8,6 +8,8 @@ from crispy_forms.layout import HTML, Field, Fieldset, Layout
 from django import forms
 from django.utils.html import escape
 
+from integration.actions import configuration
+from integration.actions.configuration import Author
 from integration.selectors.scope import EVERYTHING, Scope
 
 # A heading, a sentence below it or nothing, and the names of its fields.
@@ -61,6 +63,10 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
     @property
     def why(self) -> str:
         return str(self.cleaned_data.get("reason", ""))
+
+    def store(self, author: Author, seen: str | None) -> None:
+        """Write the row of a good form. Raises what configuration.save raises, IntegrationError."""
+        configuration.save(self.instance, author, seen=seen)
 
     def closed_by(self, sentence: str) -> None:
         """Show everything and let nothing be entered: the person lacks the right to change it."""

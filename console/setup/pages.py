@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
 from django.db import IntegrityError
 from django.db.models import Model
 from django.forms import model_to_dict
@@ -20,6 +20,7 @@ from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.problems import ChangedMeanwhileError, InUseError
+from integration.errors import IntegrationError
 from integration.selectors import changes
 
 ROWS = 50
@@ -221,12 +222,22 @@ def refuse(hindrance: str) -> None:
 
 def _stored(form: SetupForm, author: Author, seen: str | None = None) -> bool:
     """Whether it was written; a name taken at the same moment becomes a mistake of the form."""
+    is_new = form.instance.pk is None
     try:
-        configuration.save(form.instance, author, seen=seen)
+        form.store(author, seen)
+    except ChangedMeanwhileError:
+        raise
     except IntegrityError:
         form.add_error(None, "Somebody else has just taken this name. Choose another one.")
-        return False
-    return True
+    except (IntegrationError, ValidationError) as problem:
+        sentences = problem.messages if isinstance(problem, ValidationError) else [str(problem)]
+        form.add_error(None, [*sentences, "Nothing was saved."])
+    else:
+        return True
+    if is_new:
+        # The row was rolled back, and the form is shown again as that of a new one.
+        form.instance.pk = None
+    return False
 
 
 def _show_deletion(

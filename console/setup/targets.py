@@ -11,6 +11,8 @@ from console.setup.columns import Switched
 from console.setup.filters import words_and_switch
 from console.setup.forms import SetupForm
 from console.setup.noun import Noun
+from integration.actions import queue_setup
+from integration.actions.configuration import Author
 from integration.models import ChannelTarget
 from integration.selectors.setup import channels as selectors
 from integration.selectors.setup import nouns
@@ -79,6 +81,10 @@ class TargetForm(SetupForm):
         self._offer(chosen)
         if not self.instance.pk:
             self._follow_system()
+
+    def store(self, author: Author, seen: str | None) -> None:
+        """With the positions of a queue that sends from now on."""
+        queue_setup.save_target(self.instance, author, seen=seen)
 
     def _offer(self, system: object) -> None:
         """Only queues and endpoints that fit, and what the chosen ones come to."""

@@ -8,7 +8,7 @@ from integration import registration
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.topics import create_topic
-from integration.models import Queue
+from integration.models import ChannelTarget, Queue
 from integration.selectors.delivering.senders import sends
 
 NAME_LENGTH = 60
@@ -80,6 +80,19 @@ def change(queue: Queue, author: Author, making: Making, *, seen: str) -> bool:
         made = configuration.save(queue, author, seen=seen)
         if made is not None and _is_read(queue):
             registration.register(queue)
+    return made is not None
+
+
+def save_target(target: ChannelTarget, author: Author, *, seen: str | None = None) -> bool:
+    """Store a target; its queue gets its positions where the target makes it one that sends.
+
+    In one transaction; False when nothing differs. Raises ChangedMeanwhileError, and what
+    registration raises: IntegrationError, ValidationError.
+    """
+    with transaction.atomic():
+        made = configuration.save(target, author, seen=seen)
+        if made is not None and sends(target.queue):
+            registration.register(target.queue)
     return made is not None
 
 

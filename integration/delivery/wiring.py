@@ -8,6 +8,7 @@ from typing import Final
 from django.conf import settings
 from django.db import close_old_connections
 
+from integration import beginning
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.run import run
@@ -53,6 +54,9 @@ def run_queue(
             return Report().ended(RunEnding.STOPPED, MAY_NOT_ACT)
     if not road.queue.enabled or road.queue.paused:
         return Report().ended(RunEnding.STOPPED, "The queue is paused or switched off.")
+    without = beginning.hindrance(queue_id)
+    if without:
+        return Report().ended(RunEnding.OUTAGE, f"The queue has no position yet. {without}")
     try:
         with calm_collector(), sending(road, endpoints):
             return run(road)

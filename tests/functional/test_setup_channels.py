@@ -18,6 +18,7 @@ from integration.models import (
     OutboxRow,
     PublishChannel,
     Queue,
+    QueuePartition,
 )
 from tests.support.channels import a_channel, a_target, an_outbound
 from tests.support.rows import a_queue_row
@@ -43,6 +44,7 @@ class TestTargets:
     def test_a_target_is_added_to_a_channel_with_its_audit(self, client: Client) -> None:
         channel = a_channel("MXPO")
         queue = an_outbound("erp-out", a_system("erp"))
+        QueuePartition.objects.create(queue=queue, partition=0, topic_uuid="u", next_offset=0)
         endpoint = an_endpoint("erp-http", "erp")
         entered = {
             "channel": channel.pk,
