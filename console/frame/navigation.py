@@ -82,7 +82,13 @@ MENU: Final = (
             Page("Changes", "changes"),
         ),
     ),
-    Group("Administration", (Page("People", "people", is_shared=True),)),
+    Group(
+        "Administration",
+        (
+            Page("People", "people", is_shared=True),
+            Page("Restore", "restore-page", is_shared=True),
+        ),
+    ),
 )
 
 

@@ -1,5 +1,7 @@
 """A copied or restored database: what is known, what is to be decided, and letting it act."""
 
+from collections.abc import Mapping
+
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -14,6 +16,8 @@ from integration.errors import IntegrationError
 from integration.restore import adopting, deciding, examining
 from integration.restore.reading import overview
 
+# What the person chose and wrote, kept in a form that was refused.
+Written = Mapping[str, str]
 LIMITED = "What was restored concerns all partners: ask somebody who is not limited to some."
 
 
@@ -85,21 +89,25 @@ def decide(request: HttpRequest, finding_id: int) -> HttpResponse:
     try:
         told = deciding.decide(finding_id, word, actor=actor_of(request), reason=reason)
     except IntegrationError as problem:
-        return _refused(request, problem)
+        return _refused(request, problem, written={"word": word, "reason": reason})
     messages.success(request, told)
     return see("restore-page")
 
 
-def _shown(request: HttpRequest, *, status: int = 200) -> HttpResponse:
+def _shown(
+    request: HttpRequest, *, status: int = 200, written: Written | None = None
+) -> HttpResponse:
     if not scope_of(request.user).is_whole:
         return render(request, "console/restore/page.html", {"is_limited": True}, status=status)
-    context = {"plan": adopting.planned(), "found": overview()}
+    context = {"plan": adopting.planned(), "found": overview(), "written": written}
     return render(request, "console/restore/page.html", context, status=status)
 
 
-def _refused(request: HttpRequest, problem: IntegrationError) -> HttpResponse:
+def _refused(
+    request: HttpRequest, problem: IntegrationError, written: Written | None = None
+) -> HttpResponse:
     tell_problem(request, problem)
-    return _shown(request, status=422)
+    return _shown(request, status=422, written=written)
 
 
 def _refuse_limited(request: HttpRequest) -> None:

@@ -1,7 +1,7 @@
 """What people decide after a restore: one finding at a time, each once, each written down."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -14,6 +14,7 @@ from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.counting import so_many
 from integration.delivery.policy.states import OutboxState, PartitionState
+from integration.delivery.unit import Unit
 from integration.errors import IntegrationError
 from integration.models import (
     Gap,
@@ -28,7 +29,12 @@ from integration.models import (
 from integration.restore import options
 from integration.restore.examining import close_if_decided
 from integration.restore.options import Option
-from integration.restore.reviewing import hold_waiting, lay_out, records_of
+from integration.restore.reviewing import (
+    hold_interrupted,
+    hold_waiting,
+    lay_out,
+    records_of,
+)
 from integration.store.starts import leave_request
 
 log = logging.getLogger(__name__)
@@ -67,12 +73,17 @@ class NoSuchDecisionError(IntegrationError):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A finding with what was decided about it, by whom and why."""
+    """A finding with what was decided about it, by whom and why; `units` are for a review."""
 
     finding: RestoreFinding
     option: Option
     actor: str
     reason: str
+    units: Sequence[Unit] = ()
+
+    @property
+    def place(self) -> str:
+        return f"{self.finding.facts['name']}, partition {self.finding.partition},"
 
 
 def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
@@ -92,9 +103,7 @@ def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
         finding = RestoreFinding.objects.select_for_update().filter(pk=finding_id).first()
         if finding is None or finding.decided_at is not None:
             raise FindingDecidedError(finding, word)
-        decision = Decision(finding, option, actor, reason.strip())
-        if word == options.REVIEW:
-            lay_out(finding, laid_out)
+        decision = Decision(finding, option, actor, reason.strip(), laid_out)
         effect = EFFECTS[word](decision)
         RestoreFinding.objects.filter(pk=finding_id).update(
             decision=word,
@@ -123,8 +132,7 @@ def _option(finding: RestoreFinding | None, word: str, reason: str) -> Option:
 
 
 def _read_again(decision: Decision) -> str:
-    facts = decision.finding.facts
-    effect = f"Reading of {facts['name']} goes on at offset {facts['from']:,}."
+    effect = f"{decision.place} goes on at offset {decision.finding.facts['from']:,}."
     _note(decision, effect)
     return effect
 
@@ -142,17 +150,18 @@ def _skip(decision: Decision) -> str:
         acknowledged_at=database_now(),
         acknowledged_by=decision.actor,
     )
-    effect = f"{facts['name']} goes on at offset {facts['to']:,}; what was skipped is a gap."
+    effect = f"{decision.place} goes on at offset {facts['to']:,}; what was skipped is a gap."
     _note(decision, effect)
     return effect
 
 
 def _review(decision: Decision) -> str:
     _moved(decision)
+    lay_out(decision.finding, decision.units)
     facts = decision.finding.facts
     effect = (
-        f"Messages of {facts['name']} from offset {facts['from']:,} on are held for review; "
-        f"delivery goes on at {facts['to']:,}."
+        f"Held for review: {so_many(len(decision.units), 'message')} from offset "
+        f"{facts['from']:,} on. {decision.place} goes on at offset {facts['to']:,}."
     )
     _note(decision, effect)
     return effect
@@ -275,14 +284,15 @@ def _note_relay(decision: Decision, lease: RelayLease, done: tuple[int, OutboxSt
 
 def _hold(decision: Decision) -> str:
     finding = decision.finding
-    count = hold_waiting(finding, decision.actor, decision.reason)
-    effect = f"{so_many(count, 'failure')} of {finding.facts['name']} wait for review."
+    failures = hold_waiting(finding, decision.actor, decision.reason)
+    calls = hold_interrupted(_queue(decision))
+    effect = f"Held for review: {options.to_deliver(failures, calls)} of {finding.facts['name']}."
     _note(decision, effect)
     return effect
 
 
 def _deliver(decision: Decision) -> str:
-    effect = f"Failures of {decision.finding.facts['name']} are delivered as they come due."
+    effect = f"What {decision.finding.facts['name']} had to deliver goes out as it comes due."
     _note(decision, effect)
     return effect
 

@@ -72,6 +72,7 @@ def look(restore: Restore, *, with_silent: bool = True) -> Restore:
     is_certain = restore.noticed_by != Restore.NoticedBy.TIMELINE
     if is_certain or found.findings or found.watermarks:
         traces.waiting_deliveries(found)
+        traces.unsettled_calls(found)
     traces.in_doubt(found)
     return _write(restore.pk, found)
 

@@ -115,9 +115,9 @@ def _delivered(facts: Facts, finding: RestoreFinding) -> Card:
     kept = min(count, facts["end"] - facts["from"])
     review = Option(
         REVIEW,
-        f"Hold {kept:,} for review",
+        f"Hold up to {kept:,} for review",
         "Each becomes a failure on hold with its payload: release what the partner does not "
-        "have, delete what it has. Nothing is sent meanwhile.",
+        "have, say of the others that they arrived. What is written from now on goes out.",
         is_advised=count <= REVIEW_LIMIT,
     )
     return Card(
@@ -176,26 +176,39 @@ def _sent(facts: Facts) -> Card:
     )
 
 
+def to_deliver(failures: int, calls: int) -> str:
+    """How many failures and interrupted calls, as the beginning of a sentence."""
+    told = [so_many(failures, "failure")] if failures or not calls else []
+    return " and ".join([*told, *([so_many(calls, "interrupted call")] if calls else [])])
+
+
 def _waiting(facts: Facts) -> Card:
-    count = facts["waiting"]
-    many = so_many(count, "failed message waits", "failed messages wait")
+    failures, calls = facts["waiting"], facts.get("calls", 0)
+    told = []
+    if failures:
+        many = so_many(failures, "failed message waits", "failed messages wait")
+        told.append(f"{many} to be delivered again.")
+    if calls:
+        many = so_many(calls, "call was", "calls were")
+        told.append(f"{many} under way at the backup, and would be made again.")
     return Card(
-        title=f"{facts['name']}: failures that may have been delivered since",
-        what=f"{many} to be delivered again. The backup cannot tell whether that happened since.",
+        title=f"{facts['name']}: deliveries that may have been made since",
+        what=f"{' '.join(told)} The backup cannot tell whether that happened since.",
         why="A delivery leaves its trace in the database alone. Ask the partner, or look at the "
         "times: everything here is older than the backup.",
         options=(
             Option(
                 HOLD,
-                f"Hold {count:,} for review",
-                "They wait on the page Failures: release what the partner does not have, delete "
-                "what it has.",
+                f"Hold {failures + calls:,} for review",
+                "They wait on the page Failures: release what the partner does not have, say of "
+                "the others that they arrived.",
                 is_advised=True,
             ),
             Option(
                 DELIVER,
-                f"Deliver {count:,}",
-                "They are tried as if nothing had happened, with the ids they had.",
+                f"Deliver {failures + calls:,}",
+                "They are tried as if nothing had happened, with the ids they had. Right where "
+                "the partner drops repeats as old as the backup.",
             ),
         ),
     )

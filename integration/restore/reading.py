@@ -28,6 +28,10 @@ class Overview:
     earlier: list[Restore]
 
     @property
+    def decided_count(self) -> int:
+        return len(self.decided)
+
+    @property
     def first(self) -> Told | None:
         """What is decided next; the others follow."""
         return self.unsettled[0] if self.unsettled else None

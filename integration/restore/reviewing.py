@@ -1,5 +1,6 @@
 """Messages that may have been delivered already, laid out for people as failures on hold."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from django.db import connections
@@ -9,12 +10,13 @@ from integration.actions.errors import cancel_tickets
 from integration.clock import database_now
 from integration.codec import encode_headers
 from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import ErrorState
+from integration.delivery.policy.states import DeliveryState, ErrorState
 from integration.delivery.reading import Reader
 from integration.delivery.unit import Unit
 from integration.kafka import aftermath
-from integration.models import ErrorChange, MessageError, Queue, RestoreFinding
+from integration.models import Delivery, ErrorChange, MessageError, Queue, RestoreFinding
 from integration.store.configuration import snapshot
+from integration.store.deliveries import HELD_CODE
 from integration.store.sessions import alias
 from integration.worker import worker_name
 
@@ -24,7 +26,7 @@ REVIEW: Final = Failure(
     FailureClass.PERMANENT,
     "RESTORED_REVIEW",
     "The database was restored, and this message may have been delivered before. Ask the partner: "
-    "release it if it is missing there, delete it if it is not.",
+    "release it if it is missing there, say that it arrived if it is not.",
 )
 _ARRIVAL: Final = "SELECT nextval('integration_arrival')"
 
@@ -42,7 +44,7 @@ def records_of(finding: RestoreFinding) -> list[Unit]:
     return [reader.unit(record) for record in records]
 
 
-def lay_out(finding: RestoreFinding, units: list[Unit]) -> None:
+def lay_out(finding: RestoreFinding, units: Sequence[Unit]) -> None:
     """Write each as a failure on hold; one whose row is there already keeps it."""
     with connections[alias()].cursor() as cursor:
         cursor.execute(_ARRIVAL)
@@ -74,6 +76,15 @@ def _row(finding: RestoreFinding, unit: Unit, arrival: int) -> MessageError:
         first_failed_at=database_now(),
         last_failed_at=database_now(),
     )
+
+
+def hold_interrupted(queue: int) -> int:
+    """Have the next run put on hold what was being sent at the backup; returns how many calls.
+
+    Otherwise it would send them again where their endpoint drops repeats.
+    """
+    calls = Delivery.objects.filter(queue=queue, state=DeliveryState.SENDING)
+    return calls.update(code=HELD_CODE)
 
 
 def hold_waiting(finding: RestoreFinding, actor: str, reason: str) -> int:

@@ -5,17 +5,23 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from django.db.models import Max, Min, Q
+from django.db.models import Count, Max, Min, Q
 
 from integration.codec import decode_headers
 from integration.counting import so_many
-from integration.delivery.policy.states import OPEN, ErrorState, OutboxState
+from integration.delivery.policy.states import (
+    OPEN,
+    DeliveryState,
+    ErrorState,
+    OutboxState,
+)
 from integration.delivery.relay import policy
 from integration.delivery.relay.wiring import transactional_id
 from integration.kafka import admin, aftermath, looks
 from integration.kafka.looks import TopicLook
 from integration.kafka.source import mirror_group
 from integration.models import (
+    Delivery,
     MessageError,
     OutboxRow,
     Provider,
@@ -24,6 +30,7 @@ from integration.models import (
     RelayLease,
     RestoreFinding,
 )
+from integration.selectors.delivering import open_calls
 
 Kind = RestoreFinding.Kind
 WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
@@ -194,19 +201,46 @@ def _bytes(content: bytes | memoryview | None) -> bytes | None:
 
 
 def waiting_deliveries(found: Traces) -> None:
-    """Add failures that wait for another delivery: whether it happened since, nobody can tell."""
-    due = Q(errors__state__in=(ErrorState.RETRY, ErrorState.READY))
-    outbound = Queue.objects.filter(due, direction=Queue.Direction.OUTBOUND).distinct()
-    for queue in outbound.order_by("name"):
+    """Add deliveries that were to be made or under way: nobody can tell whether they happened."""
+    due = Count("errors", filter=Q(errors__state__in=(ErrorState.RETRY, ErrorState.READY)))
+    calls = _calls()
+    outbound = Queue.objects.filter(direction=Queue.Direction.OUTBOUND).annotate(due=due)
+    for queue in outbound.filter(Q(due__gt=0) | Q(pk__in=calls)).order_by("name"):
         if not delivers(queue):
             continue
-        count = queue.errors.filter(state__in=(ErrorState.RETRY, ErrorState.READY)).count()
-        found.findings.append(
-            Trace(
-                kind=Kind.DELIVERY,
-                queue=queue.pk,
-                facts={"name": queue.name, "waiting": count},
+        repeated, held = calls.get(queue.pk, (0, 0))
+        if held:
+            found.remarks.append(
+                f"{queue.name}: {so_many(held, 'call was', 'calls were')} under way at the backup, "
+                "to an endpoint that does not drop repeats. What was being sent is put on hold, "
+                "for a person who asks the partner."
             )
+        if queue.due or repeated:
+            facts = {"name": queue.name, "waiting": queue.due, "calls": repeated}
+            found.findings.append(Trace(kind=Kind.DELIVERY, queue=queue.pk, facts=facts))
+
+
+def _calls() -> dict[int, tuple[int, int]]:
+    """Calls that were under way, by queue: those that would be made again, and those held."""
+    drops = Q(endpoint__idempotent=True)
+    under_way = Delivery.objects.filter(state=DeliveryState.SENDING).order_by().values("queue")
+    counted = under_way.annotate(
+        repeated=Count("pk", filter=drops), held=Count("pk", filter=~drops)
+    )
+    return {
+        queue: (repeated, held)
+        for queue, repeated, held in counted.values_list("queue", "repeated", "held")
+    }
+
+
+def unsettled_calls(found: Traces) -> None:
+    """Add that people may have said before what became of a message that may have arrived."""
+    count = sum(one.unknown for one in open_calls.counts().by_queue.values())
+    if count:
+        found.remarks.append(
+            f"{so_many(count, 'held message', 'held messages')} may have arrived, as the page "
+            "Delivery shows. What people said about that since the backup is forgotten: ask the "
+            "partner again."
         )
 
 

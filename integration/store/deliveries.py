@@ -67,8 +67,11 @@ WHERE {_HERE} AND CASE WHEN d.error IS NULL
   ELSE NOT EXISTS (SELECT 1 FROM integration_messageerror e WHERE e.id = d.error
     AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')) END
 """  # noqa: S608 - constants
+# The code of a call that a restore interrupted and that people want to look at themselves.
+HELD_CODE: Final = "RESTORED_REVIEW"
 DOUBTS: Final = f"""
-SELECT d.id, d.error, d."offset", d.attempt, (SELECT count(*) FROM integration_delivery r
+SELECT d.id, d.error, d."offset", d.attempt, d.code = '{HELD_CODE}',
+  (SELECT count(*) FROM integration_delivery r
   WHERE r.queue_id = d.queue_id AND r.partition = d.partition AND r."offset" = d."offset"
   AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN')
 FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
@@ -106,8 +109,8 @@ def past(run: Run, where: dict[str, Any]) -> Past:
     """Everything that earlier owners left about calls of a partition. `run` returns rows."""
     doubts: dict[int, Doubt] = {}
     errors = {}
-    for id_, error, offset, attempt, repeated in run(DOUBTS, where):
-        doubt = Doubt(id_, attempt, repeated)
+    for id_, error, offset, attempt, is_held, repeated in run(DOUBTS, where):
+        doubt = Doubt(id_, attempt, repeated, is_held=is_held)
         if error is None:
             doubts[offset] = doubt
         else:

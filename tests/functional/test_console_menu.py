@@ -37,14 +37,14 @@ def test_every_entry_opens_for_those_who_have_it(role: str, is_limited: bool) ->
         answer = client.get(address, follow=True)
         assert answer.status_code == 200, label
         assert "Not for you" not in answer.text, label
-    whole_only = {"Cleanup", "People"} & set(menu)
+    whole_only = {"Cleanup", "People", "Restore"} & set(menu)
     assert not (is_limited and whole_only)
 
 
 def test_who_may_do_everything_and_is_not_limited_has_all_entries() -> None:
     _, menu = menu_of(a_person("Administrators"))
-    assert {"Overview", "Cleanup", "New partner", "Changes", "People"} <= set(menu)
-    assert len(menu) == 18
+    assert {"Overview", "Cleanup", "New partner", "Changes", "People", "Restore"} <= set(menu)
+    assert len(menu) == 19
 
 
 def test_a_right_that_another_page_needs_too_opens_nothing_alone() -> None:

@@ -153,7 +153,7 @@ class Choosing:
     def _final(self, unit: Unit, doubt: Doubt) -> Failure | None:
         """Why a message in doubt is not sent again, or None when it is."""
         endpoint = self.road.queue.endpoint_for(unit.interface)
-        if endpoint is None or not endpoint.idempotent:
+        if endpoint is None or not endpoint.idempotent or doubt.is_held:
             return in_doubt()
         limit = self.road.queue.crash_limit
         if doubt.repeated >= limit:

@@ -55,12 +55,14 @@ class Dispatch:
 class Doubt:
     """A call that an earlier owner committed and never settled. It may have happened.
 
-    `repeated` counts how often the message was sent again after such an end.
+    `repeated` counts how often the message was sent again after such an end. `is_held`: a person
+    decided that it is not sent again by itself, whatever its endpoint would do with a repeat.
     """
 
     id: int
     attempt: int
     repeated: int
+    is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
