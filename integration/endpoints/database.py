@@ -1,6 +1,7 @@
 """Delivery into another PostgreSQL database: a row for each message, written once by its id."""
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ class DatabaseEndpoint:
 
     def __init__(self, properties: DatabaseProperties, authorities: Path | None) -> None:
         self.at_once = properties.at_once
+        self.within_seconds: float | None = None
         self._properties = properties
         self._authorities = authorities
         self._rows = Rows(properties)
@@ -183,7 +185,9 @@ class DatabaseEndpoint:
             port=properties.port,
             dbname=properties.database,
             user=properties.username,
-            password=properties.password or None,
+            # Empty is no password: never the one that this machine has for its own database.
+            password=properties.password,
+            passfile=os.devnull,
             sslmode=properties.sslmode,
             sslrootcert=None if self._authorities is None else str(self._authorities),
             connect_timeout=left,

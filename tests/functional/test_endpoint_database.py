@@ -2,6 +2,8 @@
 
 import json
 import random
+import socket
+import threading
 from decimal import Decimal
 from urllib.parse import urlsplit
 
@@ -241,3 +243,35 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(world, wire, when, ending, c
     assert isinstance(again.deliver([an_order("m1", "A", 1)])[0], Accepted)
     assert rows(world) == [("A", 1)]
     again.close()
+
+
+def test_our_own_password_is_given_to_nobody_who_asks_for_one(monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    got = bytearray()
+
+    def ask(server):
+        taken, _ = server.accept()
+        with taken:
+            taken.recv(4_096)
+            # AuthenticationCleartextPassword, as a server of a partner may ask for.
+            taken.sendall(b"R" + (8).to_bytes(4, "big") + (3).to_bytes(4, "big"))
+            got.extend(taken.recv(4_096))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=ask, args=(server,), daemon=True)
+        thread.start()
+        properties = {
+            "host": "127.0.0.1",
+            "port": server.getsockname()[1],
+            "database": "erp",
+            "username": "sluice",
+            "sslmode": "disable",
+            "table": "orders",
+            "columns": {"number": "{key}"},
+        }
+        endpoint = opened(an_endpoint("database", properties))
+        answer = endpoint.connect()
+        endpoint.close()
+        thread.join(10)
+    assert (type(answer), answer.code) == (Unreachable, "DATABASE_UNREACHABLE")
+    assert b"hunter2" not in bytes(got)
