@@ -62,11 +62,8 @@ def lock(queue: Queue) -> Link:
 
 def position(queue: Queue) -> Link:
     rows = list(queue.partitions.all())
-    if not rows and queue.direction == Queue.Direction.OUTBOUND:
-        text = "The queue has no position, so no run reads what the relay writes."
-        return broken("position", text, "Save the queue again; that stores where reading begins.")
     if not rows:
-        return good("position", "No run has taken the queue yet.")
+        return good("position", "No run has taken the queue yet; the first stores where it begins.")
     for row in rows:
         state = PartitionState(row.state)
         if state in (PartitionState.RUNNING, PartitionState.BACKOFF):
