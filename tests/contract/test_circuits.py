@@ -104,3 +104,11 @@ def test_slots_come_at_the_rate_and_not_ahead_of_it(world):
     world.circuits.look(world.endpoint)
     assert world.circuits.slots(world.endpoint, 1, 1.0) == 0
     assert 0.5 < world.circuits.slots(world.endpoint, 1, 1.0) <= 1.0
+
+
+def test_a_slot_of_a_slower_rate_binds_nobody_once_the_rate_is_raised(world):
+    world.circuits.look(world.endpoint)
+    assert world.circuits.slots(world.endpoint, 1, 0.01) == 0
+    assert 90 < world.circuits.slots(world.endpoint, 1, 0.01) <= 100
+    assert world.circuits.slots(world.endpoint, 1, 1.0) == 0
+    assert 0.5 < world.circuits.slots(world.endpoint, 1, 1.0) <= 1.0

@@ -167,7 +167,9 @@ class MemoryCircuits:
 
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
         now, free_at = self.clock.seconds, self.slots_at.get(endpoint, 0.0)
-        if free_at > now + AHEAD_SECONDS:
+        taken = count / per_second
+        if now + AHEAD_SECONDS < free_at <= now + taken + 2 * AHEAD_SECONDS:
             return free_at - now
-        self.slots_at[endpoint] = max(free_at, now) + count / per_second
+        known = free_at if free_at <= now + AHEAD_SECONDS else now
+        self.slots_at[endpoint] = max(known, now) + taken
         return 0.0
