@@ -42,7 +42,8 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
     if may:
         return may
     sentence = refusal(found[0], private=private)
-    raise NoAddressError(EndpointCode.ADDRESS_REFUSED, f"{host} is {found[0]}: {sentence}")
+    named = f"{host} is" if host == str(found[0]) else f"{host} is {found[0]}:"
+    raise NoAddressError(EndpointCode.ADDRESS_REFUSED, f"{named} {sentence}")
 
 
 def refusal(address: Address, *, private: bool) -> str:

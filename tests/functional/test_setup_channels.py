@@ -1,5 +1,6 @@
 """Channels and their targets in the console: who sees which, what fits, and test messages."""
 
+from datetime import timedelta
 from html import unescape
 from typing import Any
 
@@ -23,6 +24,7 @@ from integration.models import (
 from tests.support.channels import a_channel, a_target, an_outbound
 from tests.support.rows import a_queue_row
 from tests.support.set_up import forms, limited_to, logged_in
+from tests.support.tracks import a_track_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -237,6 +239,19 @@ class TestMessages:
             ("wms-out", "new partner"),
         ]
         assert "4711" not in str([change.after for change in changes])
+
+    def test_the_list_tells_that_one_was_delivered(self, client: Client) -> None:
+        channel = a_channel("MXPO", "erp")
+        address = reverse("channel-test", args=[channel.pk])
+        assert "Delivered" not in client.post(address, {"payload": "{}"}, follow=True).text
+        row = OutboxRow.objects.get()
+        queue = Queue.objects.get(name="erp-out")
+        for ended in ("RETRY", "DELIVERED"):
+            a_track_row(queue, ago=timedelta(), message_id=row.message_id, ended=ended)
+        page = client.get(address).text
+        assert "Delivered" in page
+        assert "tried again" not in page
+        assert f"{reverse('tracked-message')}?id={row.message_id}" in page
 
     def test_what_is_refused_says_why_and_sends_nothing(self, client: Client) -> None:
         channel = a_channel("MXPO", "erp", key_path="$.ponum")

@@ -10,6 +10,7 @@ from integration.models import (
     ChannelTarget,
     ConfigurationChange,
     Endpoint,
+    MessageTrack,
     OutboxRow,
     PublishChannel,
     Queue,
@@ -23,7 +24,10 @@ TESTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TestSent:
-    """One message of a test: for whom, on which queue, and its row of the outbox if still there."""
+    """One message of a test: for whom, on which queue, and its row of the outbox if still there.
+
+    `ended` is how its latest try ended, empty before the first.
+    """
 
     # No test of ours: pytest looks for classes of this name.
     __test__ = False
@@ -33,6 +37,7 @@ class TestSent:
     system: str
     message_id: str
     row: OutboxRow | None
+    ended: str = ""
 
 
 def channels(scope: Scope = EVERYTHING) -> QuerySet[PublishChannel]:
@@ -62,6 +67,8 @@ def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
 def stopped_with_channel(channel: PublishChannel) -> str:
     """What switching it off stops, as a sentence."""
     count = channel.targets.filter(enabled=True).count()
+    if not count:
+        return "nothing: it has no target that is switched on."
     return (
         f"all that programs publish to its {so_many(count, 'target')}. Nothing of that is sent "
         "later; what is in the outbox already is still sent."
@@ -119,7 +126,7 @@ def is_wholly_known(channel: PublishChannel, scope: Scope) -> bool:
 
 
 def test_messages(channel: PublishChannel, scope: Scope) -> list[TestSent]:
-    """The latest test messages of the channel, in two queries."""
+    """The latest test messages of the channel, in three queries."""
     rows: list[Any] = list(
         ConfigurationChange.objects.filter(
             scope.within("system"), kind=TEST_MESSAGE, after__channel=channel.name
@@ -128,6 +135,7 @@ def test_messages(channel: PublishChannel, scope: Scope) -> list[TestSent]:
         .order_by("-at", "-id")[:TESTS]
     )
     outbox = OutboxRow.objects.in_bulk([row.after["outgoing_row"] for row in rows])
+    ends = _ends(rows)
     return [
         TestSent(
             change=row,
@@ -135,9 +143,20 @@ def test_messages(channel: PublishChannel, scope: Scope) -> list[TestSent]:
             system=row.after["destination"],
             message_id=row.subject,
             row=outbox.get(row.after["outgoing_row"]),
+            ended=ends.get(row.subject, ""),
         )
         for row in rows
     ]
+
+
+def _ends(rows: list[Any]) -> dict[str, str]:
+    """How the latest try of each test message ended. Days before the first test are not read."""
+    if not rows:
+        return {}
+    tracks = MessageTrack.objects.filter(
+        message_id__in=[row.subject for row in rows], at__gte=rows[-1].at
+    )
+    return dict(tracks.order_by("at").values_list("message_id", "ended"))
 
 
 def _number(value: object) -> int | None:

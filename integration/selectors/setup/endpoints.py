@@ -85,7 +85,7 @@ def stopped_with_endpoint(endpoint: Endpoint) -> str:
     """What switching it off stops, as a sentence with counts."""
     queues, targets = endpoint.queues.count(), endpoint.targets.count()
     if not queues + targets:
-        return "Nothing delivers to it yet: nothing stops."
+        return "nothing. Nothing delivers to it yet."
     return (
         f"Deliveries of {queues:,} queue{'' if queues == 1 else 's'} and {targets:,} "
         f"target{'' if targets == 1 else 's'} of channels wait. No retry is spent, nothing is "

@@ -128,7 +128,7 @@ def stopped_with_system(system: ExternalSystem) -> str:
     waiting = sum(kind == Queue.Kind.SEQUENTIAL for kind in kinds)
     holding = len(kinds) - waiting
     if not kinds:
-        return "It has no inbound queue: nothing stops."
+        return "nothing: it has no inbound queue."
     return (
         f"{_of(len(kinds), 'inbound queue')}: {waiting} sequential will wait at the next message, "
         f"{holding} continuous will put each new message on hold. No retry is spent, nothing is "
