@@ -25,10 +25,10 @@ def delivered(error: MessageError) -> None:
         ended=Ended.DELIVERED,
         key="" if error.key is None else bytes(error.key).decode("utf-8", "replace"),
         kafka_ms=0 if moment is None else int(moment.timestamp() * 1_000),
-        external_id=before and before.external_id,
-        search_a=before and before.search_a,
-        search_b=before and before.search_b,
-        caused_by=before and before.caused_by,
+        external_id=None if before is None else before.external_id,
+        search_a=None if before is None else before.search_a,
+        search_b=None if before is None else before.search_b,
+        caused_by=None if before is None else before.caused_by,
     )
 
 
