@@ -34,6 +34,7 @@ class FileEndpoint:
 
     def __init__(self, properties: FileProperties, root: Path) -> None:
         self.at_once = properties.at_once
+        self.within_seconds: float | None = None
         self._root = root
         self._folder = properties.folder
         self._name = Template(properties.file_name)

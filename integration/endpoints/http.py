@@ -51,6 +51,7 @@ class HttpEndpoint:
     at_once = 1
 
     def __init__(self, properties: HttpProperties, tls: ssl.SSLContext) -> None:
+        self.within_seconds: float | None = properties.total_seconds
         self._properties = properties
         self._tls = tls
         self._call = Call()

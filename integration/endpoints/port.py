@@ -78,9 +78,12 @@ class Deliverer(Protocol):
 
     `at_once` is how many messages one call takes (1, unless the handler type gathers them, as a
     file of many messages does). Safe for calls from several threads at a time.
+    `within_seconds` is the longest that a call can take, whatever the other side does; None where
+    nobody can promise it, as with other people's code or a file system that hangs.
     """
 
     at_once: int
+    within_seconds: float | None
 
     def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
         """One answer for each parcel, in order; at most `at_once` parcels.

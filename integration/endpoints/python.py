@@ -31,6 +31,7 @@ class PythonEndpoint:
     """One opened endpoint that calls a function; see integration.endpoints.port.Deliverer."""
 
     at_once = 1
+    within_seconds: float | None = None
 
     def __init__(self, properties: PythonProperties) -> None:
         self._name = properties.function

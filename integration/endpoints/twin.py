@@ -39,6 +39,7 @@ class MemoryDeliverer:
         self.shelf = shelf or Shelf()
         self.script = script
         self.at_once = at_once
+        self.within_seconds: float | None = None
         self.is_closed = False
         self.calls = 0
 

@@ -22,6 +22,7 @@ class FilePartner:
     """See endpoints.port.Deliverer. What arrived is in the file, whoever dies."""
 
     at_once = 1
+    within_seconds: float | None = None
 
     def __init__(self, path: Path, fatal: Fatal | None = None) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -164,7 +164,17 @@ class Flight:
                 intent.unit.row = replace(intent.unit.row, version=intent.unit.row.version + 1)
         call.intents = [intent for intent, _ in meant]
         call.parcels = [parcel for _, parcel in meant]
-        self.lanes.start(call)
+        if self._has_all_time(call):
+            self.road.desk.working()
+            self.lanes.make(call)
+        else:
+            self.lanes.start(call)
+
+    def _has_all_time(self, call: Call) -> bool:
+        """Whether this thread may make it: nothing else can be done meanwhile, and it ends."""
+        longest, queue = call.deliverer.within_seconds, self.road.queue
+        ends = longest is not None and longest <= queue.handler_timeout_seconds
+        return ends and queue.lanes == 1 and not self.lanes.in_flight
 
     def _look(self) -> None:
         """Whether new messages may still be taken: asked five times a second."""

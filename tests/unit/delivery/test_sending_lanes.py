@@ -69,6 +69,26 @@ def test_a_deliverer_that_raises_is_told_as_a_failure_of_the_call():
     lanes.close()
 
 
+def test_a_call_in_the_own_thread_ends_as_any_other():
+    threads = []
+
+    def seen(parcel):
+        threads.append(threading.current_thread())
+        if len(threads) == 2:
+            raise KeyError("oops")
+
+    lanes = Lanes()
+    good, bad = a_call(MemoryDeliverer(script=seen)), a_call(MemoryDeliverer(script=seen))
+    lanes.make(good)
+    assert lanes.in_flight == {good}
+    assert lanes.finished(0) == [good]
+    assert (good.answers, good.failure) == ([Accepted()], None)
+    lanes.make(bad)
+    assert lanes.finished(0) == [bad]
+    assert isinstance(bad.failure, KeyError)
+    assert set(threads) == {threading.current_thread()}
+
+
 @pytest.mark.parametrize(
     ("answer", "idempotent", "free", "code", "kind", "state"),
     [
