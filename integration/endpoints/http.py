@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from integration.endpoints.checks import ranges_of
 from integration.endpoints.codes import EndpointCode
-from integration.endpoints.exchange import STANDING, Cookies, Exchanges, Reply, request_of
+from integration.endpoints.exchange import STANDING, Cookies, Exchanges, Reply
 from integration.endpoints.hiding import without
 from integration.endpoints.http_answers import LOGINS, REDIRECTS, answer_to, excerpt_of
 from integration.endpoints.http_login import login_for
@@ -175,9 +175,9 @@ class HttpEndpoint:
         body = None if method in WITHOUT_BODY else parcel.body
         sent = {**self._standing, **headers, **self._cookies.headers(method, url)}
         try:
-            reply = self._exchanges.ask(url, request_of(method, url, sent, body))
+            reply = self._exchanges.ask(method, url, sent, body)
             try:
-                self._cookies.keep(method, url, reply.head)
+                self._cookies.keep(method, url, reply)
                 return self._read(reply, url, self._secrets(sent))
             finally:
                 reply.close()
@@ -189,7 +189,7 @@ class HttpEndpoint:
     def _read(
         self, reply: Reply, url: httpx.URL, secrets: Sequence[str]
     ) -> tuple[Answer, httpx.URL | None]:
-        body, is_whole, head = bytearray(), True, reply.head
+        body, is_whole = bytearray(), True
         try:
             for piece in reply.pieces():
                 body += piece
@@ -198,16 +198,16 @@ class HttpEndpoint:
         except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
             is_whole = False
         told = answer_to(
-            head.status,
-            head.headers,
+            reply.status,
+            reply.headers,
             excerpt_of(without(bytes(body), secrets)),
             success=self._success,
             now=timezone.now(),
         )
         if isinstance(told, Accepted):
             return (told if is_whole else _broken_off(told)), None
-        location = head.headers.get("location", "")
-        if head.status not in REDIRECTS or not location:
+        location = reply.headers.get("location", "")
+        if reply.status not in REDIRECTS or not location:
             return told, None
         try:
             return told, url.join(location)
