@@ -58,6 +58,17 @@ _ENDINGS: Final = f"""
     SELECT q.name, r.ended, count(r.queue_id), (SELECT seconds FROM span)
     FROM integration_queue q LEFT JOIN recent r ON r.queue_id = q.id
     WHERE (q.direction = 'inbound' OR {SENDS}) GROUP BY q.id, r.ended ORDER BY q.name"""  # noqa: S608 - constants
+_ENDPOINTS: Final = """
+    SELECT e.name, (e.enabled AND coalesce(e.paused_until <= clock_timestamp(), true))::int,
+           CASE WHEN c.state <> 'CLOSED'
+               THEN extract(epoch FROM clock_timestamp() - c.opened_at)::float END
+    FROM integration_endpoint e
+    LEFT JOIN integration_endpointcircuit c ON c.endpoint_id = e.id ORDER BY e.name"""
+# By the partial index of calls whose end is not written: none of those that have ended.
+_UNKNOWN: Final = f"""
+    SELECT q.name, (SELECT count(*) FROM integration_delivery d
+        WHERE d.queue_id = q.id AND d.state IN ('SENDING', 'UNKNOWN') AND d.state = 'UNKNOWN')
+    FROM integration_queue q WHERE {SENDS} ORDER BY q.name"""  # noqa: S608 - a constant
 _CONNECTIONS: Final = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
            current_setting('max_connections')::int
@@ -84,11 +95,13 @@ class Family:
 
 
 def families() -> Iterator[Family]:
-    """Everything this room can count, in five queries. Raises DatabaseError."""
+    """Everything this room can count, in seven queries. Raises DatabaseError."""
     yield from _of_queues(fetch_all(_QUEUES))
     yield _of_failures(fetch_all(_FAILURES))
     yield from _of_endings(fetch_all(_ENDINGS))
     yield from _of_relays(relays())
+    yield from _of_endpoints(fetch_all(_ENDPOINTS))
+    yield _of_unknown(fetch_all(_UNKNOWN))
     yield from _of_connections(fetch_all(_CONNECTIONS))
 
 
@@ -186,6 +199,26 @@ def _age(row: Relaying) -> float:
 
 def _in_doubt(row: Relaying) -> float:
     return row.in_doubt_seconds is not None
+
+
+def _of_endpoints(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
+    wanted = Family("endpoint_wanted", "1 = switched on and not paused", ("endpoint",))
+    down = Family(
+        "endpoint_down_seconds", "For how long it counts as down; 0 = it does not", ("endpoint",)
+    )
+    for name, is_wanted, seconds in rows:
+        wanted.add(is_wanted, name)
+        down.add(max(seconds or 0.0, 0.0), name)
+    yield from [wanted, down]
+
+
+def _of_unknown(rows: Sequence[tuple[Any, ...]]) -> Family:
+    family = Family(
+        "deliveries_unknown", "Calls that may have arrived: a person must decide", ("queue",)
+    )
+    for queue, count in rows:
+        family.add(count, queue)
+    return family
 
 
 def _of_connections(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:

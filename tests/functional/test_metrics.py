@@ -13,8 +13,16 @@ from pytest_django import DjangoAssertNumQueries
 from console.models import Limit
 from crontasks.models import CronInstance, CronRun
 from devstack import paths
-from integration.models import ExternalSystem, MessageTrack, Queue, RelayLease
+from integration.models import (
+    Delivery,
+    EndpointCircuit,
+    ExternalSystem,
+    MessageTrack,
+    Queue,
+    RelayLease,
+)
 from integration.selectors import metrics as figures
+from tests.support.partners import an_endpoint
 from tests.support.rows import (
     a_blocked_queue,
     a_crew,
@@ -28,7 +36,7 @@ from tests.support.rows import (
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 TOKEN = "only-for-tests-0123456789"
-QUERIES = 8
+QUERIES = 10
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -165,6 +173,26 @@ def test_the_relay_tells_what_waits_since_when_and_what_is_in_doubt() -> None:
     samples = scraped()
     assert value(samples, "relay_age_seconds", provider=name) == pytest.approx(540, abs=20)
     assert value(samples, "relay_in_doubt", provider=name) == 1
+
+
+def test_an_endpoint_tells_since_when_it_is_down_and_a_queue_what_may_have_arrived() -> None:
+    up, down = an_endpoint(), an_endpoint(enabled=False)
+    since = timezone.now() - timedelta(minutes=2)
+    EndpointCircuit.objects.update_or_create(
+        endpoint=down, defaults={"state": "OPEN", "opened_at": since}
+    )
+    queue = a_queue_row(direction="outbound", endpoint=up)
+    told = {"queue": queue, "endpoint": up, "partition": 0, "epoch": 1, "started_at": since}
+    for offset, state in enumerate(["UNKNOWN", "UNKNOWN", "SENDING", "DELIVERED"]):
+        Delivery.objects.create(offset=offset, state=state, message_id=f"m-{offset}", **told)
+
+    samples = scraped()
+
+    assert value(samples, "endpoint_wanted", endpoint=up.name) == 1
+    assert value(samples, "endpoint_wanted", endpoint=down.name) == 0
+    assert value(samples, "endpoint_down_seconds", endpoint=up.name) == 0
+    assert value(samples, "endpoint_down_seconds", endpoint=down.name) == pytest.approx(120, abs=20)
+    assert value(samples, "deliveries_unknown", queue=queue.name) == 2
 
 
 def test_runs_hearts_and_connections_are_told() -> None:
