@@ -1,5 +1,6 @@
 """Two worlds in which a ledger writes: tables in memory, and a real PostgreSQL."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import psycopg
+from django.db import connection
 from django.db.models import F
 
 from integration.clock import database_now
@@ -327,7 +329,21 @@ class DatabaseWorld:
     def die(self, desk: Desk) -> None:
         """End the session that holds the locks, as the death of its process does."""
         assert isinstance(desk, PartitionDesk)
+        session = desk._session
+        assert session is not None
+        pid = session.info.backend_pid
         desk.close(clean=False)
+        # The server notices in its own time; until then the locks are held.
+        deadline = time.monotonic() + 10
+        while self._holds_locks(pid):
+            assert time.monotonic() < deadline, "the session outlived its process"
+            time.sleep(0.01)
+
+    @staticmethod
+    def _holds_locks(pid: int) -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %s)", [pid])
+            return bool(cursor.fetchone()[0])
 
     def remove_queue(self) -> None:
         self._place(0).delete()
