@@ -29,11 +29,11 @@ from integration.selectors.scope import Scope
 # there; with JavaScript the page does so by itself until something is found.
 SCAN_ROWS: Final = 10_000
 SCAN_BYTES: Final = 100 * 2**20
-SCAN_SECONDS: Final = 0.06
+SCAN_SECONDS: Final = 0.04
 # Where they are is asked for a lot at a time.
-LOT_ROWS: Final = 1_000
+LOT_ROWS: Final = 500
 # Payloads are looked into so many bytes at a time.
-CHUNK_ROWS: Final = 250
+CHUNK_ROWS: Final = 125
 CHUNK_BYTES: Final = 8 * 2**20
 # An envelope may hide its document from a look at the bytes: compressed, or escaped twice.
 PACKED: Final = b'"payload"'
