@@ -66,9 +66,8 @@ class Road:
     def read_ahead(self) -> bool:
         """Free a little of the last batch, or take and read a little of the next one.
 
-        To be called while the database works on the one between them.
-
-        False when there is no more to do until that is fetched.
+        To be called while the database works on the one between them. False when there is no
+        more to do until the next one is fetched.
         """
         if self.spent:
             del self.spent[-FREED_AT_ONCE:]

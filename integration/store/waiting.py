@@ -18,6 +18,9 @@ def filled(session: psycopg.Connection[Any], act: Callable[[], bool]) -> Iterato
     It should take about as long as a short statement, must not raise nor use the session, and
     returns whether there is more to do: after the first False the session waits as it always does.
     """
+    if session.closed:
+        yield  # nothing will be awaited: the first statement says that the session is gone
+        return
     poll = select.poll()
     poll.register(session.pgconn.socket, select.POLLIN)
     wait = session.wait

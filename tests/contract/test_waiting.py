@@ -61,6 +61,16 @@ def test_outside_the_block_the_session_waits_by_itself(session: psycopg.Connecti
     assert errand.calls == 0
 
 
+def test_a_session_that_is_gone_is_told_by_its_first_statement(
+    session: psycopg.Connection[Any],
+) -> None:
+    session.close()
+    errand = Errand(3)
+    with filled(session, errand), pytest.raises(psycopg.OperationalError):
+        session.execute(BRIEF)
+    assert errand.calls == 0
+
+
 def test_a_refused_statement_is_refused_as_ever(session: psycopg.Connection[Any]) -> None:
     with filled(session, Errand(2)):
         with pytest.raises(psycopg.errors.DivisionByZero):

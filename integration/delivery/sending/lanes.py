@@ -54,13 +54,7 @@ class Lanes:
         """Make a call in the caller's own thread: for one that ends in time by itself."""
         call.started = self.monotonic()
         self.in_flight.add(call)
-        began = time.monotonic()
-        try:
-            call.answers = call.deliverer.deliver(call.parcels)
-        except Exception as e:  # noqa: BLE001 - a deliverer that raises breaks its promise
-            call.failure = e
-        call.took_seconds = time.monotonic() - began
-        self._done.put(call)
+        self._end(call, Exception)
 
     def finished(self, wait_seconds: float) -> list[Call]:
         """Calls that have ended, waiting up to `wait_seconds` for the first of them."""
@@ -91,10 +85,14 @@ class Lanes:
 
     def _work(self) -> None:
         while (call := self._todo.get()) is not None:
-            began = time.monotonic()
-            try:
-                call.answers = call.deliverer.deliver(call.parcels)
-            except BaseException as e:  # noqa: BLE001 - a deliverer that raises breaks its promise
-                call.failure = e
-            call.took_seconds = time.monotonic() - began
-            self._done.put(call)
+            self._end(call, BaseException)
+
+    def _end(self, call: Call, caught: type[BaseException]) -> None:
+        """Make the call; a deliverer that raises any of these breaks its promise."""
+        began = time.monotonic()
+        try:
+            call.answers = call.deliverer.deliver(call.parcels)
+        except caught as e:
+            call.failure = e
+        call.took_seconds = time.monotonic() - began
+        self._done.put(call)
