@@ -38,17 +38,24 @@ INSERT INTO integration_errorattempt
 SELECT e.id, 1, e.first_failed_at, 'RETRY', e.code, e.text, '', 'worker', false
 FROM integration_messageerror e
 """
+# Every second queue is read message by message, the others in batches of some hundred.
 TRACKS: Final = """
 INSERT INTO integration_messagetrack (
   queue_id, partition, "offset", arrival_batch, message_id, interface, ended, at, key, kafka_ms,
-  external_id, search_a, search_b
+  external_id, search_a, search_b, batch_rows
 )
-SELECT queue_id, partition, "offset", arrival_batch, message_id, interface,
+SELECT queue_id, partition, "offset", (%(count)s - first) * 100 + queue_id, message_id, interface,
   CASE WHEN "offset" %% 100 = 0 THEN 'HOLD' ELSE 'APPLIED' END,
-  now() - "offset" * interval '80 ms', convert_from(key, 'UTF8'),
+  now() - first * interval '80 ms', convert_from(key, 'UTF8'),
   extract(epoch FROM now() - "offset" * interval '80 ms') * 1000 - 250,
-  'PO-' || "offset", 'SITE-' || "offset" %% 50, 'WO-' || "offset" %% 100000
-FROM integration_messageerror ORDER BY "offset" DESC
+  'PO-' || "offset", 'SITE-' || "offset" %% 50, 'WO-' || "offset" %% 100000,
+  CASE WHEN "offset" = max("offset") OVER batch THEN count(*) OVER batch END
+FROM (
+  SELECT *, "offset" - CASE WHEN queue_id %% 2 = 0 THEN 0 ELSE "offset" %% 1000 END AS first
+  FROM integration_messageerror
+) failed
+WINDOW batch AS (PARTITION BY queue_id, first)
+ORDER BY first DESC, queue_id, "offset" DESC
 """
 
 
@@ -72,5 +79,5 @@ def fill(rig: Rig, count: int) -> None:
     rig.write(FAILURES, {"queues": QUEUES, "count": count})
     rig.write(ATTEMPTS)
     # All of a day: what is searched by default. It is summarised by the VACUUM below.
-    rig.write(TRACKS)
+    rig.write(TRACKS, {"count": count})
     rig.write("VACUUM ANALYZE")

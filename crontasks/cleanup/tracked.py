@@ -15,14 +15,11 @@ from integration.store import track_days
 
 Remover = Callable[[Rule, Mapping[str, object], Callable[[], bool]], Counter[str]]
 
-# By its key, so that each row is found in the partition where it lies.
+# Of one table, by where its rows lie: no index leads to them.
 _CHUNK: Final = """
-WITH old AS (
-  SELECT at, id FROM integration_messagetrack WHERE at < %(before)s
-  ORDER BY at, id LIMIT %(chunk)s FOR UPDATE SKIP LOCKED
-)
-DELETE FROM integration_messagetrack t USING old
-WHERE t.at = old.at AND t.id = old.id AND t.at < %(before)s RETURNING t.ended
+DELETE FROM {table} WHERE ctid = ANY(ARRAY(
+  SELECT ctid FROM {table} WHERE at < %(before)s LIMIT %(chunk)s FOR UPDATE SKIP LOCKED
+)) RETURNING ended
 """
 
 
@@ -40,14 +37,13 @@ def remove(
     """
     before = first_kept(parameters)
     removed = track_days.drop_before(before)
-    if any(part.until <= before for part in track_days.parts()):
+    parts = track_days.parts()
+    if any(part.until <= before for part in parts):
         return removed
-    chunk = int(str(parameters["chunk"]))
-    while not should_stop():
-        endings = _remove_chunk({"before": before, "chunk": chunk})
-        removed.update(endings)
-        if len(endings) < chunk:
-            break
+    mixed = [part.table for part in parts if part.begin is None or part.begin < before]
+    said = {"before": before, "chunk": int(str(parameters["chunk"]))}
+    for table in [*mixed, track_days.DEFAULT]:
+        removed += _remove_rows(table, said, should_stop)
     return removed
 
 
@@ -59,7 +55,15 @@ def first_kept(parameters: Mapping[str, object]) -> datetime:
     return midnight
 
 
-def _remove_chunk(said: Mapping[str, object]) -> list[str]:
-    with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
-        cursor.execute(_CHUNK, said)
-        return [str(ended) for (ended,) in cursor.fetchall()]
+def _remove_rows(
+    table: str, said: Mapping[str, Any], should_stop: Callable[[], bool]
+) -> Counter[str]:
+    removed: Counter[str] = Counter()
+    while not should_stop():
+        with transaction.atomic(using=settings.SLUICE_DATABASE), django_cursor() as cursor:
+            cursor.execute(_CHUNK.format(table=table), said)
+            endings = [str(ended) for (ended,) in cursor.fetchall()]
+        removed.update(endings)
+        if len(endings) < said["chunk"]:
+            break
+    return removed

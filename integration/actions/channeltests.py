@@ -3,7 +3,7 @@
 from django.db import connection, transaction
 
 from integration.actions.configuration import Author
-from integration.actions.testmessages import TEST, last_tracked
+from integration.actions.testmessages import TEST
 from integration.clock import database_now
 from integration.handlers.documents import publish_document
 from integration.handlers.publishing import Publication
@@ -23,7 +23,6 @@ def send(channel: PublishChannel, payload: str, key: str, author: Author) -> Pub
         with connection.cursor() as cursor:
             cursor.execute(_NEXT_ROW)
             (before,) = cursor.fetchone()
-        tracked = last_tracked()
         body = payload.encode()
         done = publish_document(channel.name, body, key, headers={TEST: "1"})
         rows = OutboxRow.objects.filter(pk__gt=before, message_id__in=done.ids.values())
@@ -41,7 +40,6 @@ def send(channel: PublishChannel, payload: str, key: str, author: Author) -> Pub
                 "interface": channel.name,
                 "envelope": channel.envelope,
                 "outgoing_row": numbers[message_id],
-                "tracked_after": tracked,
             }
             _told(target, message_id, after, author)
     return done

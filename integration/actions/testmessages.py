@@ -19,12 +19,6 @@ from integration.store import outbox
 TEST: Final = "sluice-test"
 # What a person writes never stands for what Sluice says itself.
 OURS: Final = "sluice-"
-# Whatever becomes of it is tracked under a later number. The table does not know the last one:
-# cleanup may have emptied it.
-_TRACKED: Final = (
-    "SELECT coalesce(pg_sequence_last_value("
-    "pg_get_serial_sequence('integration_messagetrack', 'id')::regclass), 0)"
-)
 _LAST_ROW: Final = "SELECT currval(pg_get_serial_sequence('integration_outboxrow', 'id'))"
 
 
@@ -68,19 +62,10 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
                 "interface": draft.interface,
                 "envelope": draft.wrapped,
                 "outgoing_row": number,
-                "tracked_after": last_tracked(),
             },
             reason=author.reason.strip(),
         )
     return message_id
-
-
-def last_tracked() -> int:
-    """The number below which nothing of a message lies that is sent now."""
-    with connection.cursor() as cursor:
-        cursor.execute(_TRACKED)
-        (number,) = cursor.fetchone()
-    return int(number)
 
 
 def _outgoing(queue: Queue, draft: Draft, message_id: str) -> Outgoing:

@@ -1,8 +1,10 @@
 """The track of an ending that a person told, as the engine writes those that it finds."""
 
+from django.db import connection
+
 from integration.delivery.policy.states import Ended
 from integration.models import MessageError, MessageTrack
-from integration.selectors.tracking.rows import by_index
+from integration.selectors.tracking.rows import by_index, whole
 
 
 def delivered(error: MessageError) -> None:
@@ -19,7 +21,7 @@ def delivered(error: MessageError) -> None:
         queue=error.queue,
         partition=error.partition,
         offset=error.offset,
-        arrival_batch=error.arrival_batch or 0,
+        arrival_batch=_arrival(),
         message_id=error.message_id,
         interface=error.interface,
         ended=Ended.DELIVERED,
@@ -32,6 +34,13 @@ def delivered(error: MessageError) -> None:
     )
 
 
+def _arrival() -> int:
+    """A number of its own: those of one time lie close together, and tracking is read by that."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('integration_arrival')")
+        return int(cursor.fetchone()[0])
+
+
 def _before(error: MessageError) -> MessageTrack | None:
     if not error.message_id:
         return None
@@ -40,6 +49,4 @@ def _before(error: MessageError) -> MessageTrack | None:
     place = (error.partition, error.offset)
     here = [row for row in found if (row.partition, row.offset) == place]
     newest = max(here, key=lambda row: row.place, default=None)
-    if newest is None:
-        return None
-    return MessageTrack.objects.filter(at=newest.at, pk=newest.id).defer("payload").first()
+    return None if newest is None else whole(newest)

@@ -1,7 +1,7 @@
 """What became of a posted message, as its sender may know it: never a payload."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,7 +10,8 @@ from integration.delivery.policy.states import Ended, ErrorState, OutboxState
 from integration.door.accepting import message_ids
 from integration.door.problems import NoSuchMessageError
 from integration.door.receipts import Stored, of_message
-from integration.models import MessageError, MessageTrack, OutboxRow
+from integration.models import MessageError, OutboxRow
+from integration.selectors.tracking.rows import of_messages
 
 # Of a post with more messages only the counts are told.
 MOST_LISTED: Final = 100
@@ -137,13 +138,10 @@ def _failed(row: MessageError) -> Fate:
 
 
 def _tracks(receipt: Stored, ids: Sequence[str]) -> dict[str, Fate]:
-    rows = MessageTrack.objects.filter(
-        queue_id=receipt.queue_id or 0, message_id__in=list(ids), at__gte=receipt.received_at
-    )
     known = {ended.value: told for ended, told in _ENDS.items()}
-    kept = rows.filter(ended__in=list(known)).order_by("at")
-    told: Iterable[tuple[str, str, datetime]] = kept.values_list("message_id", "ended", "at")
-    return {id_: Fate(id_, known[ended], at) for id_, ended, at in told} if ids else {}
+    found = of_messages(ids, receipt.queue_id or 0, receipt.received_at) if ids else []
+    kept = (row for row in found if row.ended in known)
+    return {row.message_id: Fate(row.message_id, known[row.ended], row.at) for row in kept}
 
 
 def _rows(receipt: Stored, ids: Sequence[str]) -> dict[str, Fate]:

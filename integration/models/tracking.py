@@ -9,9 +9,11 @@ from integration.models.queue import Queue
 class MessageTrack(models.Model):
     """One ending of one try of one message; written by COPY in the batch's own transaction.
 
-    In the database it is partitioned by the day of `at` (`store/track_days.py`), and its key is
-    (at, id). What to search by beside the message id is taken from the payload where the
-    service or channel has paths for it; empty and null both mean "none".
+    In the database it is partitioned by the day of `at` (`store/track_days.py`), and no index
+    keeps `id` unique: it tells rows of one moment apart. The rows of one COPY have one moment, and
+    the first of them stands in the list of its queue for all. What to search by beside the
+    message id is taken from the payload where the service or channel has paths for it; empty and
+    null both mean "none".
     """
 
     queue = models.ForeignKey(
@@ -33,6 +35,11 @@ class MessageTrack(models.Model):
     search_b = models.TextField(null=True)  # noqa: DJ001 - as above
     caused_by = models.TextField(null=True, help_text="the id of the message it answers")  # noqa: DJ001 - as above
     payload = models.BinaryField(null=True, help_text="the record's value, compressed by zlib")
+    batch_rows = models.IntegerField(
+        null=True,
+        db_default=1,
+        help_text="rows of its COPY, in the first of them; null in the others",
+    )
 
     def __str__(self) -> str:
         return f"{self.queue_id}[{self.partition}]@{self.offset}: {self.ended}"

@@ -5,13 +5,13 @@ failures stop at a cap for each queue and state, and endings are counted among t
 tracking rows alone.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from integration.delivery.policy.states import OPEN, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
+from integration.selectors.tracking.endings import Endings, latest
 from integration.store.sessions import fetch_all
 from integration.store.starts import SENDS
 
@@ -44,20 +44,10 @@ _FAILURES: Final = f"""
           AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
         LIMIT {FAILURES_CAP}) found) few
     WHERE (q.direction = 'inbound' OR {SENDS}) ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
-_ENDINGS: Final = f"""
-    WITH newest AS MATERIALIZED (
-        SELECT queue_id, ended, at FROM integration_messagetrack
-        WHERE at > statement_timestamp() - interval '{LONGEST_WINDOW_SECONDS} s'
-        ORDER BY at DESC, id DESC LIMIT {NEWEST_ROWS}),
-    recent AS (SELECT * FROM newest),
-    span AS (
-        SELECT CASE WHEN count(*) < {NEWEST_ROWS} THEN {LONGEST_WINDOW_SECONDS}::float
-            ELSE greatest(extract(epoch FROM statement_timestamp() - min(at)), 0.001)::float END
-            AS seconds
-        FROM recent)
-    SELECT q.name, r.ended, count(r.queue_id), (SELECT seconds FROM span)
-    FROM integration_queue q LEFT JOIN recent r ON r.queue_id = q.id
-    WHERE (q.direction = 'inbound' OR {SENDS}) GROUP BY q.id, r.ended ORDER BY q.name"""  # noqa: S608 - constants
+_NAMES: Final = (
+    f"SELECT q.id, q.name FROM integration_queue q WHERE q.direction = 'inbound' OR {SENDS} "  # noqa: S608 - a constant
+    "ORDER BY q.name"
+)
 _ENDPOINTS: Final = """
     SELECT e.name, (e.enabled AND coalesce(e.paused_until <= clock_timestamp(), true))::int,
            CASE WHEN c.state <> 'CLOSED'
@@ -98,7 +88,7 @@ def families() -> Iterator[Family]:
     """Everything this room can count, in seven queries. Raises DatabaseError."""
     yield from _of_queues(fetch_all(_QUEUES))
     yield _of_failures(fetch_all(_FAILURES))
-    yield from _of_endings(fetch_all(_ENDINGS))
+    yield from _of_endings(latest(LONGEST_WINDOW_SECONDS, NEWEST_ROWS))
     yield from _of_relays(relays())
     yield from _of_endpoints(fetch_all(_ENDPOINTS))
     yield _of_unknown(fetch_all(_UNKNOWN))
@@ -146,24 +136,22 @@ def _of_failures(rows: Sequence[tuple[Any, ...]]) -> Family:
     return family
 
 
-def _of_endings(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
+def _of_endings(found: Endings) -> Iterator[Family]:
     """A queue where nothing ended has a 0 for APPLIED, so that its rate is 0 and not absent."""
-    counts: dict[str, dict[str, int]] = defaultdict(lambda: {Ended.APPLIED.value: 0})
-    window = Family(
-        "endings_window_seconds",
-        f"The seconds that sluice_endings counts: {LONGEST_WINDOW_SECONDS}, or fewer when more "
-        f"than {NEWEST_ROWS:,} messages ended in them",
-    )
-    for queue, ended, count, seconds in rows:
-        counts[queue].update({ended: count} if ended else {})
-        window.samples[:] = [((), seconds)]
     endings = Family(
         "endings",
         "Messages that ended so within the last sluice_endings_window_seconds",
         ("queue", "ended"),
     )
-    for queue, by_ending in counts.items():
-        for ended, count in sorted(by_ending.items()):
+    window = Family(
+        "endings_window_seconds",
+        f"The seconds that sluice_endings counts: {LONGEST_WINDOW_SECONDS}, or fewer when more "
+        f"than {NEWEST_ROWS:,} messages ended in them",
+    )
+    window.add(found.seconds)
+    for number, queue in fetch_all(_NAMES):
+        counts = {Ended.APPLIED.value: 0, **found.counts.get(number, {})}
+        for ended, count in sorted(counts.items()):
             endings.add(count, queue, ended)
     yield from [endings, window]
 

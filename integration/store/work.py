@@ -1,7 +1,7 @@
 """One transaction of the engine on Django's connection: savepoints, checks, the settlement."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
@@ -197,16 +197,17 @@ class LedgerWork:
             if bare := tracks.untraced(found):
                 self._copy(tracks.COPY, tracks.lines(place, bare))
             if len(bare) < len(found):
-                lines = tracks.traced_lines(place, tracks.traced(found))
-                self._copy(tracks.COPY_TRACED, lines)
+                pieces = tracks.traced_lines(place, tracks.traced(found))
+                self._copy(tracks.COPY_TRACED, pieces)
 
-    def _copy(self, sql: str, lines: bytes) -> None:
+    def _copy(self, sql: str, pieces: Iterable[bytes]) -> None:
         with (
             self.connection.wrap_database_errors,
             self.raw.cursor() as cursor,
             cursor.copy(sql) as copy,
         ):
-            copy.write(lines)
+            for piece in pieces:
+                copy.write(piece)
 
     def _errors(self, settlement: Settlement) -> None:
         mirrored = frozenset(

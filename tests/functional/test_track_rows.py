@@ -25,10 +25,12 @@ def written(*rows: Any) -> list[MessageTrack]:
     with connection.connection.cursor() as cursor:
         if bare := tracks.untraced(rows):
             with cursor.copy(tracks.COPY) as copy:
-                copy.write(tracks.lines(place, bare))
+                for piece in tracks.lines(place, bare):
+                    copy.write(piece)
         if named := tracks.traced(rows):
             with cursor.copy(tracks.COPY_TRACED) as copy:
-                copy.write(tracks.traced_lines(place, named))
+                for piece in tracks.traced_lines(place, named):
+                    copy.write(piece)
     return list(MessageTrack.objects.order_by("offset"))
 
 
@@ -78,6 +80,19 @@ class TestRows:
             a_track(n, trace=Trace(f"e{n}", *(None,) * 4) if n % 2 else None) for n in range(6)
         ]
         assert [row.external_id for row in written(*mixed)] == [None, "e1", None, "e3", None, "e5"]
+
+    @pytest.mark.parametrize("trace", [None, Trace("e", *(None,) * 4)])
+    @pytest.mark.parametrize("is_odd", [False, True])
+    def test_the_first_row_of_a_copy_stands_for_all(
+        self, trace: Trace | None, *, is_odd: bool
+    ) -> None:
+        count = 2 * tracks.LINES_AT_ONCE + 1
+        rows = written(
+            *(a_track(n, key=ODD.encode() if is_odd else b"k", trace=trace) for n in range(count))
+        )
+        assert [row.batch_rows for row in rows] == [count, *[None] * (count - 1)]
+        assert len({row.at for row in rows}) == 1
+        assert [row.id for row in rows] == sorted(row.id for row in rows)
 
 
 class TestTraces:

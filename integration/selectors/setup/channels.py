@@ -1,5 +1,6 @@
 """What the set-up pages show of publish channels: their targets, what fits them, test messages."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +11,6 @@ from integration.models import (
     ChannelTarget,
     ConfigurationChange,
     Endpoint,
-    MessageTrack,
     OutboxRow,
     PublishChannel,
     Queue,
@@ -18,6 +18,7 @@ from integration.models import (
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup.nouns import Use
+from integration.selectors.tracking.rows import of_messages
 
 TESTS: Final = 10
 
@@ -149,14 +150,16 @@ def test_messages(channel: PublishChannel, scope: Scope) -> list[TestSent]:
     ]
 
 
-def _ends(rows: list[Any]) -> dict[str, str]:
+def _ends(rows: Sequence[Any]) -> dict[str, str]:
     """How the latest try of each test message ended. Days before the first test are not read."""
-    if not rows:
-        return {}
-    tracks = MessageTrack.objects.filter(
-        message_id__in=[row.subject for row in rows], at__gte=rows[-1].at
-    )
-    return dict(tracks.order_by("at").values_list("message_id", "ended"))
+    by_queue: dict[int, list[str]] = {}
+    for row in rows:
+        by_queue.setdefault(int(row.after["queue_id"]), []).append(row.subject)
+    return {
+        track.message_id: track.ended
+        for queue, ids in by_queue.items()
+        for track in of_messages(ids, queue, rows[-1].at)
+    }
 
 
 def _number(value: object) -> int | None:

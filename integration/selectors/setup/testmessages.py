@@ -12,9 +12,10 @@ from django.db.models.fields import DurationField
 from integration.clock import database_now
 from integration.delivery.policy.states import Ended, ErrorState, OutboxState
 from integration.durations import rough
-from integration.models import ConfigurationChange, MessageError, MessageTrack, OutboxRow, Queue
+from integration.models import ConfigurationChange, MessageError, OutboxRow, Queue
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.selectors.scope import Scope
+from integration.selectors.tracking.rows import TrackRow, of_messages
 
 # What is written in one moment may carry the time of the statement before.
 ROUNDING: Final = timedelta(seconds=1)
@@ -74,7 +75,7 @@ class _End:
 
 
 def journey(message_id: str, scope: Scope) -> Journey | None:
-    """Look where it is, in five bounded queries; None for what is no test message or not known."""
+    """Look where it is, in bounded queries; None for what is no test message or not known."""
     age = ExpressionWrapper(database_now() - F("at"), output_field=DurationField())
     sent = (
         ConfigurationChange.objects.filter(
@@ -168,12 +169,11 @@ def _end(queue: Queue, sent: ConfigurationChange, row: OutboxRow | None) -> _End
     if row is not None and row.state not in {OutboxState.PUBLISHED, OutboxState.STAMPED}:
         return None
     # Tracking lies by the day: what was tracked before the message was sent is not looked at.
-    since_then = MessageTrack.objects.filter(at__gte=sent.at - ROUNDING, queue=queue)
-    track = since_then.filter(message_id=sent.subject).order_by("at", "pk").first()
-    return None if track is None else _of_track(track, sent.at)
+    tracks = of_messages([sent.subject], queue.pk, sent.at - ROUNDING)
+    return _of_track(tracks[0], sent.at) if tracks else None
 
 
-def _of_track(track: MessageTrack, sent_at: datetime) -> _End:
+def _of_track(track: TrackRow, sent_at: datetime) -> _End:
     after = _after(track.at, sent_at)
     ended, text = track.ended, ""
     works = ended == Ended.APPLIED

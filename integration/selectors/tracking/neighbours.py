@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from integration.selectors.scope import Scope
 from integration.selectors.tracking import rows
+from integration.selectors.tracking.batches import MICROSECOND, Span
 from integration.selectors.tracking.rows import TrackRow
 
 # Further away nobody speaks of neighbours, and older days stay out of the question.
@@ -13,10 +14,10 @@ FAR: Final = timedelta(days=7)
 RELATED: Final = 20
 # Answers arrive after what they answer, but clocks of two machines may differ a little.
 EARLIER: Final = timedelta(hours=1)
-_BESIDE: Final = "t.queue_id = %(queue)s AND t.message_id <> %(message)s"
-_OF_KEY: Final = f"{rows.QUEUE} = %(queue)s AND t.message_id <> %(message)s AND t.key = %(key)s"
-_BEFORE: Final = "t.at >= %(since)s AND t.at <= %(at)s AND (t.at < %(at)s OR t.id < %(row)s)"
-_AFTER: Final = "t.at <= %(until)s AND t.at >= %(at)s AND (t.at > %(at)s OR t.id > %(row)s)"
+_BESIDE: Final = "t.message_id <> %(message)s"
+_OF_KEY: Final = "t.queue_id = %(queue)s AND t.message_id <> %(message)s AND t.key = %(key)s"
+_BEFORE: Final = "(t.at < %(at)s OR t.id < %(row)s)"
+_AFTER: Final = "(t.at > %(at)s OR t.id > %(row)s)"
 _WINDOW: Final = "t.at >= %(since)s AND t.at <= %(until)s"
 _ANSWERS: Final = tuple(
     f"t.{column} = %(message)s AND t.message_id <> %(message)s AND {_WINDOW}"
@@ -65,8 +66,10 @@ def _said(track: TrackRow) -> dict[str, Any]:
 
 def _beside(track: TrackRow, condition: str) -> tuple[TrackRow | None, TrackRow | None]:
     said, queues = _said(track), {track.queue_id: (track.queue, track.direction)}
-    before = rows.newest(f"{condition} AND {_BEFORE}", said, queues, limit=1)
-    after = rows.oldest(f"{condition} AND {_AFTER}", said, queues, limit=1)
+    earlier = Span([track.queue_id], track.at - FAR, track.at + MICROSECOND)
+    later = Span([track.queue_id], track.at, track.at + FAR, newest_first=False)
+    before = rows.in_order(earlier, f"{condition} AND {_BEFORE}", said, queues, limit=1)
+    after = rows.in_order(later, f"{condition} AND {_AFTER}", said, queues, limit=1)
     return before[0] if before else None, after[0] if after else None
 
 

@@ -1,32 +1,48 @@
-"""Reading tracked messages: by their search index, or newest first by time."""
+"""Reading tracked messages: by their search index, by time, or by an unusual ending."""
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.db import transaction
 
-from integration.models import Queue
+from integration.models import MessageTrack, Queue
 from integration.selectors.scope import Scope
+from integration.selectors.tracking import batches
+from integration.selectors.tracking.batches import Span
 from integration.store.sessions import alias, django_connection
 
 COLUMNS: Final = (
     't.id, t.at, t.queue_id, t.partition, t."offset", t.message_id, t.interface, t.ended, '
     "t.key, t.kafka_ms, t.external_id, t.search_a, t.search_b, t.caused_by"
 )
-# A queue as a condition that no index but the search index can take the place of.
-QUEUE: Final = "t.queue_id + 0"
 # So many rows of one id are read at once. What has more of them is found soon by its time.
 MANY: Final = 1_000
+# The search index is read once for each.
+FEW_IDS: Final = 20
+FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+# More tries than any retry policy makes.
+ENDINGS_OF_ONE: Final = 100
 # A plan for any window would look at every day.
-_AS_ASKED: Final = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true)"
+AS_ASKED: Final = {"plan_cache_mode": "force_custom_plan"}
 # The planner knows no better than to read whole days for a column that is mostly empty.
-_INDEX_ONLY: Final = (
-    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true)"
-    ", set_config('max_parallel_workers_per_gather', '0', true)"
-)
+INDEX_ONLY: Final = AS_ASKED | {
+    "enable_seqscan": "off",
+    "enable_indexscan": "off",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+}
+# Nor that a few batches are little, as long as a day's figures are of its morning.
+NEVER_WHOLE: Final = AS_ASKED | {
+    "enable_seqscan": "off",
+    "max_parallel_workers_per_gather": "0",
+    # Where only a forbidden plan is left, its price would seem to be worth a compiler.
+    "jit": "off",
+}
+ALL: Final = "true"
 
 Queues = Mapping[int, tuple[str, str]]
 """Name and direction by number."""
@@ -98,42 +114,104 @@ def queues_of(scope: Scope) -> Queues:
     return {pk: (name, way) for pk, name, way in rows.values_list("pk", "name", "direction")}
 
 
-def by_index(conditions: Sequence[str], said: Said, queues: Queues) -> list[list[TrackRow]]:
-    """For each condition its rows, in no order and at most MANY + 1.
+def by_index(
+    conditions: Sequence[str], said: Said, queues: Queues, *, limit: int = MANY + 1
+) -> list[list[TrackRow]]:
+    """For each condition its rows, in no order.
 
-    Each names one of the columns of the search index, and a queue as QUEUE only; the cost is that
-    of the index, whatever else the days hold.
+    Each names one of the columns of the search index; the cost is that of the index, whatever else
+    the days hold.
     """
     sql = [
-        f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {MANY + 1}"  # noqa: S608 - constants
+        f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {limit}"  # noqa: S608 - constants
         for condition in conditions
     ]
-    with _reading(_AS_ASKED, _INDEX_ONLY) as cursor:
+    with reading(INDEX_ONLY) as cursor:
         return [_read(cursor, one, said, queues) for one in sql]
 
 
-def newest(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
-    """The newest rows that meet the condition, by time and number."""
+def of_messages(ids: Sequence[str], queue: int, since: datetime) -> list[TrackRow]:
+    """Every ending of these messages of one queue since then, by time; without the queue's name."""
+    said, queues = {"ids": list(ids), "queue": queue, "since": since}, {queue: ("", "")}
+    condition, limit = "t.message_id = ANY(%(ids)s)", ENDINGS_OF_ONE * len(ids)
+    if len(ids) > FEW_IDS:
+        span = Span([queue], since, FOREVER, newest_first=False)
+        return in_order(span, condition, said, queues, limit=limit)
+    condition += " AND t.queue_id = %(queue)s AND t.at >= %(since)s"
+    [found] = by_index([condition], said, queues, limit=limit)
+    return sorted(found, key=lambda row: row.place)
+
+
+def whole(row: TrackRow) -> MessageTrack | None:
+    """Everything that is written of it but the payload, None when it is gone by now."""
+    known = MessageTrack.objects.using(alias()).defer("payload")
+    with reading(INDEX_ONLY):
+        return known.filter(message_id=row.message_id, at=row.at, pk=row.id).first()
+
+
+def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
+    """The payload that these tracks of one message kept last; None where none is kept."""
+    kept = MessageTrack.objects.using(alias()).filter(
+        message_id=tracks[0].message_id,
+        at__in=[track.at for track in tracks],
+        pk__in=[track.id for track in tracks],
+        payload__isnull=False,
+    )
+    with reading(INDEX_ONLY):
+        payload = kept.order_by("-at", "-pk").values_list("payload", flat=True).first()
+    return None if payload is None else zlib.decompress(bytes(payload))
+
+
+def in_order(
+    span: Span, condition: str, said: Said, queues: Queues, *, limit: int
+) -> list[TrackRow]:
+    """The first rows of the span that meet the condition, by time and number in its order."""
+    way = "DESC" if span.newest_first else "ASC"
+    found: list[TrackRow] = []
+    with reading(NEVER_WHOLE) as cursor:
+        for part in batches.parts(cursor, span, limit):
+            sql = (
+                f"SELECT {COLUMNS} FROM integration_messagetrack t "  # noqa: S608 - constants
+                f"WHERE {part.condition} AND {condition} "
+                f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(found)}"
+            )
+            found += _read(cursor, sql, {**said, **part.said}, queues)
+            if len(found) >= limit:
+                break
+    return found
+
+
+def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
+    """How many rows of the span meet the condition: above `cap` it is any number above it."""
+    number = 0
+    with reading(NEVER_WHOLE) as cursor:
+        if condition == ALL:
+            return batches.counted(cursor, span, cap)
+        for part in batches.parts(cursor, span, cap + 1):
+            cursor.execute(
+                f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "  # noqa: S608 - constants
+                f"WHERE {part.condition} AND {condition} LIMIT {cap + 1}) counted",
+                {**said, **part.said},
+            )
+            number += int(cursor.fetchone()[0])
+            if number > cap:
+                break
+    return number
+
+
+def newest_unusual(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
+    """The newest rows that meet the condition, which names an unusual ending: they have a list."""
     sql = (
         f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "  # noqa: S608 - constants
         f"ORDER BY t.at DESC, t.id DESC LIMIT {limit}"
     )
-    with _reading(_AS_ASKED) as cursor:
+    with reading(AS_ASKED) as cursor:
         return _read(cursor, sql, said, queues)
 
 
-def oldest(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
-    sql = (
-        f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "  # noqa: S608 - constants
-        f"ORDER BY t.at, t.id LIMIT {limit}"
-    )
-    with _reading(_AS_ASKED) as cursor:
-        return _read(cursor, sql, said, queues)
-
-
-def count(condition: str, said: Said, *, cap: int) -> int:
-    """How many rows meet the condition, at most cap + 1."""
-    with _reading(_AS_ASKED) as cursor:
+def count_unusual(condition: str, said: Said, *, cap: int) -> int:
+    """How many rows meet such a condition, at most cap + 1."""
+    with reading(AS_ASKED) as cursor:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "  # noqa: S608 - constants
             f"WHERE {condition} LIMIT {cap + 1}) counted",
@@ -143,12 +221,13 @@ def count(condition: str, said: Said, *, cap: int) -> int:
 
 
 @contextmanager
-def _reading(*settings: str) -> Iterator[Any]:
+def reading(settings: Mapping[str, str]) -> Iterator[Any]:
     """A cursor under these settings; what is rolled back is nothing but them."""
+    set_all = ", ".join(["set_config(%s, %s, true)"] * len(settings))
+    values = [text for setting in settings.items() for text in setting]
     with transaction.atomic(using=alias()):
         with django_connection().cursor() as cursor:
-            for setting in settings:
-                cursor.execute(setting)
+            cursor.execute(f"SELECT {set_all}", values)
             yield cursor
         transaction.set_rollback(True, using=alias())
 

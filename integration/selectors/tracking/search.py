@@ -1,24 +1,30 @@
 """Tracked messages by what people know of them, newest first, within a window of time.
 
-The window prunes the days. Within them an id, a key or a service goes by the search index, and
-anything else by time, by queue and time, or by what the try ended in.
+The window prunes the days. Within them an id, a key or a service goes by the search index, an
+unusual ending by the list of those, and anything else by the batches of its queues.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import Q
 
+from integration.delivery.policy.states import Ended
 from integration.models import Queue
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.tracking import rows
+from integration.selectors.tracking.batches import MICROSECOND, Span
 from integration.selectors.tracking.rows import Cursor, Queues, TrackRow
 
 PAGE_ROWS: Final = 50
 COUNT_CAP: Final = rows.MANY
 WINDOW: Final = timedelta(hours=24)
 IDS: Final = ("message_id", "external_id", "search_a", "search_b")
+_WITHIN: Final = "t.at >= %(since)s AND t.at < %(until)s AND t.queue_id = ANY(%(queues)s)"
+_ENDED: Final = "t.ended = %(ended)s"
+# These few have an index of their own: `track_unusual`.
+UNUSUAL: Final = frozenset(Ended) - {Ended.APPLIED, Ended.DELIVERED}
 BEHIND: Final = "t.at <= %(at)s AND (t.at < %(at)s OR t.id < %(row)s)"
 
 
@@ -65,30 +71,45 @@ def page(wanted: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROWS
     queues = _queues(wanted)
     if not queues:
         return TrackPage((), 0, None)
-    condition, said = _condition(wanted, queues)
+    said = _said(wanted, queues)
     if after is not None:
         said |= {"at": after.at, "row": after.id}
     exact = _exact(wanted)
     if exact:
-        found, number = _by_index([f"{condition} AND {one}" for one in exact], said, queues, size)
+        found, number = _by_index(wanted, exact, said, queues, size)
+    elif wanted.ended in UNUSUAL:
+        condition = f"{_WITHIN} AND {_ENDED}"
+        found = rows.newest_unusual(_behind(condition, said), said, queues, limit=size + 1)
+        number = rows.count_unusual(condition, said, cap=COUNT_CAP)
     else:
-        found = rows.newest(_behind(condition, said), said, queues, limit=size + 1)
-        number = rows.count(condition, said, cap=COUNT_CAP)
+        condition = _ENDED if wanted.ended else rows.ALL
+        found = _by_time(wanted, condition, said, queues, size)
+        number = rows.count(_span(wanted, queues), condition, said, cap=COUNT_CAP)
     shown = tuple(found[:size])
     return TrackPage(shown, number, shown[-1].cursor if len(found) > size else None)
 
 
+def _by_time(
+    wanted: TrackFilter, condition: str, said: dict[str, Any], queues: Queues, size: int
+) -> list[TrackRow]:
+    span = _span(wanted, queues)
+    if "at" in said:
+        span = replace(span, end=min(span.end, said["at"] + MICROSECOND))
+    return rows.in_order(span, _behind(condition, said), said, queues, limit=size + 1)
+
+
 def _by_index(
-    conditions: list[str], said: dict[str, Any], queues: Queues, size: int
+    wanted: TrackFilter, exact: list[str], said: dict[str, Any], queues: Queues, size: int
 ) -> tuple[list[TrackRow], int]:
     """What each condition finds by the index; what it finds too often is found by its time."""
     every: dict[int, TrackRow] = {}
     number = 0
-    gathered = rows.by_index(conditions, said, queues)
-    for condition, found in zip(conditions, gathered, strict=True):
+    ending = f" AND {_ENDED}" if wanted.ended else ""
+    gathered = rows.by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
+    for condition, found in zip(exact, gathered, strict=True):
         if len(found) > rows.MANY:
             number = COUNT_CAP + 1
-            found = rows.newest(_behind(condition, said), said, queues, limit=size + 1)  # noqa: PLW2901 - instead of it
+            found = _by_time(wanted, f"{condition}{ending}", said, queues, size)  # noqa: PLW2901 - instead of it
         every |= {row.id: row for row in found}
     number = max(number, len(every))
     if "at" in said:
@@ -114,9 +135,9 @@ def _queues(wanted: TrackFilter) -> Queues:
     return {pk: (name, way) for pk, name, way in found.values_list("pk", "name", "direction")}
 
 
-def _condition(wanted: TrackFilter, queues: Queues) -> tuple[str, dict[str, Any]]:
-    """Everything but what the search index knows, and what every condition is told."""
-    said: dict[str, Any] = {
+def _said(wanted: TrackFilter, queues: Queues) -> dict[str, Any]:
+    """What every condition is told."""
+    return {
         "since": wanted.since,
         "until": wanted.until,
         "any": wanted.id,
@@ -125,17 +146,10 @@ def _condition(wanted: TrackFilter, queues: Queues) -> tuple[str, dict[str, Any]
         "ended": wanted.ended,
         "queues": list(queues),
     }
-    # What goes by the search index is not to be looked for among all of a queue.
-    column = rows.QUEUE if _exact(wanted) else "t.queue_id"
-    conditions = ["t.at >= %(since)s AND t.at < %(until)s"]
-    if len(queues) == 1:
-        (said["queue"],) = queues
-        conditions.append(f"{column} = %(queue)s")
-    elif wanted.system or wanted.direction or not wanted.scope.is_whole:
-        conditions.append(f"{column} = ANY(%(queues)s)")
-    if wanted.ended:
-        conditions.append("t.ended = %(ended)s")
-    return " AND ".join(conditions), said
+
+
+def _span(wanted: TrackFilter, queues: Queues) -> Span:
+    return Span(list(queues), wanted.since, wanted.until)
 
 
 def _exact(wanted: TrackFilter) -> list[str]:

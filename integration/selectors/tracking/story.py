@@ -1,6 +1,5 @@
 """One message from beginning to end: every track, failure, call and decision that names it."""
 
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,14 +12,19 @@ from integration.models import (
     ErrorAttempt,
     ErrorChange,
     MessageError,
-    MessageTrack,
     Receipt,
 )
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.selectors.failures.timeline import ENDS, ENGINE, Event, events_of, in_order
 from integration.selectors.scope import Scope
 from integration.selectors.tracking.outgoing import Outgoing, outgoing
-from integration.selectors.tracking.rows import Queues, TrackRow, by_index, queues_of
+from integration.selectors.tracking.rows import (
+    Queues,
+    TrackRow,
+    by_index,
+    newest_payload,
+    queues_of,
+)
 
 # Of a message that went round and round the newest are told.
 MOST: Final = 100
@@ -119,15 +123,8 @@ def story(message_id: str, scope: Scope) -> Story | None:
 
 def payload_of(found: Story) -> bytes | None:
     """The payload that its newest tracks kept; None where none is kept."""
-    for track in found.tracks[:RELATED]:
-        kept = (
-            MessageTrack.objects.filter(at=track.at, pk=track.id, payload__isnull=False)
-            .values_list("payload", flat=True)
-            .first()
-        )
-        if kept is not None:
-            return zlib.decompress(bytes(kept))
-    return None
+    newest = found.tracks[:RELATED]
+    return newest_payload(newest) if newest else None
 
 
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:

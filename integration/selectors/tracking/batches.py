@@ -1,0 +1,131 @@
+"""Walking through tracking by time: batch after batch, read as far as is asked for.
+
+Only the first row of each COPY stands in the list of its queue, with the number of its rows; all
+of them have its moment and its arrival number. So the list is read first, from one end of the
+span, and then the rows of those batches by the summaries of arrival numbers (decision 0015).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+# The finest that a moment is told.
+MICROSECOND: Final = timedelta(microseconds=1)
+# So many batches are looked up by their numbers; of more everything between is read.
+FEW: Final = 64
+# How much more of the list is read each time, where what was read was not enough.
+LONGER: Final = 8
+_LISTED: Final = """
+SELECT listed.at, listed.batch_rows, listed.arrival_batch
+FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (
+  SELECT t.at, t.batch_rows, t.arrival_batch FROM integration_messagetrack t
+  WHERE t.batch_rows IS NOT NULL AND t.queue_id = q.id AND t.at >= %(begin)s AND t.at < %(end)s
+  ORDER BY t.at {way} FETCH FIRST %(most)s ROWS WITH TIES
+) listed ORDER BY listed.at {way} FETCH FIRST %(most)s ROWS WITH TIES
+"""
+_COUNTED: Final = """
+SELECT coalesce(sum(counted.batch_rows), 0)
+FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (
+  SELECT t.batch_rows FROM integration_messagetrack t
+  WHERE t.batch_rows IS NOT NULL AND t.queue_id = q.id AND t.at >= %(begin)s AND t.at < %(end)s
+  LIMIT %(most)s
+) counted
+"""
+
+Listed = tuple[datetime, int, int]
+"""The moment of a batch, how many rows it has, and its arrival number."""
+Said = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is walked through: these queues from `begin` up to, and without, `end`."""
+
+    queues: Sequence[int]
+    begin: datetime
+    end: datetime
+    newest_first: bool = True
+
+    @property
+    def said(self) -> dict[str, Any]:
+        return {"queues": list(self.queues), "begin": self.begin, "end": self.end}
+
+    def beyond(self, moment: datetime) -> "Span":
+        """What is left of it after all batches of a moment."""
+        if self.newest_first:
+            return Span(self.queues, self.begin, moment, True)
+        return Span(self.queues, moment + MICROSECOND, self.end, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The next batches: a condition that their rows meet, and what it is told.
+
+    Among that are the moments of the `first` and the `last` of them.
+    """
+
+    condition: str
+    said: Said
+
+
+def parts(cursor: Any, span: Span, rows: int) -> Iterator[Part]:  # noqa: ANN401 - Django's cursor
+    """The batches of a span in its order; the first part has so many rows, if there are.
+
+    What is asked for so rarely that the list is of no help is read in one go at the end.
+    """
+    for most in (rows, LONGER * rows, LONGER * LONGER * rows):
+        listed = _listed(cursor, span, most)
+        if not listed:
+            return
+        enough = _enough(listed, rows)
+        yield _part(span, listed[:enough])
+        if enough < len(listed):
+            yield _part(span, listed[enough:])
+        if len(listed) < most:
+            return
+        span = span.beyond(listed[-1][0])
+    yield _rest(span)
+
+
+def counted(cursor: Any, span: Span, most: int) -> int:  # noqa: ANN401 - as above
+    """How many rows the span has; with more than `most` batches in it, something above `most`."""
+    cursor.execute(_COUNTED, {**span.said, "most": most + 1})
+    return int(cursor.fetchone()[0])
+
+
+def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:  # noqa: ANN401 - as above
+    way = "DESC" if span.newest_first else "ASC"
+    cursor.execute(_LISTED.format(way=way), {**span.said, "most": most})
+    return [(at, count, arrival) for at, count, arrival in cursor.fetchall()]
+
+
+def _enough(listed: Sequence[Listed], rows: int) -> int:
+    """How many batches it takes for so many rows, those of one moment together."""
+    there, number = 0, 0
+    while number < len(listed) and (there < rows or listed[number][0] == listed[number - 1][0]):
+        there += listed[number][1]
+        number += 1
+    return number
+
+
+def _rest(span: Span) -> Part:
+    said = {**span.said, "first": span.begin, "last": span.end}
+    return Part("t.at >= %(begin)s AND t.at < %(end)s AND t.queue_id = ANY(%(queues)s)", said)
+
+
+def _part(span: Span, listed: Sequence[Listed]) -> Part:
+    edges, numbers = (listed[0][0], listed[-1][0]), sorted({arrival for *_, arrival in listed})
+    said = {
+        **span.said,
+        "first": min(edges),
+        "last": max(edges),
+        "numbers": numbers,
+        "lowest": numbers[0],
+        "highest": numbers[-1],
+    }
+    column = "t.arrival_batch"
+    among = "= ANY(%(numbers)s)" if len(numbers) <= FEW else "BETWEEN %(lowest)s AND %(highest)s"
+    # The time tells the days to look at, and batches with one number apart.
+    within = "t.at BETWEEN %(first)s AND %(last)s"
+    return Part(f"{column} {among} AND {within} AND t.queue_id = ANY(%(queues)s)", said)

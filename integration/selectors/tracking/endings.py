@@ -1,0 +1,40 @@
+"""What tries ended in of late, for each queue."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from integration.models import Queue
+from integration.selectors.tracking import batches, rows
+from integration.selectors.tracking.batches import MICROSECOND, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """How many tries ended in what, by queue number, within the last so many seconds."""
+
+    seconds: float
+    counts: Mapping[int, Mapping[str, int]]
+
+
+def latest(seconds: int, most: int) -> Endings:
+    """Those of the last seconds; the window is cut where more than `most` ended in it."""
+    queues = list(Queue.objects.values_list("pk", flat=True))
+    counts: dict[int, dict[str, int]] = {}
+    with rows.reading(rows.NEVER_WHOLE) as cursor:
+        cursor.execute("SELECT statement_timestamp()")
+        (now,) = cursor.fetchone()
+        span = Span(queues, now - timedelta(seconds=seconds) + MICROSECOND, now + MICROSECOND)
+        part = next(batches.parts(cursor, span, most), None)
+        if part is None:
+            return Endings(seconds, counts)
+        cursor.execute(
+            "SELECT t.queue_id, t.ended, count(*) FROM integration_messagetrack t "  # noqa: S608 - a constant
+            f"WHERE {part.condition} GROUP BY t.queue_id, t.ended",
+            part.said,
+        )
+        for queue, ended, count in cursor.fetchall():
+            counts.setdefault(queue, {})[ended] = count
+    if sum(sum(of_queue.values()) for of_queue in counts.values()) < most:
+        return Endings(seconds, counts)
+    return Endings(max((now - part.said["first"]).total_seconds(), 0.001), counts)
