@@ -41,12 +41,14 @@ class Paired:
         }
 
 
-def run_pairs(ours: Callable[[], float], theirs: Callable[[], float], *, quick: bool) -> Paired:
+def run_pairs(
+    ours: Callable[[], float], theirs: Callable[[], float], *, quick: bool, pairs: int = PAIRS
+) -> Paired:
     """Run both sides alternately, the first of each pair in turn, after one unmeasured pair."""
     paired = Paired([], [])
     theirs()
     ours()
-    for number in range(QUICK_PAIRS if quick else PAIRS):
+    for number in range(QUICK_PAIRS if quick else pairs):
         if number % 2:
             mine, other = ours(), theirs()
         else:

@@ -17,16 +17,25 @@ QUICKEST: Final = 1
 # A named tuple's own constructor is a Python function: twice the time, once for every message.
 new_tuple: Final = tuple.__new__
 Reader = Callable[[object], str | None]
+Ids = tuple[str | None, str | None, str | None, str | None, bytes | None]
+"""The columns of a trace without its text."""
+Writer = Callable[[bytes | None, int | None, Ids], str]
+"""The text of a trace, from the record's key, Kafka's time in ms and the columns."""
 
 
 class Trace(NamedTuple):
-    """The columns of one message; None = there is none."""
+    """The columns of one message; None = there is none.
+
+    `text` is what the store made of them, of the key and of Kafka's time while it read the
+    message, before the time counts in which its batch holds the database; "" = nothing yet.
+    """
 
     external_id: str | None
     search_a: str | None
     search_b: str | None
     caused_by: str | None
     payload: bytes | None
+    text: str = ""
 
 
 Track = tuple[int, str, str, str, bytes | None, int | None, Trace | None]
@@ -42,17 +51,22 @@ class Following:
 
     readers: tuple[Reader | None, Reader | None, Reader | None]
     keeps_payload: bool = False
+    write: Writer | None = None
 
 
 def following(
-    external_id_path: str, search_paths: Sequence[str], *, keeps_payload: bool
+    external_id_path: str,
+    search_paths: Sequence[str],
+    *,
+    keeps_payload: bool,
+    write: Writer | None = None,
 ) -> Following | None:
     """What is to be followed, None for nothing. A path that is none any more finds nothing."""
     wanted = [external_id_path, *search_paths[:2], "", ""][:3]
     first, second, third = (_compiled(path) for path in wanted)
     if not keeps_payload and (first, second, third) == (None, None, None):
         return None
-    return Following((first, second, third), keeps_payload)
+    return Following((first, second, third), keeps_payload, write)
 
 
 def trace_of(record: Record, body: object, follow: Following | None) -> Trace | None:
@@ -61,16 +75,16 @@ def trace_of(record: Record, body: object, follow: Following | None) -> Trace | 
     if follow is None:
         return None if cause is None else Trace(None, None, None, cause, None)
     first, second, third = follow.readers
-    return new_tuple(
-        Trace,
-        (
-            None if first is None else first(body),
-            None if second is None else second(body),
-            None if third is None else third(body),
-            cause,
-            _compressed(record.value) if follow.keeps_payload else None,
-        ),
+    ids = (
+        None if first is None else first(body),
+        None if second is None else second(body),
+        None if third is None else third(body),
+        cause,
+        _compressed(record.value) if follow.keeps_payload else None,
     )
+    write = follow.write
+    text = "" if write is None else write(record.key, record.timestamp_ms, ids)
+    return new_tuple(Trace, (*ids, text))
 
 
 def _compiled(path: str) -> Reader | None:

@@ -15,7 +15,7 @@ from integration.models import (
     PublishChannel,
     Queue,
 )
-from integration.store import strict_order
+from integration.store import strict_order, tracks
 
 
 def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
@@ -128,7 +128,7 @@ def _trackings(queue: Queue, services: Iterable[EnterpriseService]) -> tuple[Tra
 
 def _followed(trackings: Iterable[Tracking]) -> dict[str, Following]:
     found = {
-        interface: following(external, searched, keeps_payload=keeps)
+        interface: following(external, searched, keeps_payload=keeps, write=tracks.columns)
         for interface, external, searched, keeps in trackings
     }
     return {interface: follow for interface, follow in found.items() if follow is not None}

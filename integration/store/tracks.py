@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from integration.delivery.tracing import Trace, Track
+from integration.delivery.tracing import Ids, Trace, Track
 from integration.store.rows import plain
 
 # Told first: the first line of a COPY says how many there are, in the others it is nothing.
@@ -18,7 +18,6 @@ COPY_TRACED: Final = (
     f"COPY integration_messagetrack ({_COLUMNS}, external_id, search_a, search_b, caused_by, "
     f"payload) FROM STDIN WITH (NULL '{NOTHING}')"
 )
-TABS_PER_LINE: Final = 9
 TABS_PER_TRACED_LINE: Final = 14
 LONGEST: Final = 1_000
 # The server reads these while the next are put together.
@@ -62,16 +61,15 @@ def _piece(text: str, count: int | None) -> bytes:
 def _lines(place: Place, tracks: Sequence[Track]) -> str:
     queue, partition, arrival = place
     head, middle = f"{NOTHING}\t{queue}\t{partition}\t", f"\t{arrival}\t"
-    text = "\n".join(
+    keys = [track[4].decode("utf-8", "replace") if track[4] else "" for track in tracks]
+    if not _are_bare(tracks) or not _is_bare("".join(keys)):
+        return "\n".join("\t".join(_told(place, track)) for track in tracks)
+    return "\n".join(
         [
-            f"{head}{offset}{middle}{id_}\t{interface}\t{ended}\t"
-            f"{key.decode('utf-8', 'replace') if key else ''}\t{ms or 0}"
-            for offset, id_, interface, ended, key, ms, _ in tracks
+            f"{head}{offset}{middle}{id_}\t{interface}\t{ended}\t{key}\t{ms or 0}"
+            for (offset, id_, interface, ended, _, ms, _), key in zip(tracks, keys, strict=True)
         ]
     )
-    if _is_plain(text, TABS_PER_LINE, len(tracks), nothings=len(tracks)):
-        return text
-    return "\n".join("\t".join(_told(place, track)) for track in tracks)
 
 
 def _traced_lines(place: Place, tracks: Sequence[Traced]) -> str:
@@ -80,21 +78,28 @@ def _traced_lines(place: Place, tracks: Sequence[Traced]) -> str:
     text = "\n".join(
         [
             f"{head}{offset}{middle}{id_}\t{interface}\t{ended}\t"
-            f"{key.decode('utf-8', 'replace') if key else ''}\t{ms or 0}\t{own or NOTHING}\t"
-            f"{first or NOTHING}\t{second or NOTHING}\t{cause or NOTHING}\t"
-            f"{NOTHING if payload is None else _bytes(payload)}"
-            for (offset, id_, interface, ended, key, ms, _), (
-                own, first, second, cause, payload,
-            ) in tracks
+            f"{trace[5] or columns(key, ms, trace[:5])}"
+            for (offset, id_, interface, ended, key, ms, _), trace in tracks
         ]
-    )  # fmt: skip
-    nothings = len(tracks) + sum(trace.count(None) for _, trace in tracks)
-    payloads = sum(trace[4] is not None for _, trace in tracks)
-    if _is_plain(
-        text, TABS_PER_TRACED_LINE, len(tracks), nothings=nothings, backslashes=2 * payloads
+    )
+    # Columns that need signs have no text, and so no tabs.
+    if text.count("\t") == TABS_PER_TRACED_LINE * len(tracks) and _are_bare(
+        [track for track, _ in tracks]
     ):
         return text
     return "\n".join("\t".join(_told_traced(place, *pair)) for pair in tracks)
+
+
+def columns(key: bytes | None, ms: int | None, ids: Ids) -> str:
+    """The columns that a traced line ends with, "" where something needs a sign before it."""
+    own, first, second, cause, payload = ids
+    text = key.decode("utf-8", "replace") if key else ""
+    if not _is_bare(f"{text}{own or ''}{first or ''}{second or ''}{cause or ''}"):
+        return ""
+    return (
+        f"{text}\t{ms or 0}\t{own or NOTHING}\t{first or NOTHING}\t{second or NOTHING}\t"
+        f"{cause or NOTHING}\t{NOTHING if payload is None else _bytes(payload)}"
+    )
 
 
 def _bytes(value: bytes) -> str:
@@ -102,16 +107,15 @@ def _bytes(value: bytes) -> str:
     return "\\\\x" + value.hex()
 
 
-def _is_plain(text: str, tabs: int, count: int, *, nothings: int, backslashes: int = 0) -> bool:
-    """Whether COPY's text format needs no escaping; one pass over the lines at C speed."""
-    return (
-        text.count("\t") == tabs * count
-        and text.count("\n") == count - 1
-        and text.count(NOTHING) == nothings
-        and text.count("\\") == backslashes
-        and "\r" not in text
-        and "\x00" not in text
-    )
+def _is_bare(text: str) -> bool:
+    """Whether COPY's text format needs no escaping in it, and it is not NOTHING: at C speed."""
+    return text.isprintable() and "\\" not in text
+
+
+def _are_bare(tracks: Sequence[Track]) -> bool:
+    """The same of the ids and the interfaces, of which a batch has few."""
+    ids, interfaces = [track[1] for track in tracks], {track[2] for track in tracks}
+    return _is_bare("".join(ids)) and _is_bare("".join(interfaces))
 
 
 def _told(place: Place, track: Track) -> list[str]:
