@@ -49,6 +49,8 @@ class Env:
     log_level: str
     static_root: Path
     files_root: Path | None
+    spark_master: str
+    spark_memory_mb: int
 
 
 class Reader:
@@ -180,6 +182,8 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         log_level=r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO"),
         static_root=Path(r.text("SLUICE_STATIC_ROOT", "static")),
         files_root=r.folder("SLUICE_FILES_ROOT"),
+        spark_master=r.text("SLUICE_SPARK_MASTER", ""),
+        spark_memory_mb=r.count("SLUICE_SPARK_MEMORY_MB", 1_024),
     )
     if r.mistakes:
         raise SettingsError(r.mistakes)

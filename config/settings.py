@@ -20,6 +20,8 @@ SLUICE_KAFKA_BOOTSTRAP = ENV.kafka_bootstrap
 SLUICE_LEASE_SECONDS = ENV.lease_seconds
 # Endpoints write files below this folder and nowhere else; without it there are none.
 SLUICE_FILES_ROOT = ENV.files_root
+SLUICE_SPARK_MASTER = ENV.spark_master
+SLUICE_SPARK_MEMORY_MB = ENV.spark_memory_mb
 SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
 SLUICE_METRICS_TOKEN = ENV.metrics_token
 SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from integration.codec import decode_headers
 from integration.delivery.policy.failure import Failure, cause_of
+from integration.documents.exact_json import encode
+from integration.documents.structures import Plan, plan_for
 from integration.envelope import DEFAULT, XML, Document, Flaw, read
-from integration.handlers.exact_json import encode
-from integration.handlers.structures import Plan, plan_for
 from integration.models import EnterpriseService, Queue
 from integration.paths import BadPath
 from integration.recipes import Misfit, Recipe

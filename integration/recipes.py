@@ -14,9 +14,9 @@ from typing import Any, Final
 from jsonpath import JSONPatch, JSONPointer
 from jsonpath.exceptions import JSONPatchError, JSONPointerError, JSONPointerKeyError
 
+from integration.documents.exact_json import encode
 from integration.envelope import DEFAULT, Flaw
 from integration.envelope.json_text import parse_json
-from integration.handlers.exact_json import encode
 
 MAX_CHARACTERS: Final = 20_000
 MAX_STEPS: Final = 50

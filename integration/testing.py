@@ -19,9 +19,9 @@ from integration.delivery.outcome import SUPERSEDED, Failed, Good
 from integration.delivery.policy.failure import Failure
 from integration.delivery.unit import Unit
 from integration.delivery.values import Outgoing, Record
+from integration.documents.exact_json import encode
 from integration.errors import IntegrationError
 from integration.handlers.databases import guarded
-from integration.handlers.exact_json import encode
 from integration.handlers.failures import Applied, Superseded, Verdict, classify, permanent
 from integration.handlers.message import Arrival, Message, Origin
 from integration.handlers.publishing import Outbound, current

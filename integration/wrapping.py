@@ -3,8 +3,8 @@
 import json
 from decimal import Decimal
 
+from integration.documents.exact_json import encode
 from integration.envelope import Document, Flaw, read
-from integration.handlers.exact_json import encode
 
 
 def rewrap(record: bytes, headers: list[tuple[str, bytes | None]], text: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import Final
 
 from integration.actions import tokens
 from integration.actions.configuration import Author
-from integration.handlers.exact_json import encode
+from integration.documents.exact_json import encode
 from integration.models import ApiToken, ExternalSystem
 from sample import names
 from sample.documents import Fields

@@ -8,7 +8,7 @@ from lxml import etree
 
 from integration import envelope
 from integration.delivery.values import Headers
-from integration.handlers.exact_json import encode
+from integration.documents.exact_json import encode
 from sample import names
 from sample.documents import Fields
 

@@ -18,10 +18,10 @@ from integration.delivery.policy.states import ErrorState
 from integration.delivery.reading import Reader
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Outgoing, Record
+from integration.documents.structures import Entry, plan_for
 from integration.handlers.failures import classify
 from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
-from integration.handlers.structures import Entry, plan_for
 from integration.models import EnterpriseService, MessageError, ObjectStructure
 from integration.store import configuration, rows
 from integration.store.sessions import alias, django_connection

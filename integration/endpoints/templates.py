@@ -147,7 +147,7 @@ def as_text(value: Any) -> str:  # noqa: ANN401 - a value of a payload
     if isinstance(value, Decimal):
         return f"{value:f}"
     # Its package knows the tables, and they judge endpoints by this module.
-    from integration.handlers.exact_json import encode  # noqa: PLC0415 - see above
+    from integration.documents.exact_json import encode  # noqa: PLC0415 - see above
 
     return encode(value)
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from integration.documents.structures import plan_for
 from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
 from integration.handlers.payloads import Rules
-from integration.handlers.structures import plan_for
 from integration.paths import Path, compile_path
 
 XML: Final = "xml"

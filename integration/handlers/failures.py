@@ -1,8 +1,7 @@
 """What a handler may raise or return, and the failure that every exception comes to."""
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 import jsonschema
@@ -14,10 +13,11 @@ from django.db import OperationalError
 from django.db.transaction import TransactionManagementError
 from psycopg import errors as pg
 
-from integration.delivery.policy.failure import TEXT_LIMIT, Failure, FailureClass
+from integration.delivery.policy.failure import Failure, FailureClass
+from integration.documents.refusals import permanent, tidied
 from integration.envelope import UnwritableMessage
 from integration.errors import IntegrationError
-from integration.handlers.traces import plain_text, sentence, trace
+from integration.handlers.traces import sentence, trace
 
 __all__ = [
     "Applied",
@@ -41,10 +41,7 @@ __all__ = [
     "transient",
 ]
 
-CODE_LIMIT: Final = 60
 _LONGEST_CHAIN: Final = 20
-_WORD_STARTS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NOT_IN_CODES: Final = re.compile(r"[^A-Z0-9]+")
 
 
 class HandlerError(IntegrationError):
@@ -149,11 +146,6 @@ class Superseded:
 Verdict = Applied | Superseded | Failure | None
 
 
-def permanent(text: str, code: str = PermanentError.code) -> Failure:
-    """A verdict: as PermanentError, for one message of a batch."""
-    return tidied(Failure(FailureClass.PERMANENT, code, text))
-
-
 def transient(text: str, code: str = TransientError.code) -> Failure:
     """A verdict: as TransientError, for one message of a batch."""
     return tidied(Failure(FailureClass.TRANSIENT, code, text))
@@ -244,16 +236,6 @@ def classify(exception: BaseException) -> Failure:
     return tidied(Failure(found.kind, found.code, text, trace(chain)))
 
 
-def tidied(failure: Failure) -> Failure:
-    """The failure as the error table can store it, whatever a handler put into it."""
-    return replace(
-        failure,
-        code=_snake(failure.code) or "UNNAMED",
-        text=plain_text(str(failure.text))[:TEXT_LIMIT],
-        detail=plain_text(str(failure.detail)),
-    )
-
-
 def _chain(exception: BaseException) -> Iterator[BaseException]:
     """The exception and its causes, without wrappers that say less than what they wrap."""
     seen: set[int] = set()
@@ -285,11 +267,6 @@ def _tell(link: BaseException) -> Told | None:
 
 def _own_code(link: BaseException) -> str:
     return link.code if isinstance(link, IntegrationError) else type(link).__name__
-
-
-def _snake(name: str) -> str:
-    words = _WORD_STARTS.sub("_", name).upper()
-    return _NOT_IN_CODES.sub("_", words).strip("_")[:CODE_LIMIT]
 
 
 def _missing(kind: str, key: str) -> str:

@@ -7,10 +7,10 @@ from lxml import etree
 
 from integration import envelope as envelopes
 from integration.delivery.policy.failure import Failure
+from integration.documents.exact_json import encode
+from integration.documents.structures import Plan, is_xml
 from integration.envelope import DEFAULT, Flaw, FlawCode
-from integration.handlers.exact_json import encode
 from integration.handlers.failures import PermanentError
-from integration.handlers.structures import Plan, is_xml
 from integration.paths import Path, key_of
 
 Key = str | bytes | None

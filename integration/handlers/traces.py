@@ -11,10 +11,10 @@ import jsonschema
 import psycopg
 from django.core.exceptions import ValidationError
 
+from integration.documents.refusals import SENTENCE_LIMIT, plain_text, schema_sentence
 from integration.errors import IntegrationError
 
 DETAIL_LIMIT_BYTES: Final = 8_192
-SENTENCE_LIMIT: Final = 1_000
 _FRAMES_PER_LINK: Final = 16
 HIDDEN: Final = "…"
 # In Python's sentences: what is quoted, unless it is a field's name, and what was got instead.
@@ -28,13 +28,6 @@ _HARMLESS: Final = frozenset(
 )
 _CUT: Final = "\n  […]\n"
 _ENGINE: Final = str(Path(__file__).resolve().parent.parent / "delivery")
-
-
-def plain_text(text: str) -> str:
-    """The text as PostgreSQL can store it: without NUL characters and half characters."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "␀").encode(errors="replace").decode()
 
 
 def sentence(exception: BaseException) -> str:
@@ -58,7 +51,7 @@ def _said(exception: BaseException) -> str:
         case psycopg.Error():
             return _said_by_postgres(exception)
         case jsonschema.ValidationError():
-            return _said_by_schema(exception)
+            return schema_sentence(exception)
         case ValidationError():
             return _said_by_django(exception)
         case _:
@@ -80,14 +73,6 @@ def _said_by_postgres(error: psycopg.Error) -> str:
     where = told.table_name and told.column_name and f"{told.table_name}.{told.column_name}"
     parts = [told.message_primary, where if where and where not in told.message_primary else ""]
     return " ".join(part for part in parts if part)
-
-
-def _said_by_schema(error: jsonschema.ValidationError) -> str:
-    if error.validator == "required" and isinstance(error.validator_value, list):
-        instance = error.instance if isinstance(error.instance, dict) else {}
-        missing = [str(name) for name in error.validator_value if name not in instance]
-        return f"{error.json_path}: {', '.join(missing)} missing."
-    return f'{error.json_path} breaks the schema\'s "{error.validator}": {error.validator_value}.'
 
 
 def _said_by_django(error: ValidationError) -> str:

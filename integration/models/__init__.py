@@ -1,5 +1,6 @@
 """The tables. One noun a module; no decisions live here."""
 
+from integration.models.bulk_run import BulkRun, BulkState
 from integration.models.channel import ChannelTarget, PublishChannel
 from integration.models.configuration_change import ConfigurationChange
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
@@ -21,6 +22,8 @@ from integration.models.tracking import MessageTrack, SeenMessage
 __all__ = [
     "ApiToken",
     "BatchLog",
+    "BulkRun",
+    "BulkState",
     "ChannelTarget",
     "ConfigurationChange",
     "Delivery",

@@ -9,26 +9,17 @@ from django.db import IntegrityError
 from psycopg import errors as pg
 
 from integration.delivery.policy.failure import Failure
+from integration.documents.structures import Entry, plan_for, version_of
 from integration.errors import IntegrationError
 from integration.handlers.failures import Applied, PermanentError, Superseded, Verdict
 from integration.handlers.message import Message
-from integration.handlers.structures import Entry, plan_for, version_of
 from integration.models import ObjectStructure
+from integration.newness import DOCUMENT, REST
 from integration.store.sessions import django_connection
 
 APPLIED: Final = Applied()
 SUPERSEDED: Final = Superseded()
 
-# The one rule of newness. Versions decide where both sides have one and they differ; else the
-# arrival number does. An arrival number never goes down, also where an older message wins by
-# its version: a message without one that arrived between the two must not win then.
-NEWER: Final = """
-CASE WHEN o.sort_version <> excluded.sort_version THEN o.sort_version < excluded.sort_version
-ELSE (o.arrival_batch, o.arrival_index) < (excluded.arrival_batch, excluded.arrival_index) END
-"""
-ARRIVED_LATER: Final = (
-    "(o.arrival_batch, o.arrival_index) < (excluded.arrival_batch, excluded.arrival_index)"
-)
 INSERT: Final = """
 INSERT INTO integration_storedobject AS o (structure_id, key, document, xml, sort_version, version,
   arrival_batch, arrival_index, message_id, topic_uuid, partition, "offset", updated_at)
@@ -39,16 +30,6 @@ FROM unnest(%s::text[], %s::jsonb[], %s::text[], %s::numeric[], %s::bigint[], %s
   %s::text[], %s::text[], %s::int[], %s::bigint[])
   v (key, document, xml, sort_version, batch, place, message_id, topic_uuid, partition, at)
 ON CONFLICT (structure_id, key) DO UPDATE SET
-"""
-DOCUMENT: Final = "document = excluded.document, xml = excluded.xml, "
-REST: Final = f"""
-  sort_version = excluded.sort_version, version = o.version + 1,
-  arrival_batch = CASE WHEN {ARRIVED_LATER} THEN excluded.arrival_batch ELSE o.arrival_batch END,
-  arrival_index = CASE WHEN {ARRIVED_LATER} THEN excluded.arrival_index ELSE o.arrival_index END,
-  message_id = excluded.message_id, topic_uuid = excluded.topic_uuid,
-  partition = excluded.partition, "offset" = excluded."offset", updated_at = clock_timestamp()
-WHERE {NEWER}
-RETURNING key
 """
 STORE: Final = INSERT + DOCUMENT + REST
 CLAIM: Final = INSERT + REST

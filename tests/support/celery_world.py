@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import psutil
 
@@ -21,12 +21,14 @@ ROOT = Path(__file__).resolve().parents[2]
 class Child:
     """A worker or a beat in a process group of its own."""
 
+    program: ClassVar[list[str]] = ["-m", "celery", "-A", "config"]
+
     def __init__(self, name: str, arguments: list[str], environment: dict[str, str], folder: Path):
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "config", *arguments],
+                [sys.executable, *self.program, *arguments],
                 cwd=ROOT,
                 env={**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
                 stdout=out,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.handlers.exact_json import encode
+from integration.documents.exact_json import encode
 
 pytestmark = pytest.mark.fast
 

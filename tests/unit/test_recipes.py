@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from integration.documents.exact_json import encode
 from integration.envelope import DEFAULT
 from integration.envelope.json_text import parse_json
-from integration.handlers.exact_json import encode
 from integration.recipes import Misfit, Unreadable, compile_recipe, pointer_of, set_value
 
 pytestmark = pytest.mark.fast

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from referencing.exceptions import Unresolvable
 
+from integration.documents.structures import is_xml, plan_for
 from integration.envelope import Document, Flaw, read
 from integration.handlers.failures import classify
-from integration.handlers.structures import is_xml, plan_for
 from integration.models import EnterpriseService
 from integration.paths import BadPath, key_of
 from integration.selectors.failures.payloads import Headers, document_text

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from integration.delivery.policy.failure import Failure
+from integration.documents.structures import schema_problems, version_of
 from integration.envelope import Bare, Flaw, Limits, read
-from integration.handlers.structures import schema_problems, version_of
 from integration.paths import BadPath, Path, Value, compile_path, key_of
 
 MAX_BYTES: Final = 256 * 1_024

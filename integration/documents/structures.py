@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from jsonschema import Draft202012Validator, TypeChecker
 from jsonschema.validators import extend
@@ -15,11 +15,13 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from integration.delivery.policy.failure import Failure
+from integration.documents.exact_json import encode
+from integration.documents.refusals import permanent, schema_refusal
 from integration.envelope import Flaw, FlawCode
-from integration.handlers.exact_json import encode
-from integration.handlers.failures import classify, permanent
-from integration.handlers.message import Message
 from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
+
+if TYPE_CHECKING:
+    from integration.handlers.message import Message
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # What the column holds before the decimal point.
@@ -33,11 +35,16 @@ _NO_OTHERS: Final[Registry[Any]] = Registry()
 class Structure(Protocol):
     """The columns of an ObjectStructure row that are needed here."""
 
-    name: str
-    key_paths: Any
-    version_path: str
-    json_schema: Any
-    tombstone: str
+    @property
+    def name(self) -> str: ...
+    @property
+    def key_paths(self) -> Any: ...  # noqa: ANN401 - JSON
+    @property
+    def version_path(self) -> str: ...
+    @property
+    def json_schema(self) -> Any: ...  # noqa: ANN401 - JSON
+    @property
+    def tombstone(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class Entry:
     """One message as it would be stored. `document` is JSON text, None for XML and deletions."""
 
     key: str
-    message: Message
+    message: "Message"
     document: str | None = None
     xml: str = ""
     version: Decimal | None = None
@@ -61,11 +68,11 @@ class Plan:
     validator: Draft202012Validator | None
     deletes: bool
 
-    def entry(self, message: Message) -> Entry | Failure:
+    def entry(self, message: "Message") -> Entry | Failure:
         """What to store for a message, or why it cannot be stored."""
         if message.body is None:
             return self._deletion(message)
-        found = self._read(message.body)
+        found = self.read(message.body)
         if isinstance(found, Failure):
             return found
         key, version = found
@@ -75,10 +82,10 @@ class Plan:
 
     def objection(self, body: object) -> Failure | None:
         """Why this document would not be stored, whatever message it came in; None if it would."""
-        found = self._read(body)
+        found = self.read(body)
         return found if isinstance(found, Failure) else None
 
-    def _read(self, body: object) -> tuple[str, Decimal | None] | Failure:
+    def read(self, body: object) -> tuple[str, Decimal | None] | Failure:
         key = key_of(self.paths, body)
         if isinstance(key, Flaw):
             return permanent(f"{key.message} {key.hint}", key.code)
@@ -88,7 +95,7 @@ class Plan:
         version = version_of(found)
         return version if isinstance(version, Failure) else (key, version)
 
-    def _deletion(self, message: Message) -> Entry | Failure:
+    def _deletion(self, message: "Message") -> Entry | Failure:
         if not self.deletes:
             return permanent(
                 f"The message has no value (a tombstone), and {self.name} does not say that this "
@@ -133,7 +140,7 @@ class Plan:
         except Unresolvable:
             text = f"The JSON Schema of {self.name} refers to another document; put it inside."
             return permanent(text, "SCHEMA_UNUSABLE")
-        return None if first is None else classify(first)
+        return None if first is None else schema_refusal(first)
 
 
 def plan_for(structure: Structure) -> Plan:
@@ -214,7 +221,7 @@ def is_xml(body: object) -> bool:
     return isinstance(body, etree._Element)  # noqa: SLF001 - lxml's only name for it
 
 
-def _json_text(message: Message) -> str:
+def _json_text(message: "Message") -> str:
     """The payload's own text where there is one: no number is written anew."""
     text = message.text
     if not text:
@@ -222,7 +229,7 @@ def _json_text(message: Message) -> str:
     return (text if isinstance(text, str) else text.decode()).removeprefix("\ufeff")
 
 
-def _xml_text(message: Message) -> str:
+def _xml_text(message: "Message") -> str:
     text, root = message.text, message.body
     if isinstance(text, str) and text:
         return text

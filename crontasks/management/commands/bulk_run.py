@@ -1,0 +1,51 @@
+"""`manage.py bulk_run RUN`: drives a stored run of a bulk job here, or goes on with one."""
+
+import json
+import os
+import socket
+import sys
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from crontasks.bulk.driving import again, drive
+from crontasks.management.commands.bulk_import import told
+from integration.models import BulkRun, BulkState
+
+
+class Command(BaseCommand):
+    """Exit code 1 when the run did not end well."""
+
+    help = (
+        "Drives a run of a bulk job in a Spark of its own. A run whose driver died goes on where "
+        "it stopped; --again does the same for one that failed or was cancelled."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", type=UUID)
+        parser.add_argument(
+            "--again", action="store_true", help="although it failed or was cancelled"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
+        run: UUID = options["run"]
+        if options["again"]:
+            again(run)
+        ended = drive(run, owner=f"{socket.gethostname()}:{os.getpid()}")
+        if ended is None:
+            raise CommandError(_why_not(run))
+        self.stdout.write(json.dumps(told(ended)))
+        sys.stdout.flush()
+        if ended.state != BulkState.DONE:
+            sys.exit(1)
+
+
+def _why_not(run: UUID) -> str:
+    found = BulkRun.objects.filter(pk=run).first()
+    if found is None:
+        return f"There is no run {run}."
+    if found.state == BulkState.RUNNING:
+        return f"The run is driven by {found.owner}, which was heard of until {found.lease_until}."
+    more = " Say --again to go on with it." if found.state != BulkState.DONE else ""
+    return f"The run has ended: {found.get_state_display()}.{more}"

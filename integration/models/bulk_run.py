@@ -1,0 +1,51 @@
+"""Runs of bulk jobs: what was asked, what was planned, how far it came, what it did."""
+
+import uuid
+
+from django.db import models
+
+
+class BulkState(models.TextChoices):
+    """Where a run of a bulk job stands."""
+
+    ASKED = "ASKED", "Waits for the Spark driver"
+    RUNNING = "RUNNING", "Running"
+    DONE = "DONE", "Done"
+    FAILED = "FAILED", "Failed"
+    CANCELLED = "CANCELLED", "Cancelled"
+
+
+class BulkRun(models.Model):
+    """One run of a job of `spark_jobs`.
+
+    The plan is stored before anything is read: a rerun reads the same. `applied` and `counts`
+    are written by the job itself, in the commit that holds its rows. Whoever runs it carries
+    `epoch`, so that a driver that was thought dead writes nothing any more.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    job = models.CharField(max_length=20)
+    parameters = models.JSONField(default=dict)
+    plan = models.JSONField(default=dict)
+    state = models.CharField(max_length=10, choices=BulkState.choices, default=BulkState.ASKED)
+    progress = models.JSONField(default=dict, help_text="stage, done, total, rows")
+    applied = models.BooleanField(default=False)
+    counts = models.JSONField(default=dict, help_text="read, sent, rejected, skipped")
+    problem = models.JSONField(null=True, help_text="[code, text, next step] of a failed run")
+    actor = models.CharField(max_length=150)
+    reason = models.TextField(blank=True)
+    asked_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    cancel_asked_at = models.DateTimeField(null=True)
+
+    owner = models.CharField(max_length=200, blank=True)
+    epoch = models.BigIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-asked_at"]
+        indexes = [models.Index(fields=["-asked_at"], name="bulk_run_recent")]
+
+    def __str__(self) -> str:
+        return f"{self.job} {self.id}: {self.state}"

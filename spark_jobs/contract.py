@@ -1,0 +1,128 @@
+"""How a job is asked, what it says meanwhile, and what it answers: JSON in, JSON lines out.
+
+The same job so runs in the driver that Sluice keeps, under `python -m spark_jobs` and under
+`spark-submit` on a cluster. Secrets travel in the arguments, which are a file of the job's own
+or its standard input, and never on a command line.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from spark_jobs.problems import JobError
+
+VERSION: Final = 1
+
+
+class JobState(StrEnum):
+    """How a job ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """One run of a job.
+
+    `database` is a libpq connection string. `kafka` are the settings of a Kafka client as
+    librdkafka names them. `plan` is what was planned for this run; an empty one is made first,
+    and told, so that whoever asks again reads the same.
+    """
+
+    job: str
+    run: str
+    parameters: Mapping[str, Any]
+    database: str
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def read(text: str) -> "Arguments":
+        """The inverse of `written`. Raises JobError BAD_ARGUMENTS."""
+        try:
+            said = json.loads(text)
+            if said.pop("version") != VERSION:
+                raise _bad(f"they are not of version {VERSION}")
+            return Arguments(**said)
+        except (ValueError, TypeError, KeyError, AttributeError) as e:
+            raise _bad(str(e)) from e
+
+    def written(self) -> str:
+        return json.dumps({"version": VERSION, **asdict(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a job is. `done` of `total` are units of the stage's own work."""
+
+    stage: str
+    done: int
+    total: int
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a job did. Every row that was read was sent, rejected or skipped, and only once.
+
+    `problem` is (code, text, next step) of a job that failed. `facts` are the job's own.
+    """
+
+    job: str
+    run: str
+    state: JobState
+    read: int = 0
+    sent: int = 0
+    rejected: int = 0
+    skipped: int = 0
+    problem: tuple[str, str, str] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def balances(self) -> bool:
+        return self.read == self.sent + self.rejected + self.skipped
+
+
+class Tell:
+    """Where a job says how far it is, what it planned, and asks whether it should stop."""
+
+    def progress(self, progress: Progress) -> None:
+        """Say how far it is."""
+
+    def planned(self, plan: Mapping[str, Any]) -> None:
+        """Say what it will read, before it reads."""
+
+    def should_stop(self) -> bool:
+        """Whether somebody cancelled it."""
+        return False
+
+
+class Lines(Tell):
+    """Tells by JSON lines: {"progress": …}, {"plan": …}, and at last {"report": …}."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+
+    def progress(self, progress: Progress) -> None:
+        self._line("progress", asdict(progress))
+
+    def planned(self, plan: Mapping[str, Any]) -> None:
+        self._line("plan", dict(plan))
+
+    def report(self, report: Report) -> None:
+        self._line("report", asdict(report))
+
+    def _line(self, name: str, said: Mapping[str, Any]) -> None:
+        self._write(json.dumps({name: said}) + "\n")
+
+
+def _bad(why: str) -> JobError:
+    return JobError(
+        "BAD_ARGUMENTS",
+        f"The arguments of the job cannot be read: {why}.",
+        "Let Sluice write them, or compare them with spark_jobs/contract.py.",
+    )

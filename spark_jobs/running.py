@@ -1,0 +1,69 @@
+"""Runs one job in a session: the same for the driver, the command line and spark-submit."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from spark_jobs.contract import Arguments, JobState, Report, Tell
+from spark_jobs.imports import job as imports
+from spark_jobs.problems import JobError, Stopped
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Python's exceptions in a trace, not those of the JVM around it.
+_RAISED: Final = re.compile(r"^(?!org\.|java\.)[A-Za-z_][\w.]*: .*$", re.MULTILINE)
+Job = Callable[["SparkSession", Arguments, Tell], Report]
+JOBS: Final[Mapping[str, Job]] = {"import": imports.run}
+
+
+def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
+    """Run the job to its end. Whatever stops it is told in the report, and never raised."""
+    try:
+        return _balanced(_job(arguments.job)(session, arguments, tell))
+    except Stopped:
+        return _ended(arguments, JobState.CANCELLED)
+    except JobError as e:
+        return _ended(arguments, JobState.FAILED, (e.code, e.text, e.next_step))
+    except Exception as e:  # noqa: BLE001 - of Spark, of the database, of a task: all are told
+        return _ended(arguments, JobState.FAILED, _told(e))
+
+
+def _job(name: str) -> Job:
+    if name in JOBS:
+        return JOBS[name]
+    known = ", ".join(sorted(JOBS))
+    raise JobError("UNKNOWN_JOB", f"There is no job {name!r}.", f"Name one of {known}.")
+
+
+def _balanced(report: Report) -> Report:
+    if report.balances:
+        return report
+    raise JobError(
+        "UNBALANCED",
+        f"{report.read:,} rows were read, but {report.sent:,} sent, {report.rejected:,} rejected "
+        f"and {report.skipped:,} skipped.",
+        "Keep the run and its source, and tell those who build Sluice.",
+    )
+
+
+def _ended(
+    arguments: Arguments, state: JobState, problem: tuple[str, str, str] | None = None
+) -> Report:
+    return Report(job=arguments.job, run=arguments.run, state=state, problem=problem)
+
+
+def _told(failure: Exception) -> tuple[str, str, str]:
+    """A failure nobody foresaw; in Spark's long traces the line of Python's that raised it."""
+    if isinstance(failure, psycopg.Error):
+        text = failure.diag.message_primary or str(failure)
+    else:
+        raised = _RAISED.findall(str(failure))
+        text = raised[-1] if raised else str(failure) or type(failure).__name__
+    return (
+        "JOB_FAILED",
+        text[:500],
+        "Look into the driver's log; a rerun reads the same rows again.",
+    )

@@ -1,0 +1,119 @@
+"""The only place where a SparkSession is made."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_jobs.problems import JobError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK: Final = "127.0.0.1"
+# Spark takes about this much beside its heap (measured: 2.4 GB resident at a heap of 2 GB).
+BESIDE_THE_HEAP_MB: Final = 500
+# All processors, and four tries of each task: in one process Spark would take one only.
+LOCAL: Final = "local[*,4]"
+CONNECTORS: Final = "spark-sql-kafka-0-10_*.jar"
+FIXED: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    # A task that two workers run would stage its rows twice.
+    "spark.speculation": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What a session is made of. `jars` is the folder of the pinned connectors.
+
+    Without a master it is that of spark-submit, else this machine's processors. `extra` are
+    settings of Spark's own and win over ours.
+    """
+
+    master: str = ""
+    memory_mb: int = 1_024
+    jars: Path | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+def open_session(settings: SessionSettings) -> "SparkSession":
+    """Make the session, or give the one that this process has.
+
+    Raises JobError SPARK_MISSING without PySpark, SPARK_MEMORY when the machine has too little left
+    for it, and SPARK_JARS_MISSING when the connectors were not fetched.
+    """
+    try:
+        # Half a second that only a driver pays.
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+    except ImportError as e:
+        raise JobError(
+            "SPARK_MISSING",
+            "PySpark is not installed where this runs.",
+            "Run bulk jobs where all of requirements.txt is installed; the image leaves Spark out.",
+        ) from e
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        return found
+    submitted = os.environ.get("SPARK_ENV_LOADED") is not None
+    is_local = settings.master.startswith("local") or not (settings.master or submitted)
+    if is_local:
+        _has_memory(settings.memory_mb)
+    # Else workers would run whatever python3 is first on their path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark's own pages bind to this address, and know no login.
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    _find_ourselves()
+    builder = SparkSession.builder.appName("sluice")
+    if settings.master or is_local:
+        builder = builder.master(settings.master or LOCAL)
+    for name, value in _configuration(settings, is_local=is_local).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _find_ourselves() -> None:
+    """Workers on this machine import what we import, wherever this process was started."""
+    root = str(Path(__file__).parents[1])
+    known = os.environ.get("PYTHONPATH", "")
+    if root not in known.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
+
+
+def _configuration(settings: SessionSettings, *, is_local: bool) -> dict[str, str]:
+    said = {**FIXED, "spark.driver.memory": f"{settings.memory_mb}m"}
+    if is_local:
+        said |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    if settings.jars is not None:
+        said["spark.jars"] = ",".join(map(str, _jars(settings.jars)))
+    return said | dict(settings.extra)
+
+
+def _jars(folder: Path) -> list[Path]:
+    if not any(folder.glob(CONNECTORS)):
+        raise JobError(
+            "SPARK_JARS_MISSING",
+            f"The folder {folder} has no connector of Spark for Kafka.",
+            "Fetch the pinned jars with `python -m devstack setup --spark`, or name their folder.",
+        )
+    return sorted(folder.glob("*.jar"))
+
+
+def _has_memory(heap_mb: int) -> None:
+    """Linux says what it could still give; where it says nothing, nothing is refused."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return
+    sizes = {line.split(":")[0]: int(line.split()[1]) // 1_024 for line in lines if " kB" in line}
+    free, wanted = sizes.get("MemAvailable"), heap_mb + BESIDE_THE_HEAP_MB
+    if free is not None and free < wanted:
+        raise JobError(
+            "SPARK_MEMORY",
+            f"Spark needs {wanted:,} MB, and the machine has {free:,} MB left.",
+            "Wait until other programs have ended, or give Spark less memory.",
+        )

@@ -1,0 +1,57 @@
+"""Runs an action of Spark while somebody looks at it, and stops its tasks when they say so."""
+
+import queue
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOK_SECONDS: Final = 0.5
+Watch = Callable[[], None]
+"""Called about twice a second; what it raises stops the action."""
+Answer = TypeVar("Answer")
+
+
+def watched(session: "SparkSession", group: str, act: Callable[[], Answer], watch: Watch) -> Answer:
+    """Return what the action returns, and raise what it or the watch raises.
+
+    `group` names the action's jobs: their tasks are killed when the watch raises.
+    """
+    from pyspark import InheritableThread  # noqa: PLC0415 - as in session.py
+
+    context = session.sparkContext
+    ended: queue.SimpleQueue[Callable[[], Answer]] = queue.SimpleQueue()
+
+    def run() -> None:
+        context.setJobGroup(group, "a bulk job", interruptOnCancel=True)
+        try:
+            answer = act()
+        except BaseException as e:  # noqa: BLE001 - raised again in the thread that asked
+            ended.put(partial(_raise, e))
+        else:
+            ended.put(lambda: answer)
+
+    thread = InheritableThread(target=run, daemon=True)
+    thread.start()
+    try:
+        return _awaited(ended, watch)()
+    except BaseException:
+        context.cancelJobGroup(group)
+        thread.join()
+        raise
+
+
+def _awaited(
+    ended: "queue.SimpleQueue[Callable[[], Answer]]", watch: Watch
+) -> Callable[[], Answer]:
+    while True:
+        try:
+            return ended.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            watch()
+
+
+def _raise(failure: BaseException) -> NoReturn:
+    raise failure

@@ -1,0 +1,224 @@
+"""Imports on a real Spark into a real database: every row once, whatever happens meanwhile."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from crontasks.bulk import driving
+from crontasks.bulk.asking import BulkError, cancel
+from crontasks.bulk.driving import again, drive
+from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from spark_jobs.imports import job as import_job
+from spark_jobs.session import open_session
+from tests.support.builders import a_queue
+from tests.support.bulk import SPARK, a_csv, an_asset_structure, an_import, storing
+from tests.support.flows import drain
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Iterator[Any]:
+    session = open_session(SPARK)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def structure() -> ObjectStructure:
+    return an_asset_structure()
+
+
+@pytest.fixture
+def queue(servers: Any, structure: ObjectStructure) -> Queue:
+    return storing(a_queue(Kafka(servers.kafka_bootstrap)), structure)
+
+
+def driven(run: BulkRun) -> BulkRun:
+    ended = drive(run.pk, owner="a test")
+    assert ended is not None
+    return ended
+
+
+def stored() -> set[str]:
+    return {json.loads(key)[0] for key in StoredObject.objects.values_list("key", flat=True)}
+
+
+def stages() -> list[str]:
+    """The tables of runs that are still there."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE tablename ~ '^bulk_[0-9a-f]{32}_'")
+        return [name for (name,) in cursor.fetchall()]
+
+
+def test_every_row_is_stored_or_a_failure_and_the_counts_balance(
+    tmp_path: Path, queue: Queue
+) -> None:
+    wrong = a_csv(tmp_path / "assets.csv", 2_000, bad=20)
+
+    run = driven(an_import(tmp_path / "assets.csv", queue))
+
+    assert (run.problem, run.state) == (None, "DONE")
+    assert run.counts == {"read": 2_000, "sent": 1_980, "rejected": 20, "skipped": 0}
+    assert stored() == {f"A-{n}" for n in range(2_000)} - {f"A-{n}" for n in wrong}
+    assert run.progress["done"] == run.progress["total"]
+    assert stages() == []
+    rejects = MessageError.objects.filter(queue=queue)
+    assert {json.loads(bytes(row.payload or b""))["weight"] for row in rejects} == wrong
+    number = min(wrong)
+    first = rejects.get(payload=f'{{"assetnum":"A-{number}","weight":{number}}}'.encode())
+    assert (first.state, first.code) == ("HOLD", "MISSING_VALUE")
+    assert f"Line {number + 2} of {tmp_path}/assets.csv" in first.detail
+    assert f"A-{number},,{number}" in first.detail
+
+
+def test_a_run_that_is_driven_again_does_nothing_twice(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "assets.csv", 500, bad=5)
+    run = driven(an_import(tmp_path / "assets.csv", queue))
+    BulkRun.objects.update(state="ASKED")
+
+    repeated = driven(run)
+
+    assert repeated.counts == run.counts
+    assert stages() == []
+    assert set(StoredObject.objects.values_list("version", flat=True)) == {1}
+    assert MessageError.objects.count() == 5
+    assert drive(run.pk, owner="another") is None, "what has ended is nobody's to run"
+
+
+def test_rejects_are_mended_and_released_like_any_message(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "assets.csv", 100, bad=3)
+    driven(an_import(tmp_path / "assets.csv", queue))
+    for row in MessageError.objects.all():
+        body = {**json.loads(bytes(row.payload or b"")), "siteid": "BEDFORD"}
+        row.edited_payload, row.state, row.version = json.dumps(body).encode(), "READY", 2
+        row.save()
+
+    drain(queue)
+
+    assert set(MessageError.objects.values_list("state", flat=True)) == {"RESOLVED"}
+    assert stored() == {f"A-{n}" for n in range(100)}
+
+
+def test_what_was_stored_later_stays(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "assets.csv", 10)
+    run = an_import(tmp_path / "assets.csv", queue)
+    (tmp_path / "later.csv").write_text("ASSETNUM,SITEID,WEIGHT\nA-3,BEDFORD,999\n")
+    driven(an_import(tmp_path / "later.csv", queue))
+
+    ended = driven(run)
+
+    assert ended.counts == {"read": 10, "sent": 9, "rejected": 0, "skipped": 1}
+    newest = StoredObject.objects.get(key='["A-3","BEDFORD"]')
+    assert newest.document == {"assetnum": "A-3", "siteid": "BEDFORD", "weight": 999}
+
+
+@pytest.mark.parametrize(
+    ("rule", "weight", "counts"),
+    [
+        ("last", 3, {"read": 3, "sent": 1, "rejected": 0, "skipped": 2}),
+        ("first", 1, {"read": 3, "sent": 1, "rejected": 0, "skipped": 2}),
+        ("reject", 1, {"read": 3, "sent": 1, "rejected": 2, "skipped": 0}),
+    ],
+)
+def test_of_rows_with_one_key_the_rule_says_which_counts(
+    tmp_path: Path, queue: Queue, rule: str, weight: int, counts: dict[str, int]
+) -> None:
+    (tmp_path / "twice.csv").write_text("ASSETNUM,SITEID,WEIGHT\nA,B,1\nA,B,2\nA,B,3\n")
+    run = driven(an_import(tmp_path / "twice.csv", queue, duplicates=rule))
+    assert run.counts == counts
+    assert StoredObject.objects.get().document["weight"] == weight
+    codes = set(MessageError.objects.values_list("code", flat=True))
+    assert codes == ({"DUPLICATE_KEY"} if rule == "reject" else set())
+
+
+def test_a_cancelled_run_leaves_nothing(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_csv(tmp_path / "assets.csv", 300_000)
+    run = an_import(tmp_path / "assets.csv", queue)
+    told = driving.RowTell.progress
+
+    def and_cancel(self: driving.RowTell, progress: Any) -> None:
+        told(self, progress)
+        assert cancel(run.pk)
+
+    monkeypatch.setattr(driving.RowTell, "progress", and_cancel)
+    ended = driven(run)
+
+    assert ended.state == "CANCELLED"
+    assert (StoredObject.objects.count(), stages()) == (0, [])
+    monkeypatch.undo()
+    assert again(run.pk)
+    assert driven(run).counts["sent"] == 300_000
+
+
+def test_a_database_that_refuses_half_way_leaves_all_to_the_next_try(
+    tmp_path: Path, queue: Queue
+) -> None:
+    a_csv(tmp_path / "assets.csv", 300)
+    run = an_import(tmp_path / "assets.csv", queue)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "ALTER TABLE integration_storedobject ADD CONSTRAINT no_weight "
+            "CHECK ((document->>'weight')::int < 250)"
+        )
+    failed = driven(run)
+    assert failed.state == "FAILED"
+    assert "no_weight" in failed.problem[1]
+    assert StoredObject.objects.count() == 0
+
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE integration_storedobject DROP CONSTRAINT no_weight")
+    assert again(run.pk)
+    assert driven(run).counts["sent"] == 300
+
+
+def test_a_task_that_fails_twice_succeeds(tmp_path: Path, queue: Queue) -> None:
+    """The first two tries meet a table that does not take their rows."""
+    a_csv(tmp_path / "assets.csv", 300)
+    marks = tmp_path / "tries"
+    marks.mkdir()
+    original = import_job.stage
+
+    def failing(database: str, run: str, *rest: Any) -> Any:
+        tries = len(list(marks.iterdir()))
+        (marks / str(tries)).touch()
+        if tries < 2:
+            raise OSError("the disk is gone")
+        return original(database, run, *rest)
+
+    import_job.stage = failing
+    try:
+        run = driven(an_import(tmp_path / "assets.csv", queue))
+    finally:
+        import_job.stage = original
+    assert (run.state, run.counts.get("sent")) == ("DONE", 300)
+    assert len(list(marks.iterdir())) == 3
+
+
+def test_what_is_wrong_with_the_source_is_told(tmp_path: Path, queue: Queue) -> None:
+    (tmp_path / "other.csv").write_text("X,Y\n1,2\n")
+    run = driven(an_import(tmp_path / "other.csv", queue))
+    assert run.state == "FAILED"
+    assert run.problem[0] == "UNKNOWN_COLUMN"
+    missing = driven(an_import(tmp_path / "nothing.csv", queue))
+    assert missing.problem[0] == "NO_SOURCE"
+    with pytest.raises(BulkError) as told:
+        an_import(tmp_path / "other.csv", queue, encoding="utf-16")
+    assert told.value.job_code == "BAD_PARAMETERS"
+
+
+def test_a_second_driver_finds_a_run_taken(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "assets.csv", 10)
+    run = an_import(tmp_path / "assets.csv", queue)
+    with transaction.atomic():
+        BulkRun.objects.filter(pk=run.pk).update(state="RUNNING", lease_until="2999-01-01T00:00Z")
+    assert drive(run.pk, owner="the second") is None
+    BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
+    assert driven(run).counts["sent"] == 10

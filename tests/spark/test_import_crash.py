@@ -1,0 +1,142 @@
+"""The driver is killed at every step of an import: the next one ends with the exact rows."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+from django.db import connection
+
+from integration.models import BulkRun, MessageError, Queue, StoredObject
+from spark_jobs.imports.staging import lock_number
+from tests.support.builders import a_queue
+from tests.support.bulk import SPARK, a_csv, an_asset_structure, an_import, storing
+from tests.support.celery_world import Child, eventually
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+FILES, ROWS, BAD = 4, 5_000, 50
+LAST: Final = FILES - 1
+
+Killing = Callable[[BulkRun, psycopg.Connection[Any], Child], None]
+
+
+def when_planned(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
+    eventually(lambda: _now(run).plan, driver)
+    driver.kill()
+
+
+def when_some_is_staged(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+    session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), LAST)])
+    eventually(lambda: _staged(run) == LAST, driver)
+    driver.kill()
+
+
+def when_all_is_staged(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+    eventually(lambda: _now(run).plan, driver)
+    session.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [run.pk])
+    eventually(lambda: _staged(run) == FILES, driver)
+    driver.kill()
+
+
+def in_the_commit(_run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
+    session.execute(
+        "INSERT INTO integration_storedobject (structure_id, key, xml, version, arrival_batch, "
+        "arrival_index, message_id, topic_uuid, updated_at) SELECT id, %s, '', 1, 0, 0, '', '', "
+        "now() FROM integration_objectstructure",
+        ['["A-1","BEDFORD"]'],
+    )
+    eventually(_is_storing, driver)
+    driver.kill()
+
+
+def when_applied(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
+    eventually(lambda: _now(run).applied, driver)
+    driver.kill()
+
+
+def _now(run: BulkRun) -> BulkRun:
+    return BulkRun.objects.get(pk=run.pk)
+
+
+def _staged(run: BulkRun) -> int:
+    name = f"bulk_{run.pk.hex}_ranges"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
+        if not cursor.fetchone()[0]:
+            return 0
+        cursor.execute(f"SELECT count(*) FROM {name}")
+        return int(cursor.fetchone()[0])
+
+
+def _is_storing() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+            "AND query LIKE '%%INSERT INTO integration_storedobject AS o%%')"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+@contextmanager
+def a_session() -> Iterator[psycopg.Connection[Any]]:
+    where = connection.settings_dict
+    with psycopg.connect(
+        host=where["HOST"], port=where["PORT"], user=where["USER"], dbname=where["NAME"]
+    ) as session:
+        yield session
+        session.rollback()
+
+
+@pytest.fixture
+def queue(servers: Any) -> Queue:
+    return storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
+
+
+class Driver(Child):
+    """`manage.py bulk_run` with all its processes."""
+
+    program = ["manage.py", "bulk_run"]
+
+
+@contextmanager
+def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path) -> Iterator[Child]:
+    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb)}
+    started = Driver(name, [str(run.pk)], {**environment, **spark}, folder)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+@pytest.mark.parametrize(
+    "kill",
+    [when_planned, when_some_is_staged, when_all_is_staged, in_the_commit, when_applied],
+)
+def test_a_killed_driver_costs_nothing(
+    kill: Killing, queue: Queue, child_environment: dict[str, str], tmp_path: Path
+) -> None:
+    source = tmp_path / "assets"
+    source.mkdir()
+    for number in range(FILES):
+        a_csv(source / f"{number}.csv", ROWS, bad=BAD, first=number * ROWS)
+    run = an_import(source, queue)
+    with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
+        kill(run, session, driver)
+    # What takes thirty seconds otherwise: the dead driver's lease runs out.
+    BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
+
+    with a_driver("again", run, child_environment, tmp_path) as again:
+        ended = eventually(lambda: _now(run).state in {"DONE", "FAILED"} and _now(run), again)
+
+    assert (ended.state, ended.problem) == ("DONE", None)
+    good = FILES * (ROWS - BAD)
+    counts = {"read": FILES * ROWS, "sent": good, "rejected": FILES * BAD, "skipped": 0}
+    assert ended.counts == counts
+    assert StoredObject.objects.filter(version=1).count() == good == StoredObject.objects.count()
+    assert MessageError.objects.count() == FILES * BAD
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s)", [f"bulk_{run.pk.hex}_ranges"])
+        assert cursor.fetchone() == (None,)

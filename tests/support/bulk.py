@@ -1,0 +1,56 @@
+"""Bulk runs for tests: a structure, a queue that stores into it, files, and a Spark session."""
+
+import csv
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from crontasks.bulk.asking import ImportWish, ask_import
+from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue
+from spark_jobs.session import SessionSettings
+
+SPARK: Final = SessionSettings(master="local[2,4]", memory_mb=768)
+COLUMNS: Final[tuple[Mapping[str, Any], ...]] = (
+    {"source": "ASSETNUM", "target": "assetnum", "required": True},
+    {"source": "SITEID", "target": "siteid", "required": True},
+    {"source": "WEIGHT", "target": "weight", "kind": "integer"},
+)
+NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
+
+
+def an_asset_structure() -> ObjectStructure:
+    return ObjectStructure.objects.create(name="ASSET", key_paths=["$.assetnum", "$.siteid"])
+
+
+def storing(queue: Queue, structure: ObjectStructure) -> Queue:
+    """The queue, with a service that stores what it is sent into the structure."""
+    service = EnterpriseService.objects.create(interface="MXASSET", structure=structure)
+    Queue.objects.filter(pk=queue.pk).update(default_service=service)
+    queue.refresh_from_db()
+    return queue
+
+
+def a_csv(path: Path, count: int, *, bad: int = 0, first: int = 0) -> set[int]:
+    """So many assets; of those whose numbers are returned the site is missing."""
+    numbers = range(first, first + count)
+    wrong = set(random.Random(first).sample(numbers, bad))
+    with path.open("w", newline="") as opened:
+        writer = csv.writer(opened)
+        writer.writerow(NAMES)
+        for number in numbers:
+            site = "" if number in wrong else "BEDFORD"
+            writer.writerow([f"A-{number}", site, number])
+    return wrong
+
+
+def an_import(source: Path, queue: Queue, **more: Any) -> BulkRun:
+    wish = ImportWish(
+        source=source,
+        format=more.pop("format", "csv"),
+        structure="ASSET",
+        rejects_queue=queue.name,
+        columns=more.pop("columns", COLUMNS),
+        more=more,
+    )
+    return ask_import(wish, actor="tester")

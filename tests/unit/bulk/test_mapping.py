@@ -1,0 +1,130 @@
+"""From rows to documents, and what is wrong with the others."""
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_jobs.contract import Arguments, Report
+from spark_jobs.imports.mapping import Document, Mapper, Rejected
+from spark_jobs.imports.reading import Row
+from spark_jobs.problems import JobError
+from tests.unit.bulk.wishes import STRUCTURE, import_parameters
+
+NAMES = ["num", "site", "weight", "bought", "active", "more"]
+COLUMNS = [
+    {"source": "num", "target": "assetnum", "required": True},
+    {"source": "site", "target": "siteid"},
+    {"source": "weight", "target": "facts.weight", "kind": "number"},
+    {"source": "bought", "target": "facts.bought", "kind": "date"},
+    {"source": "active", "target": "active", "kind": "boolean"},
+    {"source": "more", "target": "more", "kind": "json"},
+]
+
+
+def mapped(*values: str, **more: Any) -> Document | Rejected:
+    mapper = Mapper(import_parameters(columns=COLUMNS, **more), NAMES)
+    return mapper.map(Row(5, ",".join(values), values))
+
+
+def test_a_row_becomes_the_document_its_map_says() -> None:
+    found = mapped("A-1", "BEDFORD", "1.50", "2026-01-31", "yes", '{"x": [1]}')
+    assert isinstance(found, Document)
+    assert found.text == (
+        '{"assetnum":"A-1","siteid":"BEDFORD","facts":{"weight":1.50,"bought":"2026-01-31"},'
+        '"active":true,"more":{"x":[1]}}'
+    )
+    assert found.key == '["A-1","BEDFORD"]'
+
+
+def test_what_is_empty_is_left_out() -> None:
+    found = mapped("A-1", "BEDFORD", "", "", "", "")
+    assert isinstance(found, Document)
+    assert json.loads(found.text) == {"assetnum": "A-1", "siteid": "BEDFORD"}
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        (("", "BEDFORD", "", "", "", ""), "MISSING_VALUE"),
+        (("A-1", "", "", "", "", ""), "NO_KEY"),
+        (("A-1", "B", "heavy", "", "", ""), "BAD_VALUE"),
+        (("A-1", "B", "1e5", "", "", ""), "BAD_VALUE"),
+        (("A-1", "B", "", "31.01.2026", "", ""), "BAD_VALUE"),
+        (("A-1", "B", "", "", "maybe", ""), "BAD_VALUE"),
+        (("A-1", "B", "", "", "", "{"), "BAD_VALUE"),
+    ],
+)
+def test_what_cannot_be_stored_is_rejected_with_its_document(
+    values: tuple[str, ...], code: str
+) -> None:
+    found = mapped(*values)
+    assert isinstance(found, Rejected)
+    assert found.flaw.code == code
+    written = json.loads(found.payload)
+    assert written.get("assetnum", "") == values[0], "a person mends what is there"
+
+
+def test_the_schema_of_the_structure_judges() -> None:
+    schema = {"properties": {"siteid": {"enum": ["BEDFORD"]}}}
+    found = mapped(
+        "A-1", "ELSEWHERE", "", "", "", "", structure={**STRUCTURE, "json_schema": schema}
+    )
+    assert isinstance(found, Rejected)
+    assert found.flaw.code == "SCHEMA_VIOLATION"
+
+
+def test_lines_of_json_are_documents_already() -> None:
+    mapper = Mapper(import_parameters(format="jsonl", columns=()), [])
+    good = mapper.map(Row(1, '{"assetnum": 7.0, "siteid": "B"}'))
+    assert good == Document('{"assetnum": 7.0, "siteid": "B"}', '["7","B"]', None)
+    for text, code in (("[1]", "NO_OBJECT"), ("{", None), ('{"assetnum": 1}', "NO_KEY")):
+        found = mapper.map(Row(2, text))
+        assert isinstance(found, Rejected)
+        assert code is None or found.flaw.code == code
+
+
+def test_a_column_that_is_not_there_is_told_before_anything_is_read() -> None:
+    with pytest.raises(JobError) as told:
+        Mapper(import_parameters(columns=COLUMNS), ["num"])
+    assert told.value.code == "UNKNOWN_COLUMN"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"format": "doc"},
+        {"columns": []},
+        {"columns": [{"source": "a", "target": ""}]},
+        {"columns": [{"source": "a", "target": "x"}, {"source": "b", "target": "x.y"}]},
+        {"columns": [{"source": "a", "target": "x"}, {"source": "b", "target": "x"}]},
+        {"columns": [{"source": "a", "target": "x", "kind": "money"}]},
+        {"delimiter": ""},
+        {"quote": "\n"},
+        {"encoding": "utf-16"},
+        {"encoding": "klingon"},
+        {"structure": {"name": "A", "key_paths": ["$..a..b"]}},
+        {"surprise": 1},
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(JobError) as told:
+        import_parameters(**wrong)
+    assert told.value.code == "BAD_PARAMETERS"
+
+
+def test_arguments_come_back_as_they_were_written() -> None:
+    asked = Arguments(
+        job="import", run="r", parameters={"a": 1}, database="dbname=x", plan={"p": 1}
+    )
+    assert Arguments.read(asked.written()) == asked
+    for text in ("", "[]", "{}", '{"version": 2}', '{"version": 1, "job": "x"}'):
+        with pytest.raises(JobError) as told:
+            Arguments.read(text)
+        assert told.value.code == "BAD_ARGUMENTS"
+
+
+def test_a_report_balances_when_every_row_went_somewhere() -> None:
+    counts = {"read": 10, "sent": 7, "rejected": 2, "skipped": 1}
+    assert Report(job="import", run="r", state="done", **counts).balances  # type: ignore[arg-type]
+    assert not Report(job="import", run="r", state="done", read=1).balances  # type: ignore[arg-type]

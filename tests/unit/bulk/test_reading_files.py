@@ -1,0 +1,147 @@
+"""Files cut into ranges: together they are the file, and each row is read once, with its line."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.imports import planning
+from spark_jobs.imports.parameters import ImportParameters
+from spark_jobs.imports.planning import Plan
+from spark_jobs.imports.reading import LARGEST_ROW_CHARACTERS, Row, header_of, rows
+from spark_jobs.problems import JobError
+from tests.unit.bulk.wishes import import_parameters
+
+FIELDS = st.text(alphabet='ab,"\n\r é', max_size=8)
+
+
+def read(path: Path, parameters: ImportParameters, range_bytes: int) -> list[Row]:
+    plan = planning.plan(parameters, range_bytes)
+    assert Plan.of(plan.told()) == plan
+    _cover(plan, path)
+    width = len(header_of(path, parameters)) if parameters.format == "csv" else 0
+    return [row for part in plan.ranges for row in rows(part, parameters, width)]
+
+
+def _cover(plan: Plan, path: Path) -> None:
+    data = path.read_bytes()
+    place = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    for part in plan.ranges:
+        assert part.begin == place
+        place = part.end
+    assert place == len(data)
+
+
+def a_file(folder: Path, data: bytes, name: str = "rows.csv", **more: Any) -> ImportParameters:
+    (folder / name).write_bytes(data)
+    return import_parameters(source=str(folder / name), **more)
+
+
+@given(
+    table=st.lists(st.lists(FIELDS, min_size=3, max_size=3), min_size=1, max_size=30),
+    range_bytes=st.integers(1, 60),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_row_of_a_csv_is_read_once_wherever_it_is_cut(
+    tmp_path: Path, table: list[list[str]], range_bytes: int
+) -> None:
+    written = io.StringIO()
+    csv.writer(written, quoting=csv.QUOTE_ALL).writerows([["a", "b", "c"], *table])
+    parameters = a_file(tmp_path, written.getvalue().encode())
+    found = read(tmp_path / "rows.csv", parameters, range_bytes)
+    assert [list(row.values) for row in found] == table
+    assert not any(row.flaw for row in found)
+
+
+def test_a_row_has_the_line_it_begins_on(tmp_path: Path) -> None:
+    data = b'a,b\n1,"x\ny"\n2,z\n\n3,"q"\n'
+    for range_bytes in (1, 5, 1_000):
+        found = read(tmp_path / "rows.csv", a_file(tmp_path, data), range_bytes)
+        assert [(row.line, row.values[0]) for row in found] == [(2, "1"), (4, "2"), (6, "3")]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    parameters = a_file(tmp_path, b"\xef\xbb\xbfa,b\n1,2\n")
+    assert header_of(tmp_path / "rows.csv", parameters) == ["a", "b"]
+    assert [row.values for row in read(tmp_path / "rows.csv", parameters, 4)] == [["1", "2"]]
+
+
+def test_a_wrong_number_of_columns_costs_that_row(tmp_path: Path) -> None:
+    found = read(tmp_path / "rows.csv", a_file(tmp_path, b"a,b\n1\n1,2\n1,2,3\n"), 100)
+    assert [row.flaw and row.flaw.code for row in found] == ["COLUMN_COUNT", None, "COLUMN_COUNT"]
+    assert found[2].raw == b"1,2,3"
+
+
+def test_one_missing_quote_costs_one_row(tmp_path: Path) -> None:
+    data = b'a,b\n1,"x\n2,y\n3,z\n'
+    found = read(tmp_path / "rows.csv", a_file(tmp_path, data), 100)
+    assert [(row.line, row.flaw and row.flaw.code) for row in found] == [
+        (2, "BAD_CSV"),
+        (3, None),
+        (4, None),
+    ]
+
+
+def test_latin_1_is_read_where_it_is_said_and_rejected_where_it_is_not(tmp_path: Path) -> None:
+    data = "a,b\nMüller,1\nSmith,2\n".encode("latin-1")
+    said = a_file(tmp_path, data, encoding="latin-1")
+    assert [row.values[0] for row in read(tmp_path / "rows.csv", said, 100)] == ["Müller", "Smith"]
+    found = read(tmp_path / "rows.csv", a_file(tmp_path, data), 100)
+    assert [row.flaw and row.flaw.code for row in found] == ["BAD_ENCODING", None]
+    assert found[0].raw == b"M\xfcller,1", "what cannot be read is kept as it was"
+
+
+def test_a_nul_character_costs_its_row(tmp_path: Path) -> None:
+    found = read(tmp_path / "rows.csv", a_file(tmp_path, b"a,b\n1,x\0\n2,y\n"), 100)
+    assert [row.flaw and row.flaw.code for row in found] == ["NUL_CHARACTER", None]
+
+
+def test_a_line_of_fifty_megabytes_costs_itself(tmp_path: Path) -> None:
+    data = b"a,b\n1," + b"x" * 50_000_000 + b"\n2,y\n"
+    found = read(tmp_path / "rows.csv", a_file(tmp_path, data), 1_000_000)
+    assert [row.flaw and row.flaw.code for row in found] == ["ROW_TOO_LONG", None]
+    assert len(found[0].text) == LARGEST_ROW_CHARACTERS
+
+
+@given(
+    documents=st.lists(st.dictionaries(st.sampled_from("abc"), st.text(max_size=5)), max_size=20),
+    range_bytes=st.integers(1, 60),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_line_of_json_is_read_once(
+    tmp_path: Path, documents: list[dict[str, str]], range_bytes: int
+) -> None:
+    import json  # noqa: PLC0415 - beside its only use
+
+    lines = [json.dumps(one) for one in documents]
+    parameters = a_file(tmp_path, "\n".join(lines).encode(), "rows.jsonl", format="jsonl")
+    found = read(tmp_path / "rows.jsonl", parameters, range_bytes)
+    assert [row.text for row in found] == lines
+
+
+def test_an_empty_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").write_bytes(b"")
+    with pytest.raises(JobError) as told:
+        planning.plan(import_parameters(source=str(tmp_path)))
+    assert told.value.code == "NO_SOURCE"
+
+
+def test_a_folder_and_a_pattern_are_all_their_files(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv", ".hidden", "other.txt"):
+        (tmp_path / name).write_bytes(b"a\n1\n")
+    by_pattern = planning.plan(import_parameters(source=f"{tmp_path}/*.csv"))
+    assert [Path(name).name for name, *_ in by_pattern.files] == ["a.csv", "b.csv"]
+    whole = planning.plan(import_parameters(source=str(tmp_path)))
+    assert [Path(name).name for name, *_ in whole.files] == ["a.csv", "b.csv", "other.txt"]
+
+
+def test_a_file_that_changed_is_not_what_was_planned(tmp_path: Path) -> None:
+    plan = planning.plan(a_file(tmp_path, b"a\n1\n")).told()
+    (tmp_path / "rows.csv").write_bytes(b"a\n1\n2\n")
+    with pytest.raises(JobError) as told:
+        Plan.of(plan)
+    assert told.value.code == "SOURCE_CHANGED"
