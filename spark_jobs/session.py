@@ -1,5 +1,6 @@
 """The only place where a SparkSession is made."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -63,6 +64,8 @@ def open_session(settings: SessionSettings) -> "SparkSession":
     is_local = settings.master.startswith("local") or not (settings.master or submitted)
     if is_local:
         _has_memory(settings.memory_mb)
+    # It tells of every connection that it closes.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     # Else workers would run whatever python3 is first on their path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Spark's own pages bind to this address, and know no login.
