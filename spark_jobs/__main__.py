@@ -30,8 +30,7 @@ def main(words: list[str] | None = None) -> int:
             SessionSettings(master=asked.master, memory_mb=asked.memory_mb, jars=asked.jars)
         )
     except JobError as e:
-        problem = (e.code, e.text, e.next_step)
-        lines.report(Report(job="", run="", state=JobState.FAILED, problem=problem))
+        lines.report(Report(job="", run="", state=JobState.FAILED, problem=e.told))
         return 1
     report = run(session, arguments, lines)
     lines.report(report)

@@ -10,6 +10,10 @@ class JobError(Exception):
         self.text = text
         self.next_step = next_step
 
+    @property
+    def told(self) -> tuple[str, str, str]:
+        return self.code, self.text, self.next_step
+
     def __reduce__(self) -> tuple[type["JobError"], tuple[str, str, str]]:
         # It travels from a task to the driver.
         return JobError, (self.code, self.text, self.next_step)

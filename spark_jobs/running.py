@@ -26,9 +26,9 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     except Stopped:
         return _ended(arguments, JobState.CANCELLED)
     except JobError as e:
-        return _ended(arguments, JobState.FAILED, (e.code, e.text, e.next_step))
+        return _ended(arguments, JobState.FAILED, e)
     except Exception as e:  # noqa: BLE001 - of Spark, of the database, of a task: all are told
-        return _ended(arguments, JobState.FAILED, _told(e))
+        return _ended(arguments, JobState.FAILED, _unforeseen(e))
 
 
 def _job(name: str) -> Job:
@@ -49,21 +49,17 @@ def _balanced(report: Report) -> Report:
     )
 
 
-def _ended(
-    arguments: Arguments, state: JobState, problem: tuple[str, str, str] | None = None
-) -> Report:
-    return Report(job=arguments.job, run=arguments.run, state=state, problem=problem)
+def _ended(arguments: Arguments, state: JobState, problem: JobError | None = None) -> Report:
+    told = None if problem is None else problem.told
+    return Report(job=arguments.job, run=arguments.run, state=state, problem=told)
 
 
-def _told(failure: Exception) -> tuple[str, str, str]:
+def _unforeseen(failure: Exception) -> JobError:
     """A failure nobody foresaw; in Spark's long traces the line of Python's that raised it."""
     if isinstance(failure, psycopg.Error):
         text = failure.diag.message_primary or str(failure)
     else:
         raised = _RAISED.findall(str(failure))
         text = raised[-1] if raised else str(failure) or type(failure).__name__
-    return (
-        "JOB_FAILED",
-        text[:500],
-        "Look into the driver's log; a rerun reads the same rows again.",
-    )
+    next_step = "Look into the driver's log; a rerun reads the same rows again."
+    return JobError("JOB_FAILED", text[:500], next_step)

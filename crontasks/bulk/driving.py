@@ -87,8 +87,7 @@ def _run(row: BulkRun) -> Report:
     try:
         session = open_session(wanted)
     except JobError as e:
-        problem = (e.code, e.text, e.next_step)
-        return Report(job=row.job, run=str(row.pk), state=JobState.FAILED, problem=problem)
+        return Report(job=row.job, run=str(row.pk), state=JobState.FAILED, problem=e.told)
     arguments = Arguments(
         job=row.job,
         run=str(row.pk),

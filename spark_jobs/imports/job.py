@@ -100,7 +100,7 @@ def _stage_all(
         try:
             return stage(database, run_id, parameters, names[part.file], part)
         except JobError as e:
-            return e.code, e.text, e.next_step
+            return e.told
 
     wanted = session.sparkContext.parallelize(plan.ranges, max(len(plan.ranges), 1))
     for answer in watched(session, run_id, wanted.map(task).collect, watch):

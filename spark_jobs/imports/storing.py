@@ -7,12 +7,15 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from integration.delivery.policy.failure import Failure, FailureClass
 from integration.newness import DOCUMENT, REST
 from spark_jobs.imports.parameters import Duplicates, ImportParameters
 from spark_jobs.imports.planning import Plan
+from spark_jobs.imports.reading import Flaw
 from spark_jobs.imports.staging import Stage
 from spark_jobs.problems import JobError
 
+TWICE: Final = Flaw("DUPLICATE_ROW", "An earlier row of this import has the same key.")
 # The run's row is locked first: of two that apply one run the second finds it done.
 _CLAIM: Final = """
 SELECT applied, counts FROM integration_bulkrun WHERE id = %s FOR UPDATE
@@ -31,8 +34,8 @@ WITH placed AS (
   RETURNING d.place, d.document
 ), rejected AS (
   INSERT INTO {rejects} (place, file, line, code, text, fingerprint, payload, raw)
-  SELECT place, '', 0, 'DUPLICATE_KEY', 'An earlier row of this import has the same key.',
-    'import-duplicate', convert_to(document::text, 'UTF8'), ''
+  SELECT place, '', 0, %(code)s::text, %(text)s::text, %(cause)s::text,
+    convert_to(document::text, 'UTF8'), ''
   FROM taken WHERE %(rejects)s::boolean
 )
 SELECT count(*) FROM taken
@@ -122,6 +125,9 @@ def _write(
         "structure": parameters.structure.name,
         "queue": parameters.rejects_queue,
         "rejects": is_rejected,
+        "code": TWICE.code,
+        "text": TWICE.text,
+        "cause": Failure(FailureClass.PERMANENT, *TWICE).fingerprint,
     }
     session.execute(tables.sql("ANALYZE {documents}"))
     twice = _count(session, tables.sql(_DUPLICATES, way=way), said)

@@ -134,7 +134,7 @@ def test_of_rows_with_one_key_the_rule_says_which_counts(
     assert run.counts == counts
     assert StoredObject.objects.get().document["weight"] == weight
     codes = set(MessageError.objects.values_list("code", flat=True))
-    assert codes == ({"DUPLICATE_KEY"} if rule == "reject" else set())
+    assert codes == ({"DUPLICATE_ROW"} if rule == "reject" else set())
 
 
 def test_a_cancelled_run_leaves_nothing(
