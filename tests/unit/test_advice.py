@@ -51,6 +51,21 @@ NOT_OF_MESSAGES = {
     "TLS_FAILED",
     "TOKEN_REFUSED",
     "UNREACHABLE",
+    # A bulk job as a whole: its run tells them.
+    "BAD_ARGUMENTS",
+    "BAD_PARAMETERS",
+    "JOB_FAILED",
+    "NO_HEADER",
+    "NO_SOURCE",
+    "NOT_STAGED",
+    "SOURCE_CHANGED",
+    "SPARK_JARS_MISSING",
+    "SPARK_MEMORY",
+    "SPARK_MISSING",
+    "UNBALANCED",
+    "UNKNOWN_COLUMN",
+    "UNKNOWN_JOB",
+    "UNKNOWN_RUN",
 }
 NAMES = {"interface": "MXPO", "system": "EAM", "queue": "orders"}
 # Whatever the payload says, these are mended elsewhere.

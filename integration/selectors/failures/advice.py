@@ -7,6 +7,7 @@ from typing import Final
 from integration.delivery.policy.failure import FailureClass
 from integration.envelope import FlawCode
 from integration.selectors.failures.delivery_advice import DELIVERING
+from integration.selectors.failures.import_advice import IMPORTING
 
 CORRECT: Final = (
     "Edit: correct the text and release it; or have the sender send it again right, and delete "
@@ -142,6 +143,8 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "BATCH_ITEM": AUTHOR,
         # What became of a delivery.
         **DELIVERING,
+        # What became of an import's rows.
+        **IMPORTING,
         # What the database said.
         "DATA_ERROR": "Edit: correct the value that does not fit its column, then release it; or "
         "have the column widened first.",
