@@ -37,14 +37,10 @@ def remove(
     """
     before = first_kept(parameters)
     removed = track_days.drop_before(before)
-    parts = track_days.parts()
-    if any(part.until <= before for part in parts):
+    if any(part.until <= before for part in track_days.parts()):
         return removed
-    mixed = [part.table for part in parts if part.begin is None or part.begin < before]
     said = {"before": before, "chunk": int(str(parameters["chunk"]))}
-    for table in [*mixed, track_days.DEFAULT]:
-        removed += _remove_rows(table, said, should_stop)
-    return removed
+    return removed + _remove_rows(track_days.DEFAULT, said, should_stop)
 
 
 def first_kept(parameters: Mapping[str, object]) -> datetime:

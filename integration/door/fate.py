@@ -139,9 +139,8 @@ def _failed(row: MessageError) -> Fate:
 
 def _tracks(receipt: Stored, ids: Sequence[str]) -> dict[str, Fate]:
     known = {ended.value: told for ended, told in _ENDS.items()}
-    found = of_messages(ids, receipt.queue_id or 0, receipt.received_at) if ids else []
-    kept = (row for row in found if row.ended in known)
-    return {row.message_id: Fate(row.message_id, known[row.ended], row.at) for row in kept}
+    found = of_messages(ids, receipt.queue_id or 0, receipt.received_at, known) if ids else []
+    return {row.message_id: Fate(row.message_id, known[row.ended], row.at) for row in found}
 
 
 def _rows(receipt: Stored, ids: Sequence[str]) -> dict[str, Fate]:

@@ -5,6 +5,7 @@ of them have its moment and its arrival number. So the list is read first, from 
 span, and then the rows of those batches by the summaries of arrival numbers (decision 0015).
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,8 +13,11 @@ from typing import Any, Final
 
 # The finest that a moment is told.
 MICROSECOND: Final = timedelta(microseconds=1)
-# So many batches are looked up by their numbers; of more everything between is read.
+# So many stretches of arrival numbers are looked up; what lies between two of one is read as well.
 FEW: Final = 64
+# However few or many rows are asked for, the list is read in steps of so many.
+LEAST: Final = 50
+MOST: Final = 2_000
 # How much more of the list is read each time, where what was read was not enough.
 LONGER: Final = 8
 _LISTED: Final = """
@@ -25,11 +29,12 @@ FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (
 ) listed ORDER BY listed.at {way} FETCH FIRST %(most)s ROWS WITH TIES
 """
 _COUNTED: Final = """
-SELECT coalesce(sum(counted.batch_rows), 0)
-FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (
-  SELECT t.batch_rows FROM integration_messagetrack t
-  WHERE t.batch_rows IS NOT NULL AND t.queue_id = q.id AND t.at >= %(begin)s AND t.at < %(end)s
-  LIMIT %(most)s
+SELECT coalesce(sum(counted.batch_rows), 0) FROM (
+  SELECT listed.batch_rows FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (
+    SELECT t.batch_rows FROM integration_messagetrack t
+    WHERE t.batch_rows IS NOT NULL AND t.queue_id = q.id AND t.at >= %(begin)s AND t.at < %(end)s
+    LIMIT %(most)s
+  ) listed LIMIT %(most)s
 ) counted
 """
 
@@ -60,13 +65,20 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The next batches: a condition that their rows meet, and what it is told.
+    """The next batches: conditions of which each of their rows meets one, and what these are told.
 
     Among that are the moments of the `first` and the `last` of them.
     """
 
-    condition: str
+    conditions: tuple[str, ...]
     said: Said
+
+    def rows(self, columns: str, condition: str) -> str:
+        """A query for these columns of the rows `t` that meet the condition as well."""
+        return " UNION ALL ".join(
+            f"SELECT {columns} FROM integration_messagetrack t WHERE {one} AND {condition}"  # noqa: S608 - constants
+            for one in self.conditions
+        )
 
 
 def parts(cursor: Any, span: Span, rows: int) -> Iterator[Part]:  # noqa: ANN401 - Django's cursor
@@ -74,6 +86,7 @@ def parts(cursor: Any, span: Span, rows: int) -> Iterator[Part]:  # noqa: ANN401
 
     What is asked for so rarely that the list is of no help is read in one go at the end.
     """
+    rows = min(max(rows, LEAST), MOST)
     for most in (rows, LONGER * rows, LONGER * LONGER * rows):
         listed = _listed(cursor, span, most)
         if not listed:
@@ -111,21 +124,32 @@ def _enough(listed: Sequence[Listed], rows: int) -> int:
 
 def _rest(span: Span) -> Part:
     said = {**span.said, "first": span.begin, "last": span.end}
-    return Part("t.at >= %(begin)s AND t.at < %(end)s AND t.queue_id = ANY(%(queues)s)", said)
+    return Part(("t.at >= %(begin)s AND t.at < %(end)s AND t.queue_id = ANY(%(queues)s)",), said)
 
 
 def _part(span: Span, listed: Sequence[Listed]) -> Part:
-    edges, numbers = (listed[0][0], listed[-1][0]), sorted({arrival for *_, arrival in listed})
-    said = {
-        **span.said,
-        "first": min(edges),
-        "last": max(edges),
-        "numbers": numbers,
-        "lowest": numbers[0],
-        "highest": numbers[-1],
-    }
-    column = "t.arrival_batch"
-    among = "= ANY(%(numbers)s)" if len(numbers) <= FEW else "BETWEEN %(lowest)s AND %(highest)s"
+    """Batches of one row are in the list themselves; the others are found by their numbers."""
+    edges = (listed[0][0], listed[-1][0])
+    said: dict[str, Any] = {**span.said, "first": min(edges), "last": max(edges)}
     # The time tells the days to look at, and batches with one number apart.
-    within = "t.at BETWEEN %(first)s AND %(last)s"
-    return Part(f"{column} {among} AND {within} AND t.queue_id = ANY(%(queues)s)", said)
+    within = "t.at BETWEEN %(first)s AND %(last)s AND t.queue_id = ANY(%(queues)s)"
+    conditions = []
+    if any(count == 1 for _, count, _ in listed):
+        conditions.append(f"{within} AND t.batch_rows = 1")
+    numbers = sorted({arrival for _, count, arrival in listed if count > 1})
+    if numbers:
+        among = []
+        for place, (lowest, highest) in enumerate(_stretches(numbers)):
+            said |= {f"lowest{place}": lowest, f"highest{place}": highest}
+            among.append(f"t.arrival_batch BETWEEN %(lowest{place})s AND %(highest{place})s")
+        larger = "t.batch_rows IS DISTINCT FROM 1"
+        conditions.append(f"{within} AND {larger} AND ({' OR '.join(among)})")
+    return Part(tuple(conditions), said)
+
+
+def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """At most FEW stretches that hold all numbers, parted at the widest gaps between them."""
+    gaps = [after - before for before, after in itertools.pairwise(numbers)]
+    widest = sorted(range(len(gaps)), key=gaps.__getitem__, reverse=True)[: FEW - 1]
+    cuts = [0, *sorted(place + 1 for place in widest), len(numbers)]
+    return [(numbers[begin], numbers[end - 1]) for begin, end in itertools.pairwise(cuts)]

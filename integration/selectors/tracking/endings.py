@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 from integration.models import Queue
 from integration.selectors.tracking import batches, rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
+
+COLUMNS: Final = "t.queue_id, t.ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +28,15 @@ def latest(seconds: int, most: int) -> Endings:
         cursor.execute("SELECT statement_timestamp()")
         (now,) = cursor.fetchone()
         span = Span(queues, now - timedelta(seconds=seconds) + MICROSECOND, now + MICROSECOND)
-        part = next(batches.parts(cursor, span, most), None)
-        if part is None:
-            return Endings(seconds, counts)
-        cursor.execute(
-            "SELECT t.queue_id, t.ended, count(*) FROM integration_messagetrack t "  # noqa: S608 - a constant
-            f"WHERE {part.condition} GROUP BY t.queue_id, t.ended",
-            part.said,
-        )
-        for queue, ended, count in cursor.fetchall():
-            counts.setdefault(queue, {})[ended] = count
-    if sum(sum(of_queue.values()) for of_queue in counts.values()) < most:
-        return Endings(seconds, counts)
-    return Endings(max((now - part.said["first"]).total_seconds(), 0.001), counts)
+        for part in batches.parts(cursor, span, most):
+            cursor.execute(
+                f"SELECT t.queue_id, t.ended, count(*) FROM ({part.rows(COLUMNS, rows.ALL)}) t "  # noqa: S608 - constants
+                "GROUP BY t.queue_id, t.ended",
+                part.said,
+            )
+            for queue, ended, count in cursor.fetchall():
+                of_queue = counts.setdefault(queue, {})
+                of_queue[ended] = of_queue.get(ended, 0) + count
+            if sum(sum(of_queue.values()) for of_queue in counts.values()) >= most:
+                return Endings(max((now - part.said["first"]).total_seconds(), 0.001), counts)
+    return Endings(seconds, counts)

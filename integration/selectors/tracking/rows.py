@@ -1,7 +1,7 @@
 """Reading tracked messages: by their search index, by time, or by an unusual ending."""
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from integration.delivery.policy.states import Ended
 from integration.models import MessageTrack, Queue
 from integration.selectors.scope import Scope
 from integration.selectors.tracking import batches
@@ -25,7 +26,7 @@ MANY: Final = 1_000
 FEW_IDS: Final = 20
 FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 # More tries than any retry policy makes.
-ENDINGS_OF_ONE: Final = 100
+ENDINGS_OF_ONE: Final = 1_000
 # A plan for any window would look at every day.
 AS_ASKED: Final = {"plan_cache_mode": "force_custom_plan"}
 # The planner knows no better than to read whole days for a column that is mostly empty.
@@ -64,7 +65,7 @@ class Cursor:
             found = datetime.fromisoformat(at)
         except ValueError:
             return None
-        if found.tzinfo is None or not (number.isdecimal() and len(number) < 19):
+        if found.tzinfo is None or found > FOREVER or not (number.isdecimal() and len(number) < 19):
             return None
         return Cursor(found, int(number))
 
@@ -130,10 +131,14 @@ def by_index(
         return [_read(cursor, one, said, queues) for one in sql]
 
 
-def of_messages(ids: Sequence[str], queue: int, since: datetime) -> list[TrackRow]:
-    """Every ending of these messages of one queue since then, by time; without the queue's name."""
-    said, queues = {"ids": list(ids), "queue": queue, "since": since}, {queue: ("", "")}
-    condition, limit = "t.message_id = ANY(%(ids)s)", ENDINGS_OF_ONE * len(ids)
+def of_messages(
+    ids: Sequence[str], queue: int, since: datetime, endings: Iterable[str] = tuple(Ended)
+) -> list[TrackRow]:
+    """These endings of these messages of one queue since then, by time; without its name."""
+    said: dict[str, Any] = {"ids": list(ids), "queue": queue, "since": since}
+    said["endings"], queues = list(endings), {queue: ("", "")}
+    condition = "t.message_id = ANY(%(ids)s) AND t.ended = ANY(%(endings)s)"
+    limit = ENDINGS_OF_ONE * len(ids)
     if len(ids) > FEW_IDS:
         span = Span([queue], since, FOREVER, newest_first=False)
         return in_order(span, condition, said, queues, limit=limit)
@@ -171,8 +176,7 @@ def in_order(
     with reading(NEVER_WHOLE) as cursor:
         for part in batches.parts(cursor, span, limit):
             sql = (
-                f"SELECT {COLUMNS} FROM integration_messagetrack t "  # noqa: S608 - constants
-                f"WHERE {part.condition} AND {condition} "
+                f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "  # noqa: S608 - constants
                 f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(found)}"
             )
             found += _read(cursor, sql, {**said, **part.said}, queues)
@@ -189,8 +193,7 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
             return batches.counted(cursor, span, cap)
         for part in batches.parts(cursor, span, cap + 1):
             cursor.execute(
-                f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "  # noqa: S608 - constants
-                f"WHERE {part.condition} AND {condition} LIMIT {cap + 1}) counted",
+                f"SELECT count(*) FROM ({part.rows('1', condition)} LIMIT {cap + 1}) counted",  # noqa: S608 - constants
                 {**said, **part.said},
             )
             number += int(cursor.fetchone()[0])

@@ -93,8 +93,8 @@ def _by_time(
     wanted: TrackFilter, condition: str, said: dict[str, Any], queues: Queues, size: int
 ) -> list[TrackRow]:
     span = _span(wanted, queues)
-    if "at" in said:
-        span = replace(span, end=min(span.end, said["at"] + MICROSECOND))
+    if "at" in said and said["at"] < span.end:
+        span = replace(span, end=said["at"] + MICROSECOND)
     return rows.in_order(span, _behind(condition, said), said, queues, limit=size + 1)
 
 
