@@ -88,7 +88,10 @@ class Report:
 
 
 class Tell:
-    """Where a job says how far it is, what it planned, and asks whether it should stop."""
+    """Where a job says how far it is, what it planned, and asks whether it may go on.
+
+    What it planned is refused by JobError RUN_TAKEN where another driver has the run by now.
+    """
 
     def progress(self, progress: Progress) -> None:
         """Say how far it is."""
@@ -96,9 +99,8 @@ class Tell:
     def planned(self, plan: Mapping[str, Any]) -> None:
         """Say what it will read, before it reads."""
 
-    def should_stop(self) -> bool:
-        """Whether somebody cancelled it."""
-        return False
+    def go_on(self) -> None:
+        """Raise Stopped when somebody cancelled it, JobError when another driver has it."""
 
 
 class Lines(Tell):

@@ -1,5 +1,7 @@
 """Why a job cannot go on, as a person can use it."""
 
+from collections.abc import Mapping
+
 
 class JobError(Exception):
     """A job stops, and nothing of it counts: a stable code, what happened, what to do now."""
@@ -21,3 +23,31 @@ class JobError(Exception):
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: somebody asked for it
     """Somebody cancelled the job; what it has staged is taken away."""
+
+
+def unbalanced(counts: Mapping[str, int]) -> JobError:
+    """Rows that were read went nowhere, or somewhere twice."""
+    told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return JobError(
+        "UNBALANCED",
+        f"The numbers do not add up: {told}.",
+        "Keep the run and its source, and tell those who build Sluice.",
+    )
+
+
+def changed(file: str) -> JobError:
+    """A file is not what it was when its ranges were planned."""
+    return JobError(
+        "SOURCE_CHANGED",
+        f"{file} is not the file any more that this run was planned for.",
+        "Put the file back as it was, or start a new run.",
+    )
+
+
+def lost() -> JobError:
+    """Another driver has taken the run: nothing of it is ours any more, and nothing is undone."""
+    return JobError(
+        "RUN_TAKEN",
+        "Another driver has taken this run, because this one was silent for too long.",
+        "Nothing: that driver goes on with it.",
+    )

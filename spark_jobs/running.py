@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
+from integration.documents.refusals import plain_text
 from spark_jobs.contract import Arguments, JobState, Report, Tell
 from spark_jobs.imports import job as imports
-from spark_jobs.problems import JobError, Stopped
+from spark_jobs.problems import JobError, Stopped, unbalanced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,16 +42,15 @@ def _job(name: str) -> Job:
 def _balanced(report: Report) -> Report:
     if report.balances:
         return report
-    raise JobError(
-        "UNBALANCED",
-        f"{report.read:,} rows were read, but {report.sent:,} sent, {report.rejected:,} rejected "
-        f"and {report.skipped:,} skipped.",
-        "Keep the run and its source, and tell those who build Sluice.",
-    )
+    counts = {"read": report.read, "sent": report.sent, "rejected": report.rejected}
+    raise unbalanced({**counts, "skipped": report.skipped})
 
 
 def _ended(arguments: Arguments, state: JobState, problem: JobError | None = None) -> Report:
-    told = None if problem is None else problem.told
+    told = None
+    if problem is not None:
+        code, text, next_step = problem.told
+        told = code, plain_text(text), next_step
     return Report(job=arguments.job, run=arguments.run, state=state, problem=told)
 
 

@@ -46,7 +46,8 @@ def open_session(settings: SessionSettings) -> "SparkSession":
     """Make the session, or give the one that this process has.
 
     Raises JobError SPARK_MISSING without PySpark, SPARK_MEMORY when the machine has too little left
-    for it, and SPARK_JARS_MISSING when the connectors were not fetched.
+    for it, and SPARK_JARS_MISSING when the connectors were not fetched,
+    SPARK_FAILED when it does not start.
     """
     try:
         # Half a second that only a driver pays.
@@ -76,7 +77,14 @@ def open_session(settings: SessionSettings) -> "SparkSession":
         builder = builder.master(settings.master or LOCAL)
     for name, value in _configuration(settings, is_local=is_local).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except Exception as e:
+        raise JobError(
+            "SPARK_FAILED",
+            f"Spark does not start: {str(e)[:300] or type(e).__name__}.",
+            "Look whether Java 17 is installed and, for a cluster, whether its master answers.",
+        ) from e
 
 
 def _find_ourselves() -> None:

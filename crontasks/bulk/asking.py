@@ -72,7 +72,7 @@ def ask_import(wish: ImportWish, *, actor: str, reason: str = "") -> BulkRun:
 
 def cancel(run: UUID) -> bool:
     """Ask a run to stop; False when it has ended."""
-    still = BulkRun.objects.filter(pk=run, state__in=["ASKED", "RUNNING"])
+    still = BulkRun.objects.filter(pk=run, state__in=["ASKED", "RUNNING"], applied=False)
     return bool(still.update(cancel_asked_at=database_now()))
 
 

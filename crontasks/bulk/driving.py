@@ -1,26 +1,29 @@
 """Runs a stored run of a bulk job in this process's Spark session."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections, connections
 from django.db.models import F, Q
 from psycopg.conninfo import make_conninfo
 
 from integration.clock import database_now
 from integration.models import BulkRun, BulkState
-from integration.store.sessions import django_connection
+from integration.store.sessions import TAKEOVER_SETTINGS, django_connection
 from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
-from spark_jobs.problems import JobError
+from spark_jobs.problems import JobError, Stopped, lost
 from spark_jobs.running import run as run_job
 from spark_jobs.session import SessionSettings, open_session
 
-# Renewed about twice a second; a driver that is silent for longer is taken for dead.
+# A driver that is silent for longer is taken for dead.
 LEASE: Final = timedelta(seconds=30)
+RENEWED_SECONDS: Final = 5.0
 ENDS: Final = {
     JobState.DONE: BulkState.DONE,
     JobState.FAILED: BulkState.FAILED,
@@ -29,19 +32,50 @@ ENDS: Final = {
 
 
 class RowTell(Tell):
-    """Tells by the run's row, and keeps its lease; an owner that lost it is told to stop."""
+    """Tells by the run's row; an owner that lost it is told so, and undoes nothing."""
 
     def __init__(self, run: UUID, epoch: int) -> None:
         self._row = BulkRun.objects.filter(pk=run, epoch=epoch, state=BulkState.RUNNING)
 
     def progress(self, progress: Progress) -> None:
-        self._row.update(progress=asdict(progress), lease_until=database_now() + LEASE)
+        self._row.update(progress=asdict(progress))
 
     def planned(self, plan: Mapping[str, Any]) -> None:
-        self._row.update(plan=dict(plan))
+        if not self._row.update(plan=dict(plan)):
+            raise lost()
 
-    def should_stop(self) -> bool:
-        return not self._row.filter(cancel_asked_at=None).exists()
+    def go_on(self) -> None:
+        asked = self._row.values_list("cancel_asked_at", flat=True).first()
+        if asked is not None:
+            raise Stopped
+        if not self._row.exists():
+            raise lost()
+
+    def stay(self) -> None:
+        """Renew the lease."""
+        self._row.update(lease_until=database_now() + LEASE)
+
+
+@contextmanager
+def _staying(tell: RowTell) -> Iterator[None]:
+    """The lease is renewed by a thread: planning and the commit of a large run take minutes."""
+    over = threading.Event()
+
+    def stay() -> None:
+        while not over.wait(RENEWED_SECONDS):
+            try:
+                tell.stay()
+            except DatabaseError:
+                close_old_connections()
+        connections.close_all()
+
+    thread = threading.Thread(target=stay, name="bulk lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def drive(run: UUID, *, owner: str) -> BulkRun | None:
@@ -64,9 +98,11 @@ def drive(run: UUID, *, owner: str) -> BulkRun | None:
     report = _run(row)
     close_old_connections()
     ended = BulkRun.objects.filter(pk=run, epoch=row.epoch, state=BulkState.RUNNING)
+    # What is in the database is done, whatever was heard of its commit.
+    is_done = ended.filter(applied=True).exists()
     ended.update(
-        state=ENDS[report.state],
-        problem=None if report.problem is None else list(report.problem),
+        state=BulkState.DONE if is_done else ENDS[report.state],
+        problem=None if is_done or report.problem is None else list(report.problem),
         ended_at=database_now(),
         lease_until=None,
     )
@@ -92,14 +128,16 @@ def _run(row: BulkRun) -> Report:
         job=row.job,
         run=str(row.pk),
         parameters=row.parameters,
-        database=_conninfo(),
+        database=conninfo(),
         plan=row.plan,
     )
-    return run_job(session, arguments, RowTell(row.pk, row.epoch))
+    tell = RowTell(row.pk, row.epoch)
+    with _staying(tell):
+        return run_job(session, arguments, tell)
 
 
-def _conninfo() -> str:
-    """The database as libpq is told of it."""
+def conninfo() -> str:
+    """The database as libpq is told of it; sessions of what was killed end soon."""
     where = django_connection().settings_dict
     return make_conninfo(
         dbname=where["NAME"],
@@ -107,4 +145,6 @@ def _conninfo() -> str:
         password=where["PASSWORD"] or None,
         host=where["HOST"] or None,
         port=where["PORT"] or None,
+        connect_timeout=5,
+        options=TAKEOVER_SETTINGS,
     )

@@ -13,7 +13,7 @@ from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.planning import Plan, Range
 from spark_jobs.imports.reading import header_of
 from spark_jobs.imports.staging import Stage, Staged, stage
-from spark_jobs.imports.storing import apply
+from spark_jobs.imports.storing import applied, apply
 from spark_jobs.problems import JobError, Stopped
 from spark_jobs.watching import Watch, watched
 
@@ -32,10 +32,13 @@ class Work(NamedTuple):
 def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     """Import everything the source holds. Raises JobError, Stopped, and the database's errors."""
     parameters = ImportParameters.of(arguments.parameters)
-    plan = _planned(arguments, parameters, tell)
-    names = _names(plan, parameters)
     tables = Stage(arguments.run)
     with psycopg.connect(arguments.database, autocommit=True) as database:
+        done = applied(database, arguments.run)
+        if done is not None:
+            return _report(arguments, done, {})
+        plan = _planned(arguments, parameters, tell)
+        names = _names(plan, parameters)
         tables.make(database)
 
         def watch() -> None:
@@ -43,8 +46,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
             rows = sum(one.read for one in staged)
             total = len(plan.ranges)
             tell.progress(Progress(stage="stage", done=len(staged), total=total, rows=rows))
-            if tell.should_stop():
-                raise Stopped
+            tell.go_on()
 
         try:
             _stage_all(session, arguments, Work(parameters, plan, names), watch)
@@ -52,8 +54,13 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
         except Stopped:
             tables.drop(database)
             raise
+        plan.check()
         counts = apply(database, arguments.run, parameters, plan)
     facts = {"bytes": plan.bytes, "files": len(plan.files), "ranges": len(plan.ranges)}
+    return _report(arguments, counts, facts)
+
+
+def _report(arguments: Arguments, counts: Mapping[str, int], facts: Mapping[str, int]) -> Report:
     return Report(
         job=arguments.job,
         run=arguments.run,

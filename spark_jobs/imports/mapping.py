@@ -18,6 +18,9 @@ from spark_jobs.problems import JobError
 MAX_DEPTH: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,307})", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,200})(?:\.\d{1,100})?", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# What a text becomes that is not of its column's kind; None is a value.
+WRONG: Final = object()
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -66,10 +69,14 @@ class Mapper:
         if not isinstance(body, dict):
             flaw = Flaw("NO_OBJECT", "The line is valid JSON, but no object.")
             return Rejected(flaw, row.raw)
-        return self._judged(body, row.text.strip())
+        return self._judged(body, row.text.strip().removeprefix("\ufeff"))
 
     def _judged(self, body: Mapping[str, Any], text: str) -> Document | Rejected:
-        found = self._plan.read(body)
+        try:
+            found = self._plan.read(body)
+        except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its row
+            flaw = Flaw("UNJUDGED", f"The structure cannot judge it: {type(e).__name__}.")
+            return Rejected(flaw, text.encode())
         if isinstance(found, Failure):
             return Rejected(Flaw(found.code, found.text), text.encode())
         key, version = found
@@ -88,7 +95,7 @@ class Mapper:
             value: Any = text
             if column.kind is not Kind.TEXT:
                 value = _KINDS[column.kind](text)
-                if value is None:
+                if value is WRONG:
                     value = text
                     told = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
                     first = first or Flaw("BAD_VALUE", told)
@@ -116,30 +123,30 @@ def _put(body: dict[str, Any], target: str, value: object) -> None:
     body[last] = value
 
 
-def _integer(text: str) -> int | None:
-    return int(text) if _INTEGER.fullmatch(text) else None
+def _integer(text: str) -> object:
+    return int(text) if _INTEGER.fullmatch(text) else WRONG
 
 
-def _number(text: str) -> Decimal | None:
-    return Decimal(text) if _NUMBER.fullmatch(text) else None
+def _number(text: str) -> object:
+    return Decimal(text) if _NUMBER.fullmatch(text) else WRONG
 
 
-def _date(text: str) -> str | None:
+def _date(text: str) -> object:
     try:
-        return date.fromisoformat(text).isoformat()
+        return date.fromisoformat(text).isoformat() if _DATE.fullmatch(text) else WRONG
     except ValueError:
-        return None
+        return WRONG
 
 
 def _json(text: str) -> object:
     found = parse_json(text, MAX_DEPTH)
-    return None if isinstance(found, DocumentFlaw) else found
+    return WRONG if isinstance(found, DocumentFlaw) else found
 
 
 _KINDS: Final[Mapping[Kind, Callable[[str], object]]] = {
     Kind.INTEGER: _integer,
     Kind.NUMBER: _number,
-    Kind.BOOLEAN: lambda text: _TRUTH.get(text.lower()),
+    Kind.BOOLEAN: lambda text: _TRUTH.get(text.lower(), WRONG),
     Kind.DATE: _date,
     Kind.JSON: _json,
 }

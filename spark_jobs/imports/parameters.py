@@ -119,9 +119,14 @@ class ImportParameters:
         for name, text in (("delimiter", self.delimiter), ("quote", self.quote)):
             if len(text) != 1 or not text.isascii() or text in "\r\n\0":
                 raise bad(f"the {name} must be one ASCII character")
+        if self.delimiter == self.quote:
+            raise bad("the delimiter and the quote are the same character")
         _check_encoding(self.encoding)
 
 
+_SIGNS: Final = "\"'\n\r\t,;|a0"
+# Bytes mean other characters after an escape.
+_SHIFTING: Final = ("iso2022", "hz", "unicode", "raw-unicode", "unicode-escape", "idna", "punycode")
 # A line's end is no byte of its own there.
 _WIDE: Final = frozenset(
     codecs.lookup(name).name
@@ -141,10 +146,11 @@ def _check_targets(targets: Sequence[str]) -> None:
 
 def _check_encoding(name: str) -> None:
     try:
+        is_plain = _SIGNS.encode(name) == _SIGNS.encode("ascii")
         known = codecs.lookup(name).name
-    except LookupError:
-        raise bad(f"there is no encoding {name!r}") from None
-    if known in _WIDE:
+    except (LookupError, UnicodeError):
+        raise bad(f"there is no encoding {name!r} of texts") from None
+    if not is_plain or known in _WIDE or known.startswith(_SHIFTING):
         raise bad(f"rows of {name} cannot be told apart by their bytes")
 
 

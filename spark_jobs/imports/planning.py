@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, Final
 
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.problems import JobError
+from spark_jobs.problems import changed as file_changed
 
 RANGE_BYTES: Final = 8 * 2**20
 _BLOCK_BYTES: Final = 2**20
@@ -57,14 +58,14 @@ class Plan:
             files=tuple((name, size, changed) for name, size, changed in said["files"]),
             ranges=tuple(Range(**one) for one in said["ranges"]),
         )
-        for name, size, changed in plan.files:
-            if _facts(Path(name)) != (size, changed):
-                raise JobError(
-                    "SOURCE_CHANGED",
-                    f"{name} is not the file any more that this run was planned for.",
-                    "Put the file back as it was, or start a new run.",
-                )
+        plan.check()
         return plan
+
+    def check(self) -> None:
+        """Raise JobError SOURCE_CHANGED unless every file is what it was."""
+        for name, size, changed in self.files:
+            if _facts(Path(name)) != (size, changed):
+                raise file_changed(name)
 
 
 def plan(parameters: ImportParameters, range_bytes: int = RANGE_BYTES) -> Plan:
@@ -96,7 +97,7 @@ Cut = tuple[int, int, int, bool]
 
 
 def _files(source: str) -> Iterator[Path]:
-    """Hidden files and those of another writer's making ("_SUCCESS") are none."""
+    """Hidden files and those of a writer at work ("_SUCCESS", "_temporary/…") are none."""
     path = Path(source)
     found: Iterator[Path]
     if path.is_dir():
@@ -106,7 +107,8 @@ def _files(source: str) -> Iterator[Path]:
     else:
         found = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - an absolute pattern
     for one in found:
-        if one.is_file() and (one == path or one.name[0] not in "._"):
+        inside = one.relative_to(path).parts if path.is_dir() else one.parts[-1:]
+        if one.is_file() and (one == path or not any(part[0] in "._" for part in inside)):
             yield one
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.planning import Range
-from spark_jobs.problems import JobError
+from spark_jobs.problems import JobError, changed
 
 # Beyond this a row is not taken apart; its beginning and its place are kept.
 LARGEST_ROW_CHARACTERS: Final = 2**20
@@ -40,14 +40,15 @@ def header_of(file: Path, parameters: ImportParameters) -> list[str]:
     with file.open("rb") as opened:
         first = opened.read(LARGEST_ROW_CHARACTERS)
     text = first.decode(parameters.encoding, "surrogateescape").removeprefix("\ufeff")
-    rows = _reader(io.StringIO(text, newline=""), parameters)
-    try:
-        names = next(rows, [])
-    except csv.Error as e:
-        raise _no_header(file, str(e)) from e
-    if not names:
+    row = next(_csv(text, 1, parameters), None)
+    if row is None:
         raise _no_header(file, "it is empty")
-    return names if parameters.has_header else [str(n) for n in range(1, len(names) + 1)]
+    if row.flaw is not None:
+        raise _no_header(file, row.flaw.text)
+    if "\n" in row.text or "\r" in row.text:
+        raise _no_header(file, "it has more than one line, or lines that end with CR alone")
+    names = row.values
+    return list(names) if parameters.has_header else [str(n) for n in range(1, len(names) + 1)]
 
 
 def rows(part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]:
@@ -60,7 +61,10 @@ def rows(part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]
     if parameters.format is Format.JSON_LINES:
         yield from _json_lines(text, part.line)
         return
-    found = _csv_lines(text, part, parameters) if part.by_line else _csv(text, part, parameters)
+    if len(data) != part.end - part.begin:
+        raise changed(part.file)
+    read = _csv_lines if part.by_line else _csv
+    found = read(text, part.line, parameters)
     is_first = part.line == 1 and parameters.has_header
     for row in found:
         if is_first:
@@ -83,7 +87,7 @@ def _json_lines(text: str, line: int) -> Iterator[Row]:
             yield _checked(Row(number, one.removesuffix("\r")))
 
 
-def _csv(text: str, part: Range, parameters: ImportParameters) -> Iterator[Row]:
+def _csv(text: str, line: int, parameters: ImportParameters) -> Iterator[Row]:
     """Rows may have line ends inside quotes; what each was made of is kept beside the reader."""
     eaten: list[str] = []
 
@@ -93,7 +97,6 @@ def _csv(text: str, part: Range, parameters: ImportParameters) -> Iterator[Row]:
             yield one
 
     reader = _reader(feed(), parameters)
-    line = part.line
     while True:
         try:
             values = next(reader)
@@ -109,8 +112,8 @@ def _csv(text: str, part: Range, parameters: ImportParameters) -> Iterator[Row]:
             yield _checked(row)
 
 
-def _csv_lines(text: str, part: Range, parameters: ImportParameters) -> Iterator[Row]:
-    for number, one in enumerate(text.split("\n"), part.line):
+def _csv_lines(text: str, first: int, parameters: ImportParameters) -> Iterator[Row]:
+    for number, one in enumerate(text.split("\n"), first):
         line = one.removesuffix("\r")
         if not line:
             continue

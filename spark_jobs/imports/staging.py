@@ -14,12 +14,15 @@ import psycopg
 from psycopg import sql
 
 from integration.delivery.policy.failure import Failure, FailureClass
+from integration.documents.refusals import plain_text
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Range
 from spark_jobs.imports.reading import Row, rows
 
 NOTHING: Final = "\\N"
+# Of a row's own text so much is shown beside its failure; its payload has all that was read.
+SHOWN_CHARACTERS: Final = 10_000
 ROWS_AT_ONCE: Final = 1_000
 # A row's place in its run: the range's number, and the row's within it.
 PLACES_BITS: Final = 32
@@ -27,10 +30,10 @@ _TABLES: Final = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {ranges} (
   number int PRIMARY KEY, read bigint NOT NULL, good bigint NOT NULL, bad bigint NOT NULL);
 CREATE UNLOGGED TABLE IF NOT EXISTS {documents} (
-  place bigint NOT NULL, key text NOT NULL, version numeric, document jsonb NOT NULL);
+  place bigint PRIMARY KEY, key text NOT NULL, version numeric, document jsonb NOT NULL);
 CREATE UNLOGGED TABLE IF NOT EXISTS {rejects} (
-  place bigint NOT NULL, file text NOT NULL, line bigint NOT NULL, code text NOT NULL,
-  text text NOT NULL, fingerprint text NOT NULL, payload bytea NOT NULL, raw bytea NOT NULL);
+  place bigint PRIMARY KEY, file text NOT NULL, line bigint NOT NULL, code text NOT NULL,
+  text text NOT NULL, fingerprint text NOT NULL, payload bytea NOT NULL, raw text NOT NULL);
 """
 _LOCK: Final = "SELECT pg_advisory_xact_lock(%s)"
 _KNOWN: Final = "SELECT read, good, bad FROM {ranges} WHERE number = %s"
@@ -66,8 +69,8 @@ class Stage:
         session.execute(self.sql(_TABLES))
 
     def drop(self, session: psycopg.Connection[Any]) -> None:
-        for name in self._names.values():
-            session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+        """All of it in one statement: what is half gone would be staged twice."""
+        session.execute(self.sql("DROP TABLE IF EXISTS {ranges}, {documents}, {rejects}"))
 
     def staged(self, session: psycopg.Connection[Any]) -> list[Staged]:
         found = session.execute(
@@ -131,10 +134,11 @@ def _document_line(place: int, document: Document) -> str:
 
 
 def _reject_line(place: int, file: str, row: Row, rejected: Rejected) -> str:
-    code, text = rejected.flaw
+    code, text = rejected.flaw[0], plain_text(rejected.flaw[1])
     fingerprint = Failure(FailureClass.PERMANENT, code, text).fingerprint
     told = "\t".join(map(_escaped, (file, str(row.line), code, text, fingerprint)))
-    return f"{place}\t{told}\t\\\\x{rejected.payload.hex()}\t\\\\x{row.raw.hex()}\n"
+    shown = _escaped(plain_text(row.text[:SHOWN_CHARACTERS]))
+    return f"{place}\t{told}\t\\\\x{rejected.payload.hex()}\t{shown}\n"
 
 
 def _escaped(text: str) -> str:

@@ -13,7 +13,7 @@ from spark_jobs.imports.parameters import Duplicates, ImportParameters
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.reading import Flaw
 from spark_jobs.imports.staging import Stage
-from spark_jobs.problems import JobError
+from spark_jobs.problems import JobError, unbalanced
 
 TWICE: Final = Flaw("DUPLICATE_ROW", "An earlier row of this import has the same key.")
 # The run's row is locked first: of two that apply one run the second finds it done.
@@ -48,7 +48,7 @@ WITH stored AS (
   SELECT s.id, d.key, d.document, '', d.version, 1, %(arrival)s::bigint, d.place,
     %(run)s::text || '~' || d.place, '', NULL, NULL, clock_timestamp()
   FROM {documents} d, integration_objectstructure s WHERE s.name = %(structure)s::text
-  ORDER BY d.key
+  ORDER BY d.key COLLATE "C"
   ON CONFLICT (structure_id, key) DO UPDATE SET """  # noqa: S608 - constants
     + DOCUMENT
     + REST
@@ -72,7 +72,7 @@ SELECT gen_random_uuid(), q.id, %(run)s::text, 0, r.place, %(run)s::text || '~' 
     jsonb_build_array('sluice-line', encode(convert_to(r.line::text, 'UTF8'), 'base64'))),
   r.payload, '', 'HOLD', 'permanent', r.code, r.text,
   CASE WHEN r.line > 0 THEN 'Line ' || r.line || ' of ' || r.file || E'\\n'
-    || encode(substr(r.raw, 1, 10000), 'escape') ELSE '' END,
+    || r.raw ELSE '' END,
   r.fingerprint, 1, 0, 0, 0, 'row', %(arrival)s::bigint, r.place, false, false, 1,
   clock_timestamp(), clock_timestamp(), ''
 FROM {rejects} r, integration_queue q
@@ -81,7 +81,11 @@ WHERE q.id = %(queue)s::bigint
 """
 
 
-_COUNTS: Final = "SELECT coalesce(sum(read), 0)::bigint, count(*) FROM {ranges}"
+_COUNTS: Final = (
+    "SELECT coalesce(sum(read), 0)::bigint, count(*), coalesce(sum(good), 0)::bigint, "
+    "coalesce(sum(bad), 0)::bigint FROM {ranges}"
+)
+_THERE: Final = "SELECT (SELECT count(*) FROM {documents}), (SELECT count(*) FROM {rejects})"
 
 
 def apply(
@@ -96,22 +100,33 @@ def apply(
         claimed = session.execute(_CLAIM, [run]).fetchone()
         if claimed is None:
             raise _unknown("run", run, "UNKNOWN_RUN")
-        applied, counts = claimed
-        if applied:
+        is_applied, counts = claimed
+        if is_applied:
             tables.drop(session)
             return dict(counts)
         _exist(session, parameters)
-        (read, ranges) = session.execute(tables.sql(_COUNTS)).fetchone() or (0, 0)
+        (read, ranges, good, bad) = session.execute(tables.sql(_COUNTS)).fetchone() or (0, 0, 0, 0)
         if ranges != len(plan.ranges):
             raise JobError(
                 "NOT_STAGED",
                 f"{ranges:,} of {len(plan.ranges):,} ranges are staged.",
                 "Start the run again: it goes on where it stopped.",
             )
+        there = session.execute(tables.sql(_THERE)).fetchone()
         counts = {"read": read, **_write(session, tables, run, parameters)}
+        if there != (good, bad) or read != counts["sent"] + counts["rejected"] + counts["skipped"]:
+            raise unbalanced(counts)
         session.execute(_APPLIED, [Jsonb(counts), run])
         tables.drop(session)
     return counts
+
+
+def applied(session: psycopg.Connection[Any], run: str) -> Mapping[str, int] | None:
+    """What the run came to if it was applied already, else None."""
+    found = session.execute(
+        "SELECT counts FROM integration_bulkrun WHERE id = %s AND applied", [run]
+    ).fetchone()
+    return None if found is None else dict(found[0])
 
 
 def _write(

@@ -13,6 +13,7 @@ from crontasks.bulk.asking import BulkError, cancel
 from crontasks.bulk.driving import again, drive
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.imports import job as import_job
+from spark_jobs.problems import JobError
 from spark_jobs.session import open_session
 from tests.support.builders import a_queue
 from tests.support.bulk import SPARK, a_csv, an_asset_structure, an_import, storing
@@ -222,3 +223,51 @@ def test_a_second_driver_finds_a_run_taken(tmp_path: Path, queue: Queue) -> None
     assert drive(run.pk, owner="the second") is None
     BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
     assert driven(run).counts["sent"] == 10
+
+
+def test_a_driver_that_lost_the_run_undoes_nothing(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "assets.csv", 10)
+    run = an_import(tmp_path / "assets.csv", queue)
+    BulkRun.objects.update(state="RUNNING", epoch=5)
+    late = driving.RowTell(run.pk, 4)
+    for act in (lambda: late.planned({"files": [], "ranges": []}), late.go_on):
+        with pytest.raises(JobError) as told:
+            act()
+        assert told.value.code == "RUN_TAKEN"
+    run.refresh_from_db()
+    assert run.plan == {}
+
+
+def test_a_file_that_changes_meanwhile_stops_the_run(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_csv(tmp_path / "assets.csv", 300)
+    run = an_import(tmp_path / "assets.csv", queue)
+    told = driving.RowTell.progress
+
+    def and_append(self: driving.RowTell, progress: Any) -> None:
+        told(self, progress)
+        with (tmp_path / "assets.csv").open("a") as opened:
+            opened.write("LATE,B,1\n")
+
+    monkeypatch.setattr(driving.RowTell, "progress", and_append)
+    ended = driven(run)
+    assert ended.state == "FAILED"
+    assert ended.problem[0] == "SOURCE_CHANGED"
+    assert StoredObject.objects.count() == 0
+
+
+def test_odd_signs_go_through_as_they_are(tmp_path: Path, queue: Queue) -> None:
+    odd = 'tab\there "quoted" back\\slash \\N Müller €'
+    (tmp_path / "odd.jsonl").write_text(
+        json.dumps({"assetnum": odd, "siteid": "B"}, ensure_ascii=False)
+        + "\n"
+        + json.dumps({"assetnum": odd}, ensure_ascii=False)
+        + "\n"
+    )
+    run = driven(an_import(tmp_path / "odd.jsonl", queue, format="jsonl", columns=()))
+    assert run.counts == {"read": 2, "sent": 1, "rejected": 1, "skipped": 0}
+    assert StoredObject.objects.get().document["assetnum"] == odd
+    rejected = MessageError.objects.get()
+    assert json.loads(bytes(rejected.payload or b""))["assetnum"] == odd
+    assert "Müller €" in rejected.detail

@@ -19,7 +19,7 @@ FEW: Final = 64
 LEAST: Final = 50
 MOST: Final = 2_000
 # How much more of the list is read each time, where what was read was not enough.
-LONGER: Final = 8
+LONGER: Final = 4
 _LISTED: Final = """
 SELECT listed.at, listed.batch_rows, listed.arrival_batch
 FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (

@@ -51,6 +51,7 @@ def test_what_is_empty_is_left_out() -> None:
         (("A-1", "B", "heavy", "", "", ""), "BAD_VALUE"),
         (("A-1", "B", "1e5", "", "", ""), "BAD_VALUE"),
         (("A-1", "B", "", "31.01.2026", "", ""), "BAD_VALUE"),
+        (("A-1", "B", "", "2026-W05-1", "", ""), "BAD_VALUE"),
         (("A-1", "B", "", "", "maybe", ""), "BAD_VALUE"),
         (("A-1", "B", "", "", "", "{"), "BAD_VALUE"),
     ],
@@ -100,6 +101,11 @@ def test_a_column_that_is_not_there_is_told_before_anything_is_read() -> None:
         {"columns": [{"source": "a", "target": "x"}, {"source": "b", "target": "x"}]},
         {"columns": [{"source": "a", "target": "x", "kind": "money"}]},
         {"delimiter": ""},
+        {"delimiter": '"'},
+        {"encoding": "rot13"},
+        {"encoding": "cp037"},
+        {"encoding": "iso2022_jp"},
+        {"encoding": "unicode_escape"},
         {"quote": "\n"},
         {"encoding": "utf-16"},
         {"encoding": "klingon"},
@@ -128,3 +134,26 @@ def test_a_report_balances_when_every_row_went_somewhere() -> None:
     counts = {"read": 10, "sent": 7, "rejected": 2, "skipped": 1}
     assert Report(job="import", run="r", state="done", **counts).balances  # type: ignore[arg-type]
     assert not Report(job="import", run="r", state="done", read=1).balances  # type: ignore[arg-type]
+
+
+def test_null_is_a_value_of_the_kind_json() -> None:
+    found = mapped("A-1", "B", "", "", "", "null")
+    assert isinstance(found, Document)
+    assert json.loads(found.text)["more"] is None
+
+
+def test_a_line_with_a_byte_order_mark_is_stored_without_it() -> None:
+    mapper = Mapper(import_parameters(format="jsonl", columns=()), [])
+    found = mapper.map(Row(1, '\ufeff{"assetnum": 1, "siteid": "B"}'))
+    assert isinstance(found, Document)
+    assert found.text.startswith("{")
+
+
+def test_a_value_that_a_schema_stumbles_over_costs_its_row() -> None:
+    schema = {"properties": {"weight": {"multipleOf": 0.01}}}
+    parameters = import_parameters(
+        format="jsonl", columns=(), structure={**STRUCTURE, "json_schema": schema}
+    )
+    found = Mapper(parameters, []).map(Row(1, '{"assetnum": 1, "siteid": "B", "weight": 1e40}'))
+    assert isinstance(found, Rejected)
+    assert found.flaw.code == "UNJUDGED"

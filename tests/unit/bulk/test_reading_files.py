@@ -145,3 +145,26 @@ def test_a_file_that_changed_is_not_what_was_planned(tmp_path: Path) -> None:
     with pytest.raises(JobError) as told:
         Plan.of(plan)
     assert told.value.code == "SOURCE_CHANGED"
+
+
+def test_lines_that_end_with_cr_alone_are_told_and_not_passed_over(tmp_path: Path) -> None:
+    parameters = a_file(tmp_path, b"a,b\r1,2\r3,4\r")
+    with pytest.raises(JobError) as told:
+        header_of(tmp_path / "rows.csv", parameters)
+    assert told.value.code == "NO_HEADER"
+
+
+@pytest.mark.parametrize("data", ["a,Größe\n1,2\n".encode("cp1252"), "a,b\n".encode("utf-16")])
+def test_a_header_that_is_no_text_is_told(tmp_path: Path, data: bytes) -> None:
+    parameters = a_file(tmp_path, data)
+    with pytest.raises(JobError) as told:
+        header_of(tmp_path / "rows.csv", parameters)
+    assert told.value.code == "NO_HEADER"
+
+
+def test_the_folder_of_a_writer_at_work_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "_temporary" / "0").mkdir(parents=True)
+    for name in ("part-0.csv", "_temporary/0/part-1.csv"):
+        (tmp_path / name).write_bytes(b"a\n1\n")
+    whole = planning.plan(import_parameters(source=str(tmp_path)))
+    assert [Path(name).name for name, *_ in whole.files] == ["part-0.csv"]
