@@ -97,19 +97,33 @@ def _csv(text: str, line: int, parameters: ImportParameters) -> Iterator[Row]:
             yield one
 
     reader = _reader(feed(), parameters)
-    while True:
-        try:
-            values = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as e:
-            row = Row(line, _whole(eaten), (), Flaw("BAD_CSV", f"It is no row of CSV: {e}."))
-        else:
-            row = Row(line, _whole(eaten), values)
+    while (row := _next(reader, line, eaten)) is not None:
+        if len(eaten) > 1 and (row.flaw or len(row.text) > LARGEST_ROW_CHARACTERS):
+            yield from _apart(line, eaten)
+        elif row.values or row.flaw:
+            yield _checked(row)
         line += len(eaten)
         eaten.clear()
-        if row.values or row.flaw:
-            yield _checked(row)
+
+
+def _next(reader: Iterator[list[str]], line: int, eaten: Sequence[str]) -> Row | None:
+    """The next row, None behind the last; `eaten` holds the lines it was read from."""
+    try:
+        values = next(reader)
+    except StopIteration:
+        return None
+    except csv.Error as e:
+        return Row(line, _whole(eaten), (), Flaw("BAD_CSV", f"It is no row of CSV: {e}."))
+    return Row(line, _whole(eaten), values)
+
+
+def _apart(first: int, lines: Sequence[str]) -> Iterator[Row]:
+    """The lines between two quotes that do not belong together: each is kept, none is believed."""
+    last = first + len(lines) - 1
+    text = f"Lines {first:,} to {last:,} cannot be taken apart: a quote is missing or too many."
+    for number, one in enumerate(lines, first):
+        if one := one.rstrip("\r\n"):
+            yield _checked(Row(number, one, (), Flaw("BAD_CSV", text)))
 
 
 def _csv_lines(text: str, first: int, parameters: ImportParameters) -> Iterator[Row]:

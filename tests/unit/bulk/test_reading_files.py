@@ -168,3 +168,22 @@ def test_the_folder_of_a_writer_at_work_is_not_read(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"a\n1\n")
     whole = planning.plan(import_parameters(source=str(tmp_path)))
     assert [Path(name).name for name, *_ in whole.files] == ["part-0.csv"]
+
+
+def test_what_lies_between_two_missing_quotes_is_kept_line_by_line(tmp_path: Path) -> None:
+    data = b'a,b\n1,"x\n2,y\n3,"z\n4,w\n'
+    found = read(tmp_path / "rows.csv", a_file(tmp_path, data), 100)
+    assert [(row.line, row.text, row.flaw and row.flaw.code) for row in found] == [
+        (2, '1,"x', "BAD_CSV"),
+        (3, "2,y", "BAD_CSV"),
+        (4, '3,"z', "BAD_CSV"),
+        (5, "4,w", None),
+    ]
+
+
+def test_so_is_what_they_make_too_long_for_one_row(tmp_path: Path) -> None:
+    lines = [b"%d,y" % number for number in range(400_000)]
+    data = b'a,b\n1,"x\n' + b"\n".join(lines) + b'\n3,z"\n4,w\n'
+    found = read(tmp_path / "rows.csv", a_file(tmp_path, data), 100_000_000)
+    assert len(found) == len(lines) + 3
+    assert [row.flaw for row in found if row.flaw is None] == [None]
