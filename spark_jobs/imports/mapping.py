@@ -46,7 +46,8 @@ class Rejected(NamedTuple):
 class Mapper:
     """Maps the rows of one run. `names` are the columns of the source, in their order.
 
-    Raises JobError UNKNOWN_COLUMN for a column that the source does not have.
+    Raises JobError: UNKNOWN_COLUMN for a column that the source does not have, COLUMN_TWICE for
+    one that it has twice.
     """
 
     def __init__(self, parameters: ImportParameters, names: Sequence[str]) -> None:
@@ -98,12 +99,18 @@ class Mapper:
                 if value is WRONG:
                     value = text
                     told = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
-                    first = first or Flaw("BAD_VALUE", told)
+                    first = first or Flaw("WRONG_KIND", told)
             _put(body, column.target, value)
         return body, first
 
 
 def _place(column: Column, names: Sequence[str]) -> int:
+    if names.count(column.source) > 1:
+        raise JobError(
+            "COLUMN_TWICE",
+            f"The source has two columns named {column.source!r}, and one of them is mapped.",
+            "Give the columns names of their own in the file's first row.",
+        )
     if column.source in names:
         return names.index(column.source)
     raise JobError(

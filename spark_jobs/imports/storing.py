@@ -165,14 +165,20 @@ def _count(
 
 def _exist(session: psycopg.Connection[Any], parameters: ImportParameters) -> None:
     name, queue = parameters.structure.name, parameters.rejects_queue
-    found = session.execute(
-        "SELECT EXISTS (SELECT FROM integration_objectstructure WHERE name = %s), "
-        "EXISTS (SELECT FROM integration_queue WHERE id = %s)",
-        [name, queue],
-    ).fetchone() or (False, False)
-    if not found[0]:
+    structure = session.execute(
+        "SELECT key_paths, version_path FROM integration_objectstructure WHERE name = %s", [name]
+    ).fetchone()
+    if structure is None:
         raise _unknown("object structure", name, "UNKNOWN_STRUCTURE")
-    if not found[1]:
+    said = parameters.structure
+    if (tuple(structure[0]), structure[1]) != (said.key_paths, said.version_path):
+        raise JobError(
+            "STRUCTURE_CHANGED",
+            f"{name} has other key paths or another version path than when the run was asked for.",
+            "Start a new run: by the old paths documents would be stored under other keys.",
+        )
+    known = session.execute("SELECT 1 FROM integration_queue WHERE id = %s", [queue]).fetchone()
+    if known is None:
         raise _unknown("queue", str(queue), "UNKNOWN_QUEUE")
 
 

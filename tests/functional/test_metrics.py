@@ -142,7 +142,8 @@ def test_where_more_ended_than_are_counted_the_window_says_how_far_they_reach() 
 
     count = value(samples, "endings", queue=queue.name, ended="APPLIED")
     seconds = value(samples, "endings_window_seconds")
-    assert count == figures.NEWEST_ROWS
+    assert count is not None
+    assert figures.NEWEST_ROWS <= count < 60_000, "the last step of reading is counted whole"
     assert seconds is not None
     assert count / seconds == pytest.approx(2_000, rel=0.2), "the rate is true all the same"
 

@@ -50,10 +50,13 @@ def stored() -> set[str]:
     return {json.loads(key)[0] for key in StoredObject.objects.values_list("key", flat=True)}
 
 
-def stages() -> list[str]:
-    """The tables of runs that are still there."""
+def stages(run: BulkRun) -> list[str]:
+    """The tables of a run that are still there."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT tablename FROM pg_tables WHERE tablename ~ '^bulk_[0-9a-f]{32}_'")
+        cursor.execute(
+            "SELECT tablename FROM pg_tables WHERE starts_with(tablename, %s)",
+            [f"bulk_{run.pk.hex}_"],
+        )
         return [name for (name,) in cursor.fetchall()]
 
 
@@ -68,7 +71,7 @@ def test_every_row_is_stored_or_a_failure_and_the_counts_balance(
     assert run.counts == {"read": 2_000, "sent": 1_980, "rejected": 20, "skipped": 0}
     assert stored() == {f"A-{n}" for n in range(2_000)} - {f"A-{n}" for n in wrong}
     assert run.progress["done"] == run.progress["total"]
-    assert stages() == []
+    assert stages(run) == []
     rejects = MessageError.objects.filter(queue=queue)
     assert {json.loads(bytes(row.payload or b""))["weight"] for row in rejects} == wrong
     number = min(wrong)
@@ -86,7 +89,7 @@ def test_a_run_that_is_driven_again_does_nothing_twice(tmp_path: Path, queue: Qu
     repeated = driven(run)
 
     assert repeated.counts == run.counts
-    assert stages() == []
+    assert stages(run) == []
     assert set(StoredObject.objects.values_list("version", flat=True)) == {1}
     assert MessageError.objects.count() == 5
     assert drive(run.pk, owner="another") is None, "what has ended is nobody's to run"
@@ -153,7 +156,7 @@ def test_a_cancelled_run_leaves_nothing(
     ended = driven(run)
 
     assert ended.state == "CANCELLED"
-    assert (StoredObject.objects.count(), stages()) == (0, [])
+    assert (StoredObject.objects.count(), stages(run)) == (0, [])
     monkeypatch.undo()
     assert again(run.pk)
     assert driven(run).counts["sent"] == 300_000
@@ -271,3 +274,15 @@ def test_odd_signs_go_through_as_they_are(tmp_path: Path, queue: Queue) -> None:
     rejected = MessageError.objects.get()
     assert json.loads(bytes(rejected.payload or b""))["assetnum"] == odd
     assert "Müller €" in rejected.detail
+
+
+def test_a_structure_with_other_keys_by_now_stops_the_run(
+    tmp_path: Path, queue: Queue, structure: ObjectStructure
+) -> None:
+    a_csv(tmp_path / "assets.csv", 10)
+    run = an_import(tmp_path / "assets.csv", queue)
+    structure.key_paths = ["$.assetnum"]
+    structure.save()
+    ended = driven(run)
+    assert ended.problem[0] == "STRUCTURE_CHANGED"
+    assert StoredObject.objects.count() == 0

@@ -19,7 +19,7 @@ IMPORTING: Final[Mapping[str, str]] = MappingProxyType(
         "BAD_ENCODING": "Delete it, and import the file again in its own encoding; or write the "
         "document under Edit and release it.",
         "MISSING_VALUE": FILL_IN,
-        "BAD_VALUE": FILL_IN,
+        "WRONG_KIND": FILL_IN,
         "UNJUDGED": "Edit: correct the value, or correct the JSON Schema of the object structure "
         "under Set up. Then release it.",
         "DUPLICATE_ROW": "Delete it if the earlier row is right. Release it to store this one "

@@ -48,12 +48,12 @@ def test_what_is_empty_is_left_out() -> None:
     [
         (("", "BEDFORD", "", "", "", ""), "MISSING_VALUE"),
         (("A-1", "", "", "", "", ""), "NO_KEY"),
-        (("A-1", "B", "heavy", "", "", ""), "BAD_VALUE"),
-        (("A-1", "B", "1e5", "", "", ""), "BAD_VALUE"),
-        (("A-1", "B", "", "31.01.2026", "", ""), "BAD_VALUE"),
-        (("A-1", "B", "", "2026-W05-1", "", ""), "BAD_VALUE"),
-        (("A-1", "B", "", "", "maybe", ""), "BAD_VALUE"),
-        (("A-1", "B", "", "", "", "{"), "BAD_VALUE"),
+        (("A-1", "B", "heavy", "", "", ""), "WRONG_KIND"),
+        (("A-1", "B", "1e5", "", "", ""), "WRONG_KIND"),
+        (("A-1", "B", "", "31.01.2026", "", ""), "WRONG_KIND"),
+        (("A-1", "B", "", "2026-W05-1", "", ""), "WRONG_KIND"),
+        (("A-1", "B", "", "", "maybe", ""), "WRONG_KIND"),
+        (("A-1", "B", "", "", "", "{"), "WRONG_KIND"),
     ],
 )
 def test_what_cannot_be_stored_is_rejected_with_its_document(
@@ -89,6 +89,12 @@ def test_a_column_that_is_not_there_is_told_before_anything_is_read() -> None:
     with pytest.raises(JobError) as told:
         Mapper(import_parameters(columns=COLUMNS), ["num"])
     assert told.value.code == "UNKNOWN_COLUMN"
+
+
+def test_a_mapped_column_that_is_there_twice_is_told() -> None:
+    with pytest.raises(JobError) as told:
+        Mapper(import_parameters(columns=COLUMNS), [*NAMES, "site"])
+    assert told.value.code == "COLUMN_TWICE"
 
 
 @pytest.mark.parametrize(
