@@ -19,7 +19,8 @@ FEW: Final = 64
 LEAST: Final = 50
 MOST: Final = 2_000
 # How much more of the list is read each time, where what was read was not enough.
-LONGER: Final = 4
+LONGER: Final = 8
+LONGEST: Final = 16_000
 _LISTED: Final = """
 SELECT listed.at, listed.batch_rows, listed.arrival_batch
 FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (
@@ -87,7 +88,8 @@ def parts(cursor: Any, span: Span, rows: int) -> Iterator[Part]:  # noqa: ANN401
     What is asked for so rarely that the list is of no help is read in one go at the end.
     """
     rows = min(max(rows, LEAST), MOST)
-    for most in (rows, LONGER * rows, LONGER * LONGER * rows):
+    for longer in (1, LONGER, LONGER * LONGER):
+        most = min(longer * rows, LONGEST)
         listed = _listed(cursor, span, most)
         if not listed:
             return
