@@ -34,7 +34,7 @@ from integration.models import (
     PublishChannel,
     Queue,
 )
-from integration.store.sessions import alias, django_connection
+from integration.store.sessions import alias, django_connection, next_arrival
 
 Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
 _arrivals: Final = count(1)
@@ -168,7 +168,7 @@ def run_handler(
     checked, as the engine does before it settles. Raises NoHandlerError.
     """
     found = _registration(taker)
-    facts.setdefault("arrival", _next_arrival())
+    facts.setdefault("arrival", Arrival(next_arrival(), 0))
     try:
         message = a_message(
             payload, interface=found.interface, headers=headers, system=system, user=user, **facts
@@ -272,12 +272,6 @@ def _registration(taker: str | Callable[..., Any]) -> Registration:
     call = taker() if isinstance(taker, type) else taker
     name = getattr(taker, "__name__", "handler")
     return guarded(Registration("TEST", call, False, False, False, name))
-
-
-def _next_arrival() -> Arrival:
-    with django_connection().cursor() as cursor:
-        cursor.execute("SELECT nextval('integration_arrival')")
-        return Arrival(cursor.fetchone()[0], 0)
 
 
 def _headers(given: Headers, user: str | None) -> list[tuple[str, bytes | None]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spark_jobs.contract import Arguments, JobState, Lines, Report
 from spark_jobs.problems import JobError
-from spark_jobs.running import run
+from spark_jobs.running import preview, run
 from spark_jobs.session import SessionSettings, open_session
 
 
@@ -19,6 +19,7 @@ def main(words: list[str] | None = None) -> int:
     """Read the arguments, make a session, run the job, tell the report."""
     parser = argparse.ArgumentParser(prog="spark_jobs", description=__doc__)
     parser.add_argument("arguments", help='a file, or "-" for standard input')
+    parser.add_argument("--dry-run", action="store_true", help="only tell what would be met")
     parser.add_argument("--master", default="", help="Spark's master; spark-submit knows its own")
     parser.add_argument("--memory-mb", type=int, default=1_024)
     parser.add_argument("--jars", type=Path, help="the folder of the pinned connectors")
@@ -26,6 +27,9 @@ def main(words: list[str] | None = None) -> int:
     lines = Lines(_say)
     try:
         arguments = Arguments.read(_text(asked.arguments))
+        if asked.dry_run:
+            lines.preview(preview(arguments))
+            return 0
         session = open_session(
             SessionSettings(master=asked.master, memory_mb=asked.memory_mb, jars=asked.jars)
         )

@@ -6,7 +6,7 @@ or its standard input, and never on a command line.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -14,6 +14,8 @@ from typing import Any, Final
 from spark_jobs.problems import JobError
 
 VERSION: Final = 1
+# Of a preview so many rows are shown.
+SAMPLES: Final = 20
 
 
 class JobState(StrEnum):
@@ -87,6 +89,36 @@ class Report:
         return self.read == self.sent + self.rejected + self.skipped
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One row of a preview: where it is, what would become of it and why, and its text.
+
+    `ends` is a word of the job's own, such as "stored" or "rejected"; `code` is empty unless
+    something is wrong with the row.
+    """
+
+    place: str
+    ends: str
+    text: str
+    code: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a run would meet: its first rows, at most SAMPLES, and how many there are.
+
+    `rows` and `bytes` are estimates; None where nothing tells them. `columns` are the names that a
+    source has, for whoever writes the map. `facts` are the job's own.
+    """
+
+    samples: Sequence[Sample] = ()
+    rows: int | None = None
+    bytes: int | None = None
+    columns: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Tell:
     """Where a job says how far it is, what it planned, and asks whether it may go on.
 
@@ -99,12 +131,15 @@ class Tell:
     def planned(self, plan: Mapping[str, Any]) -> None:
         """Say what it will read, before it reads."""
 
+    def say(self, line: str) -> None:
+        """Say one sentence for the run's log: what begins, what was found."""
+
     def go_on(self) -> None:
         """Raise Stopped when somebody cancelled it, JobError when another driver has it."""
 
 
 class Lines(Tell):
-    """Tells by JSON lines: {"progress": …}, {"plan": …}, and at last {"report": …}."""
+    """Tells by JSON lines: {"progress": …}, {"plan": …}, {"log": …}, at last {"report": …}."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -115,8 +150,14 @@ class Lines(Tell):
     def planned(self, plan: Mapping[str, Any]) -> None:
         self._line("plan", dict(plan))
 
+    def say(self, line: str) -> None:
+        self._line("log", {"line": line})
+
     def report(self, report: Report) -> None:
         self._line("report", asdict(report))
+
+    def preview(self, preview: Preview) -> None:
+        self._line("preview", asdict(preview))
 
     def _line(self, name: str, said: Mapping[str, Any]) -> None:
         self._write(json.dumps({name: said}) + "\n")

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 
 from integration.documents.refusals import plain_text
-from spark_jobs.contract import Arguments, JobState, Report, Tell
+from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
 from spark_jobs.imports import job as imports
+from spark_jobs.imports import preview as import_preview
 from spark_jobs.problems import JobError, Stopped, unbalanced
 
 if TYPE_CHECKING:
@@ -16,20 +17,41 @@ if TYPE_CHECKING:
 
 # Python's exceptions in a trace, not those of the JVM around it.
 _RAISED: Final = re.compile(r"^(?!org\.|java\.)[A-Za-z_][\w.]*: .*$", re.MULTILINE)
-Job = Callable[["SparkSession", Arguments, Tell], Report]
-JOBS: Final[Mapping[str, Job]] = {"import": imports.run}
+
+
+class Job(NamedTuple):
+    """A job: how it runs in a session, and what it would meet, which needs no session."""
+
+    run: Callable[["SparkSession", Arguments, Tell], Report]
+    preview: Callable[[Arguments], Preview]
+
+
+JOBS: Final[Mapping[str, Job]] = {"import": Job(imports.run, import_preview.preview)}
 
 
 def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     """Run the job to its end. Whatever stops it is told in the report, and never raised."""
     try:
-        return _balanced(_job(arguments.job)(session, arguments, tell))
+        return _balanced(_job(arguments.job).run(session, arguments, tell))
     except Stopped:
         return _ended(arguments, JobState.CANCELLED)
     except JobError as e:
         return _ended(arguments, JobState.FAILED, e)
     except Exception as e:  # noqa: BLE001 - of Spark, of the database, of a task: all are told
         return _ended(arguments, JobState.FAILED, _unforeseen(e))
+
+
+def preview(arguments: Arguments) -> Preview:
+    """What the job would meet; nothing is written, and no Spark is needed.
+
+    Raises JobError, also for what nobody foresaw.
+    """
+    try:
+        return _job(arguments.job).preview(arguments)
+    except JobError:
+        raise
+    except Exception as e:
+        raise _unforeseen(e) from e
 
 
 def _job(name: str) -> Job:

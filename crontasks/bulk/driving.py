@@ -11,12 +11,14 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 from django.db.models import F, Q
-from psycopg.conninfo import make_conninfo
+from django.db.models.functions import Now
 
+from crontasks.bulk.telling import arguments_of
 from integration.clock import database_now
+from integration.documents.refusals import plain_text
+from integration.errors import IntegrationError
 from integration.models import BulkRun, BulkState
-from integration.store.sessions import TAKEOVER_SETTINGS, django_connection
-from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
+from spark_jobs.contract import JobState, Progress, Report, Tell
 from spark_jobs.problems import JobError, Stopped, lost
 from spark_jobs.running import run as run_job
 from spark_jobs.session import SessionSettings, open_session
@@ -24,6 +26,8 @@ from spark_jobs.session import SessionSettings, open_session
 # A driver that is silent for longer is taken for dead.
 LEASE: Final = timedelta(seconds=30)
 RENEWED_SECONDS: Final = 5.0
+# Of a run's log so many lines are kept.
+LOG_LINES: Final = 200
 ENDS: Final = {
     JobState.DONE: BulkState.DONE,
     JobState.FAILED: BulkState.FAILED,
@@ -43,6 +47,12 @@ class RowTell(Tell):
     def planned(self, plan: Mapping[str, Any]) -> None:
         if not self._row.update(plan=dict(plan)):
             raise lost()
+
+    def say(self, line: str) -> None:
+        said = list(self._row.annotate(now=Now()).values_list("log", "now"))
+        for log, now in said:
+            lines = [*log.splitlines(), f"{now:%Y-%m-%d %H:%M:%S} {plain_text(line)}"]
+            self._row.update(log="\n".join(lines[-LOG_LINES:]))
 
     def go_on(self) -> None:
         asked = self._row.values_list("cancel_asked_at", flat=True).first()
@@ -100,9 +110,12 @@ def drive(run: UUID, *, owner: str) -> BulkRun | None:
     ended = BulkRun.objects.filter(pk=run, epoch=row.epoch, state=BulkState.RUNNING)
     # What is in the database is done, whatever was heard of its commit.
     is_done = ended.filter(applied=True).exists()
+    if not is_done:
+        ended.update(counts=_counts(report))
     ended.update(
         state=BulkState.DONE if is_done else ENDS[report.state],
         problem=None if is_done or report.problem is None else list(report.problem),
+        facts=dict(report.facts),
         ended_at=database_now(),
         lease_until=None,
     )
@@ -121,30 +134,22 @@ def _run(row: BulkRun) -> Report:
         master=settings.SLUICE_SPARK_MASTER, memory_mb=settings.SLUICE_SPARK_MEMORY_MB
     )
     try:
+        arguments = arguments_of(row)
         session = open_session(wanted)
     except JobError as e:
-        return Report(job=row.job, run=str(row.pk), state=JobState.FAILED, problem=e.told)
-    arguments = Arguments(
-        job=row.job,
-        run=str(row.pk),
-        parameters=row.parameters,
-        database=conninfo(),
-        plan=row.plan,
-    )
+        return _failed(row, e.told)
+    except IntegrationError as e:
+        return _failed(row, (e.code, e.sentence, e.next_step))
     tell = RowTell(row.pk, row.epoch)
     with _staying(tell):
         return run_job(session, arguments, tell)
 
 
-def conninfo() -> str:
-    """The database as libpq is told of it; sessions of what was killed end soon."""
-    where = django_connection().settings_dict
-    return make_conninfo(
-        dbname=where["NAME"],
-        user=where["USER"] or None,
-        password=where["PASSWORD"] or None,
-        host=where["HOST"] or None,
-        port=where["PORT"] or None,
-        connect_timeout=5,
-        options=TAKEOVER_SETTINGS,
-    )
+def _counts(report: Report) -> dict[str, int]:
+    """Of a job that did not write them itself; none of one that did nothing."""
+    names = ("read", "sent", "rejected", "skipped")
+    return {n: getattr(report, n) for n in names} if report.state is JobState.DONE else {}
+
+
+def _failed(row: BulkRun, problem: tuple[str, str, str]) -> Report:
+    return Report(job=row.job, run=str(row.pk), state=JobState.FAILED, problem=problem)

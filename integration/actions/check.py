@@ -11,7 +11,7 @@ from django.db import DatabaseError, transaction
 
 from integration.actions.check_guard import LIMIT, Guard, NotUndoneError
 from integration.actions.problems import StateMismatchError
-from integration.actions.single_call import bound, next_arrival, outcome_of
+from integration.actions.single_call import bound, outcome_of
 from integration.delivery.outcome import SUPERSEDED, Failed, Outcome
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import ErrorState
@@ -24,7 +24,7 @@ from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
 from integration.models import EnterpriseService, MessageError, ObjectStructure
 from integration.store import configuration, rows
-from integration.store.sessions import alias, django_connection
+from integration.store.sessions import alias, django_connection, next_arrival
 from integration.store.written import TableChange, counts, written_since
 
 CONSOLE: Final = "the console"

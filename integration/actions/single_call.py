@@ -26,14 +26,6 @@ def bound(limit: timedelta) -> None:
         cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {2 * limit_ms}")
 
 
-def next_arrival() -> int:
-    """The number of a batch, drawn as the engine draws it."""
-    with django_connection().cursor() as cursor:
-        cursor.execute("SELECT nextval('integration_arrival')")
-        (number,) = cursor.fetchone()
-    return int(number)
-
-
 def outcome_of(unit: Unit) -> Outcome:
     """Call the handler of one message in the current transaction; deferred constraints checked.
 

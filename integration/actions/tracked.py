@@ -1,10 +1,9 @@
 """The track of an ending that a person told, as the engine writes those that it finds."""
 
-from django.db import connection
-
 from integration.delivery.policy.states import Ended
 from integration.models import MessageError, MessageTrack
 from integration.selectors.tracking.rows import by_index, whole
+from integration.store.sessions import next_arrival
 
 
 def delivered(error: MessageError) -> None:
@@ -21,7 +20,8 @@ def delivered(error: MessageError) -> None:
         queue=error.queue,
         partition=error.partition,
         offset=error.offset,
-        arrival_batch=_arrival(),
+        # A number of its own: those of one time lie close together, and tracking is read by that.
+        arrival_batch=next_arrival(),
         message_id=error.message_id,
         interface=error.interface,
         ended=Ended.DELIVERED,
@@ -32,13 +32,6 @@ def delivered(error: MessageError) -> None:
         search_b=None if before is None else before.search_b,
         caused_by=None if before is None else before.caused_by,
     )
-
-
-def _arrival() -> int:
-    """A number of its own: those of one time lie close together, and tracking is read by that."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval('integration_arrival')")
-        return int(cursor.fetchone()[0])
 
 
 def _before(error: MessageError) -> MessageTrack | None:

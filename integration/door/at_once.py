@@ -8,7 +8,7 @@ from typing import Final
 from django.db import DatabaseError, transaction
 
 from integration.actions.check_guard import Guard
-from integration.actions.single_call import bound, next_arrival, outcome_of
+from integration.actions.single_call import bound, outcome_of
 from integration.delivery.outcome import SUPERSEDED, Failed
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.states import Ended
@@ -27,7 +27,7 @@ from integration.handlers.publishing import Outbound, current
 from integration.models import EnterpriseService, ExternalSystem
 from integration.store import outbox
 from integration.store.configuration import service_of
-from integration.store.sessions import alias, django_connection
+from integration.store.sessions import alias, django_connection, next_arrival
 
 LIMIT: Final = timedelta(seconds=20)
 DONE: Final = 200

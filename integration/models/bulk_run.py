@@ -25,12 +25,17 @@ class BulkRun(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     job = models.CharField(max_length=20)
-    parameters = models.JSONField(default=dict)
+    wish = models.JSONField(default=dict, help_text="what a person said; asked again by a clone")
+    parameters = models.JSONField(default=dict, help_text="what the job is told")
     plan = models.JSONField(default=dict)
     state = models.CharField(max_length=10, choices=BulkState.choices, default=BulkState.ASKED)
     progress = models.JSONField(default=dict, help_text="stage, done, total, rows")
     applied = models.BooleanField(default=False)
     counts = models.JSONField(default=dict, help_text="read, sent, rejected, skipped")
+    facts = models.JSONField(default=dict, help_text="what the job tells of itself")
+    log = models.TextField(
+        blank=True, default="", help_text="the last lines the job said, each with its time"
+    )
     problem = models.JSONField(null=True, help_text="[code, text, next step] of a failed run")
     actor = models.CharField(max_length=150)
     reason = models.TextField(blank=True)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-from django.db import connections
 from django.db.models import F
 
 from integration.actions.errors import cancel_tickets
@@ -17,7 +16,7 @@ from integration.kafka import aftermath
 from integration.models import Delivery, ErrorChange, MessageError, Queue, RestoreFinding
 from integration.store.configuration import snapshot
 from integration.store.deliveries import HELD_CODE
-from integration.store.sessions import alias
+from integration.store.sessions import next_arrival
 from integration.worker import worker_name
 
 ROWS_AT_ONCE: Final = 500
@@ -28,7 +27,6 @@ REVIEW: Final = Failure(
     "The database was restored, and this message may have been delivered before. Ask the partner: "
     "release it if it is missing there, say that it arrived if it is not.",
 )
-_ARRIVAL: Final = "SELECT nextval('integration_arrival')"
 
 
 def records_of(finding: RestoreFinding) -> list[Unit]:
@@ -46,9 +44,7 @@ def records_of(finding: RestoreFinding) -> list[Unit]:
 
 def lay_out(finding: RestoreFinding, units: Sequence[Unit]) -> None:
     """Write each as a failure on hold; one whose row is there already keeps it."""
-    with connections[alias()].cursor() as cursor:
-        cursor.execute(_ARRIVAL)
-        (arrival,) = cursor.fetchone()
+    arrival = next_arrival()
     rows = [_row(finding, unit, arrival) for unit in units]
     MessageError.objects.bulk_create(rows, batch_size=ROWS_AT_ONCE, ignore_conflicts=True)
 

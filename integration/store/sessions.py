@@ -28,6 +28,12 @@ def fetch_all(sql: str, parameters: Sequence[Any] | None = None) -> list[tuple[A
         return list(cursor.fetchall())
 
 
+def next_arrival() -> int:
+    """The number of a batch of its own, drawn as the engine draws it. Raises DatabaseError."""
+    [(number,)] = fetch_all("SELECT nextval('integration_arrival')")
+    return int(number)
+
+
 def raw_connection(application_name: str) -> psycopg.Connection[tuple[Any, ...]]:
     """An autocommit session of its own; Django's may be replaced silently, this one never is.
 

@@ -70,16 +70,9 @@ class Plan:
 
 def plan(parameters: ImportParameters, range_bytes: int = RANGE_BYTES) -> Plan:
     """Look at every file of the source. Raises JobError NO_SOURCE."""
-    found = sorted(_files(parameters.source))
-    if not found:
-        raise JobError(
-            "NO_SOURCE",
-            f"There is no file to read at {parameters.source}.",
-            "Name a file, a folder with files, or a pattern such as /data/assets-*.csv.",
-        )
     files: list[tuple[str, int, int]] = []
     ranges: list[Range] = []
-    for path in found:
+    for path, _ in files_of(parameters):
         size, changed = _facts(path) or (0, 0)
         files.append((str(path), size, changed))
         for cut in _cuts(path, size, parameters, range_bytes):
@@ -91,6 +84,18 @@ def plan(parameters: ImportParameters, range_bytes: int = RANGE_BYTES) -> Plan:
                 )
             )
     return Plan(files=tuple(files), ranges=tuple(ranges))
+
+
+def files_of(parameters: ImportParameters) -> list[tuple[Path, int]]:
+    """The files of the source by name, each with its size in bytes. Raises JobError NO_SOURCE."""
+    found = sorted(_files(parameters.source))
+    if not found:
+        raise JobError(
+            "NO_SOURCE",
+            f"There is no file to read at {parameters.source}.",
+            "Name a file, a folder with files, or a pattern such as /data/assets-*.csv.",
+        )
+    return [(path, (_facts(path) or (0, 0))[0]) for path in found]
 
 
 Cut = tuple[int, int, int, bool]

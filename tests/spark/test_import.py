@@ -9,14 +9,15 @@ import pytest
 from django.db import connection, transaction
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import BulkError, cancel
+from crontasks.bulk.asking import cancel, preview
 from crontasks.bulk.driving import again, drive
+from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.imports import job as import_job
 from spark_jobs.problems import JobError
 from spark_jobs.session import open_session
 from tests.support.builders import a_queue
-from tests.support.bulk import SPARK, a_csv, an_asset_structure, an_import, storing
+from tests.support.bulk import COLUMNS, SPARK, a_csv, an_asset_structure, an_import, storing
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 
@@ -286,3 +287,20 @@ def test_a_structure_with_other_keys_by_now_stops_the_run(
     ended = driven(run)
     assert ended.problem[0] == "STRUCTURE_CHANGED"
     assert StoredObject.objects.count() == 0
+
+
+def test_a_look_first_writes_nothing(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "assets.csv", 100, bad=1)
+    wish = {
+        "source": str(tmp_path),
+        "format": "csv",
+        "structure": "ASSET",
+        "rejects_queue": queue.name,
+        "columns": list(COLUMNS),
+    }
+    found = preview("import", wish)
+    assert (found.rows, len(found.samples)) == (100, 20)
+    assert not BulkRun.objects.exists()
+    with pytest.raises(BulkError) as told:
+        preview("import", {**wish, "structure": "NONE"})
+    assert told.value.job_code == "UNKNOWN_STRUCTURE"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from crontasks.bulk.asking import ImportWish, ask_import
+from crontasks.bulk.asking import ask
 from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue
 from spark_jobs.session import SessionSettings
 
@@ -45,12 +45,12 @@ def a_csv(path: Path, count: int, *, bad: int = 0, first: int = 0) -> set[int]:
 
 
 def an_import(source: Path, queue: Queue, **more: Any) -> BulkRun:
-    wish = ImportWish(
-        source=source,
-        format=more.pop("format", "csv"),
-        structure="ASSET",
-        rejects_queue=queue.name,
-        columns=more.pop("columns", COLUMNS),
-        more=more,
-    )
-    return ask_import(wish, actor="tester")
+    wish = {
+        "source": str(source),
+        "format": "csv",
+        "structure": "ASSET",
+        "rejects_queue": queue.name,
+        "columns": list(COLUMNS),
+        **more,
+    }
+    return ask("import", wish, actor="tester")

@@ -70,6 +70,7 @@ NOT_OF_MESSAGES = {
     "UNKNOWN_COLUMN",
     "UNKNOWN_JOB",
     "UNKNOWN_RUN",
+    "UNKNOWN_PROVIDER",
 }
 NAMES = {"interface": "MXPO", "system": "EAM", "queue": "orders"}
 # Whatever the payload says, these are mended elsewhere.

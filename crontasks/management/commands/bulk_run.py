@@ -1,16 +1,14 @@
 """`manage.py bulk_run RUN`: drives a stored run of a bulk job here, or goes on with one."""
 
 import json
-import os
-import socket
 import sys
 from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from crontasks.bulk.command import here, told
 from crontasks.bulk.driving import again, drive
-from crontasks.management.commands.bulk_import import told
 from integration.models import BulkRun, BulkState
 
 
@@ -32,7 +30,7 @@ class Command(BaseCommand):
         run: UUID = options["run"]
         if options["again"]:
             again(run)
-        ended = drive(run, owner=f"{socket.gethostname()}:{os.getpid()}")
+        ended = drive(run, owner=here())
         if ended is None:
             raise CommandError(_why_not(run))
         self.stdout.write(json.dumps(told(ended)))

@@ -1,0 +1,33 @@
+"""Why a run of a bulk job cannot be asked for."""
+
+from integration.errors import IntegrationError
+from spark_jobs.problems import JobError
+
+
+class BulkError(IntegrationError):
+    """A run cannot be asked for, or looked at before it is; `job_code` says why."""
+
+    code = "BULK_REFUSED"
+
+    def __init__(self, problem: JobError) -> None:
+        super().__init__(problem.text, next_step=problem.next_step)
+        self.job_code = problem.code
+
+
+def unknown(what: str, name: str) -> BulkError:
+    """What a wish names is not there."""
+    code = f"UNKNOWN_{what.rsplit(maxsplit=1)[-1].upper()}"
+    return BulkError(
+        JobError(code, f"There is no {what} {name!r}.", "Correct the name, or create it first.")
+    )
+
+
+def bad_wish(why: str) -> BulkError:
+    """What a wish says cannot be understood."""
+    return BulkError(
+        JobError(
+            "BAD_PARAMETERS",
+            f"The job cannot be run as it is asked for: {why}.",
+            "Correct the parameter and ask again.",
+        )
+    )

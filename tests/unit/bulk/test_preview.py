@@ -1,0 +1,70 @@
+"""What an import would make of the first rows, told without Spark and without a database."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.contract import Arguments, Preview
+from spark_jobs.imports import preview as previewing
+from spark_jobs.problems import JobError
+from spark_jobs.running import preview
+from tests.unit.bulk.wishes import COLUMNS, STRUCTURE
+
+
+def previewed(source: Path, **more: object) -> Preview:
+    parameters = {
+        "source": str(source),
+        "format": "csv",
+        "structure": STRUCTURE,
+        "arrival": 0,
+        "rejects_queue": 1,
+        "columns": COLUMNS,
+        **more,
+    }
+    return preview(Arguments(job="import", run="", parameters=parameters, database=""))
+
+
+def test_the_first_rows_are_shown_with_what_becomes_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b,c\nA-1,B,x\nA-2,,x\nA-3,B\n")
+
+    found = previewed(tmp_path / "a.csv")
+
+    assert found.columns == ["a", "b", "c"]
+    assert [(one.place, one.ends, one.code) for one in found.samples] == [
+        ("line 2", "stored", ""),
+        ("line 3", "rejected", "NO_KEY"),
+        ("line 4", "rejected", "COLUMN_COUNT"),
+    ]
+    assert found.samples[0].text == '{"assetnum":"A-1","siteid":"B"}'
+    assert (found.rows, found.bytes, found.facts) == (3, 27, {"files": 1})
+
+
+def test_rows_beyond_what_is_looked_at_are_estimated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(previewing, "LOOKED_AT_BYTES", 1_000)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("a,b\n" + "A-1,BEDFORD\n" * 2_000)
+
+    found = previewed(tmp_path)
+
+    assert len(found.samples) == 20
+    assert found.rows is not None
+    assert 3_900 <= found.rows <= 4_000
+    assert found.facts == {"files": 2}
+
+
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").touch()
+    found = previewed(tmp_path, format="jsonl", columns=())
+    assert (found.samples, found.rows, found.bytes) == ([], 0, 0)
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(JobError) as told:
+        previewed(tmp_path)
+    assert told.value.code == "NO_SOURCE"
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(JobError) as told:
+        previewed(tmp_path)
+    assert told.value.code == "UNKNOWN_COLUMN"
