@@ -11,7 +11,7 @@ from integration.delivery.values import TroubleKind
 from integration.endpoints.codes import EndpointCode
 from integration.envelope import FlawCode
 from integration.errors import IntegrationError
-from tests.architecture.sources import modules, parsed, text
+from tests.architecture.sources import ROOT, modules, parsed, text
 
 pytestmark = pytest.mark.fast
 
@@ -33,6 +33,7 @@ WRITERS: dict[str, int | None] = {
     "JobError": 0,
     "_unknown": 2,
 }
+WHY_A_RUN_FAILS = "## Why a run fails"
 LISTED = re.compile(r"^\| `([A-Z0-9_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 
@@ -87,8 +88,18 @@ def _given(call: ast.Call, place: int | None) -> list[ast.expr]:
 
 
 def explained() -> dict[str, tuple[str, str]]:
-    pages = text("docs/error-codes.md") + text("docs/envelope.md") + text("docs/bulk.md")
+    pages = text("docs/error-codes.md") + text("docs/envelope.md") + "".join(bulk_pages())
     return {code: (why, step) for code, why, step in LISTED.findall(pages)}
+
+
+def bulk_pages() -> list[str]:
+    return [path.read_text() for path in sorted((ROOT / "docs").glob("bulk*.md"))]
+
+
+def of_runs() -> set[str]:
+    """Codes of bulk jobs as a whole: a run has them, no message."""
+    tables = [page.partition(WHY_A_RUN_FAILS)[2].partition("\n## ")[0] for page in bulk_pages()]
+    return {code for code, _, _ in LISTED.findall("\n".join(tables))}
 
 
 def test_each_error_has_a_code_of_its_own():

@@ -5,7 +5,7 @@ import pytest
 from integration.delivery.policy.failure import FailureClass
 from integration.handlers.failures import LOST, RULES
 from integration.selectors.failures.advice import BY_CLASS, BY_CODE, advice
-from tests.architecture.test_codes import explained, written
+from tests.architecture.test_codes import explained, of_runs, written
 
 pytestmark = pytest.mark.fast
 
@@ -51,26 +51,6 @@ NOT_OF_MESSAGES = {
     "TLS_FAILED",
     "TOKEN_REFUSED",
     "UNREACHABLE",
-    # A bulk job as a whole: its run tells them.
-    "BAD_ARGUMENTS",
-    "BAD_PARAMETERS",
-    "COLUMN_TWICE",
-    "JOB_FAILED",
-    "NO_HEADER",
-    "NO_SOURCE",
-    "NOT_STAGED",
-    "SOURCE_CHANGED",
-    "RUN_TAKEN",
-    "STRUCTURE_CHANGED",
-    "SPARK_FAILED",
-    "SPARK_JARS_MISSING",
-    "SPARK_MEMORY",
-    "SPARK_MISSING",
-    "UNBALANCED",
-    "UNKNOWN_COLUMN",
-    "UNKNOWN_JOB",
-    "UNKNOWN_RUN",
-    "UNKNOWN_PROVIDER",
 }
 NAMES = {"interface": "MXPO", "system": "EAM", "queue": "orders"}
 # Whatever the payload says, these are mended elsewhere.
@@ -89,7 +69,7 @@ ELSEWHERE = {
 
 def test_every_code_the_engine_writes_into_a_failure_has_advice():
     codes = written() | {rule.code for rule in (*RULES, LOST)}
-    assert not sorted(codes - NOT_OF_MESSAGES - BY_CODE.keys())
+    assert not sorted(codes - NOT_OF_MESSAGES - of_runs() - BY_CODE.keys())
     assert not sorted(BY_CODE.keys() - explained().keys()), "a code nobody can meet"
 
 
