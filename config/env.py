@@ -51,6 +51,7 @@ class Env:
     files_root: Path | None
     spark_master: str
     spark_memory_mb: int
+    bulk_root: Path | None
 
 
 class Reader:
@@ -184,6 +185,7 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         files_root=r.folder("SLUICE_FILES_ROOT"),
         spark_master=r.text("SLUICE_SPARK_MASTER", ""),
         spark_memory_mb=r.count("SLUICE_SPARK_MEMORY_MB", 1_024),
+        bulk_root=r.folder("SLUICE_BULK_ROOT"),
     )
     if r.mistakes:
         raise SettingsError(r.mistakes)

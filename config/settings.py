@@ -22,6 +22,7 @@ SLUICE_LEASE_SECONDS = ENV.lease_seconds
 SLUICE_FILES_ROOT = ENV.files_root
 SLUICE_SPARK_MASTER = ENV.spark_master
 SLUICE_SPARK_MEMORY_MB = ENV.spark_memory_mb
+SLUICE_BULK_ROOT = ENV.bulk_root
 SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
 SLUICE_METRICS_TOKEN = ENV.metrics_token
 SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)

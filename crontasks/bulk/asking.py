@@ -5,8 +5,10 @@ from typing import Any
 from uuid import UUID
 
 from crontasks.bulk.catalogue import CATALOGUE
-from crontasks.bulk.errors import BulkError, unknown
+from crontasks.bulk.errors import BulkError, bad_wish, unknown
 from crontasks.bulk.telling import arguments_of
+from crontasks.errors import BadParametersError
+from crontasks.parameters import read
 from integration.clock import database_now
 from integration.models import BulkRun
 from integration.store.sessions import next_arrival
@@ -16,7 +18,10 @@ from spark_jobs.problems import JobError
 
 
 def ask(job: str, wish: Mapping[str, Any], *, actor: str, reason: str = "") -> BulkRun:
-    """Store a run of the job, its arrival number drawn if it needs one. Raises BulkError."""
+    """Store a run of the job, its arrival number drawn if it needs one. Raises BulkError.
+
+    `wish` is JSON: the fields of the job's wish in the catalogue.
+    """
     run = _prepared(job, wish)
     if "arrival" in run.parameters:
         run.parameters["arrival"] = next_arrival()
@@ -42,7 +47,11 @@ def cancel(run: UUID) -> bool:
 def _prepared(job: str, wish: Mapping[str, Any]) -> BulkRun:
     if job not in CATALOGUE:
         raise unknown("bulk job", job)
+    entry = CATALOGUE[job]
     try:
-        return BulkRun(job=job, wish=dict(wish), parameters=CATALOGUE[job].prepare(wish))
+        parameters = entry.prepare(read(entry.wish, wish))
     except JobError as e:
         raise BulkError(e) from e
+    except BadParametersError as e:
+        raise bad_wish(" ".join(e.mistakes).rstrip(".")) from e
+    return BulkRun(job=job, wish=dict(wish), parameters=parameters)

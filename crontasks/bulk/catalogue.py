@@ -5,22 +5,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crontasks.bulk.wishes import imports
+from crontasks.parameters import Dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A job of `spark_jobs`.
 
-    `prepare` makes of a person's wish (JSON: what a form, a command or a schedule says) what the
-    job is told (JSON). Where the job reads or writes Kafka, what it makes has the provider's id as
-    `provider`; where it needs an arrival number, `arrival` is 0 and drawn when the run is stored.
-    It raises BulkError and JobError.
+    `wish` is what people say of it, typed as the parameters of a cron task are: forms, commands and
+    schedules are made from it. `prepare` makes of such a wish what the job is told, as JSON. Where
+    the job reads or writes Kafka, that has the provider's id as `provider`; where it needs an
+    arrival number, `arrival` is 0 and drawn when the run is stored. It raises BulkError and
+    JobError.
     """
 
     job: str
     title: str
     sentence: str
-    prepare: Callable[[Mapping[str, Any]], dict[str, Any]]
+    wish: type[Dataclass]
+    prepare: Callable[[Any], dict[str, Any]]
 
 
 CATALOGUE: Final[Mapping[str, Entry]] = {
@@ -30,6 +33,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             job="import",
             title="Import",
             sentence="Rows of files become documents of an object structure.",
+            wish=imports.ImportWish,
             prepare=imports.prepare,
         ),
     )

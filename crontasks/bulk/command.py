@@ -4,24 +4,34 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from crontasks.bulk.asking import ask, preview
+from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
+from crontasks.parameters import Described, describe
 from integration.models import BulkRun, BulkState
 
 
 class BulkCommand(BaseCommand):
-    """Exit code 1 when the run did not end well; `bulk_run RUN` goes on with one."""
+    """Its options are the fields of the job's wish.
 
-    job: str
+    Exit code 1 when the run did not end well; `bulk_run RUN` goes on with one.
+    """
+
+    job: ClassVar[str]
+    # Of the wish: what is told without a word before it, and texts of lines, each told by a word.
+    positional: ClassVar[Sequence[str]] = ()
+    lines: ClassVar[Mapping[str, str]] = {}
 
     def add_arguments(self, parser: CommandParser) -> None:
+        for one in describe(CATALOGUE[self.job].wish):
+            self._add(parser, one)
         parser.add_argument(
             "--dry-run", action="store_true", help="only tell what it would meet; store nothing"
         )
@@ -31,12 +41,23 @@ class BulkCommand(BaseCommand):
         parser.add_argument("--actor", default="", help="who asks, for the run's history")
         parser.add_argument("--reason", default="", help="why, for the run's history")
 
-    def wish(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What the options say, as the job's wish (crontasks.bulk.wishes)."""
-        raise NotImplementedError
+    def _add(self, parser: CommandParser, one: Described) -> None:
+        text = one.text.replace("%", "%%")
+        word = f"--{self.lines.get(one.name, one.name).replace('_', '-')}"
+        if one.name in self.positional:
+            parser.add_argument(one.name, help=text)
+        elif one.name in self.lines:
+            parser.add_argument(word, dest=one.name, action="append", default=[], help=text)
+        else:
+            asked = {"required": True} if one.is_required else {"default": one.default}
+            parser.add_argument(word, dest=one.name, help=f"{text} ({one.kind})", **asked)
+
+    def _wish(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        said = {one.name: options[one.name] for one in describe(CATALOGUE[self.job].wish)}
+        return said | {name: "\n".join(said[name]) for name in self.lines}
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
-        wish = self.wish(options)
+        wish = self._wish(options)
         actor = options["actor"] or f"manage.py bulk_{self.job}"
         try:
             if options["dry_run"]:

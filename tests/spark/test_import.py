@@ -269,7 +269,7 @@ def test_odd_signs_go_through_as_they_are(tmp_path: Path, queue: Queue) -> None:
         + json.dumps({"assetnum": odd}, ensure_ascii=False)
         + "\n"
     )
-    run = driven(an_import(tmp_path / "odd.jsonl", queue, format="jsonl", columns=()))
+    run = driven(an_import(tmp_path / "odd.jsonl", queue, format="jsonl", columns=""))
     assert run.counts == {"read": 2, "sent": 1, "rejected": 1, "skipped": 0}
     assert StoredObject.objects.get().document["assetnum"] == odd
     rejected = MessageError.objects.get()
@@ -296,7 +296,7 @@ def test_a_look_first_writes_nothing(tmp_path: Path, queue: Queue) -> None:
         "format": "csv",
         "structure": "ASSET",
         "rejects_queue": queue.name,
-        "columns": list(COLUMNS),
+        "columns": COLUMNS,
     }
     found = preview("import", wish)
     assert (found.rows, len(found.samples)) == (100, 20)

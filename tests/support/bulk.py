@@ -2,7 +2,6 @@
 
 import csv
 import random
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,11 +10,7 @@ from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queu
 from spark_jobs.session import SessionSettings
 
 SPARK: Final = SessionSettings(master="local[2,4]", memory_mb=768)
-COLUMNS: Final[tuple[Mapping[str, Any], ...]] = (
-    {"source": "ASSETNUM", "target": "assetnum", "required": True},
-    {"source": "SITEID", "target": "siteid", "required": True},
-    {"source": "WEIGHT", "target": "weight", "kind": "integer"},
-)
+COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
 
 
@@ -50,7 +45,7 @@ def an_import(source: Path, queue: Queue, **more: Any) -> BulkRun:
         "format": "csv",
         "structure": "ASSET",
         "rejects_queue": queue.name,
-        "columns": list(COLUMNS),
+        "columns": COLUMNS,
         **more,
     }
     return ask("import", wish, actor="tester")

@@ -38,7 +38,7 @@ class Settings:
     days: int = option(7, "How long.", least=1, most=30)
     rate: float = option(1.0, "How fast.", least=0.1)
     on: bool = option(True, "Whether.")
-    colour: Colour = option(Colour.RED, "Which.")  # noqa: RUF009 - a field
+    colour: Colour = option(Colour.RED, "Which.")
     limit: int | None = option(None, "At most.", least=1)
 
 

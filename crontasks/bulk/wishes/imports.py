@@ -1,36 +1,47 @@
 """An import as a person asks for it."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from crontasks.bulk.errors import bad_wish, unknown
+from crontasks.parameters import option
 from integration.models import ObjectStructure, Queue
-from spark_jobs.imports.parameters import ImportParameters
-
-# Names that a wish has and the job has not: each becomes what it stands for.
-NAMED: Final = ("source", "structure", "rejects_queue")
+from spark_jobs.imports.parameters import Duplicates, Format, ImportParameters
 
 
-def prepare(wish: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class ImportWish:
+    """What a form, a command or a schedule says of an import."""
+
+    source: str = option(..., "A file, a folder, or a pattern such as /data/assets-*.csv.")
+    format: Format = option(Format.CSV, "How the rows lie in the files.")
+    structure: str = option(..., "The object structure that takes the rows.")
+    rejects_queue: str = option(..., "The inbound queue whose failures the rejected rows are.")
+    columns: str = option(
+        "",
+        "Which column becomes which member, one a line: COLUMN=PLACE[:KIND][!]. Kinds: text, "
+        "integer, number, boolean, date, json; ! = required. As in WEIGHT=facts.weight:number.",
+    )
+    duplicates: Duplicates = option(Duplicates.LAST, "Which of several rows with one key counts.")
+    encoding: str = option("utf-8", "The encoding of CSV files.")
+    delimiter: str = option(",", "What stands between the columns of CSV files.")
+
+
+def prepare(wish: ImportWish) -> dict[str, Any]:
     """What the job is told: names become what they stand for now.
 
-    A wish has `source` (a path), `format`, `structure` and `rejects_queue` (names), and what else
-    ImportParameters has, but for `arrival`. Raises BulkError for a name that nobody has, JobError
-    BAD_PARAMETERS.
+    Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
     """
-    for name in NAMED:
-        if not isinstance(wish.get(name), str) or not wish[name]:
-            raise bad_wish(f"it does not say {name}")
-    structure = ObjectStructure.objects.filter(name=wish["structure"]).first()
-    queue = Queue.objects.filter(name=wish["rejects_queue"], direction="inbound").first()
+    structure = ObjectStructure.objects.filter(name=wish.structure).first()
+    queue = Queue.objects.filter(name=wish.rejects_queue, direction="inbound").first()
     if structure is None:
-        raise unknown("object structure", wish["structure"])
+        raise unknown("object structure", wish.structure)
     if queue is None:
-        raise unknown("inbound queue", wish["rejects_queue"])
+        raise unknown("inbound queue", wish.rejects_queue)
     parameters = {
-        **wish,
-        "source": str(Path(wish["source"]).absolute()),
+        "source": str(Path(wish.source).absolute()),
+        "format": str(wish.format),
         "structure": {
             "name": structure.name,
             "key_paths": structure.key_paths,
@@ -40,6 +51,20 @@ def prepare(wish: Mapping[str, Any]) -> dict[str, Any]:
         },
         "arrival": 0,
         "rejects_queue": queue.pk,
+        "columns": [column(line) for line in wish.columns.splitlines() if line.strip()],
+        "duplicates": str(wish.duplicates),
+        "encoding": wish.encoding,
+        "delimiter": wish.delimiter,
     }
     ImportParameters.of(parameters)
     return parameters
+
+
+def column(line: str) -> dict[str, object]:
+    """One line of the map as the job is told of it. Raises BulkError BAD_PARAMETERS."""
+    source, found, place = line.strip().partition("=")
+    if not (source and found and place):
+        raise bad_wish(f"{line!r} is not COLUMN=PLACE, as in SITE=siteid")
+    target, _, kind = place.removesuffix("!").partition(":")
+    said = {"source": source, "target": target, "required": place.endswith("!")}
+    return {**said, "kind": kind} if kind else said

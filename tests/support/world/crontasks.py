@@ -43,7 +43,7 @@ class TypedParameters:
     days: int = option(7, "How long.", least=1, most=30)
     rate: float = option(1.5, "How fast.")
     on: bool = option(True, "Whether.")
-    colour: Colour = option(Colour.RED, "Which.")  # noqa: RUF009 - it is a field
+    colour: Colour = option(Colour.RED, "Which.")
     limit: int | None = option(None, "At most.", least=1)
     token: str = option("", "What lets it in.", secret=True)
 
