@@ -27,6 +27,10 @@ TITLES: Final = MappingProxyType(
         ),
         Ending.KEPT: ("danger", "The check could not be undone."),
         Ending.TIMED_OUT: ("warning", "The check took too long, so it was stopped."),
+        Ending.READABLE: (
+            "info",
+            "It can be sent. Whether the partner takes it shows only when it is released.",
+        ),
         Ending.NOT_RUN: ("warning", "It was not checked: its handler was not called."),
     }
 )

@@ -22,7 +22,7 @@ from integration.documents.structures import Entry, plan_for
 from integration.handlers.failures import classify
 from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
-from integration.models import EnterpriseService, MessageError, ObjectStructure
+from integration.models import EnterpriseService, MessageError, ObjectStructure, Queue
 from integration.store import configuration, rows
 from integration.store.sessions import alias, django_connection, next_arrival
 from integration.store.written import TableChange, counts, written_since
@@ -38,6 +38,7 @@ READ_DOCUMENT: Final = (
 class Ending(StrEnum):
     """How a check ended. TIMED_OUT and NOT_RUN say nothing about the message.
 
+    READABLE: it can be sent; only its partner can tell whether it takes it.
     REFUSED: the handler tried to end its transaction; KEPT: it did, and not all is undone.
     """
 
@@ -48,6 +49,7 @@ class Ending(StrEnum):
     KEPT = "KEPT"
     TIMED_OUT = "TIMED_OUT"
     NOT_RUN = "NOT_RUN"
+    READABLE = "READABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ def _refusal(error: MessageError, unit: Unit) -> Check | None:
         return _not_run(unit, why)
     if isinstance(unit.known, Failed):
         return _known(unit, unit.known.failure)
+    if error.queue.direction == Queue.Direction.OUTBOUND:
+        return Check(ending=Ending.READABLE, interface=unit.interface, was_called=False)
     if unit.taker is not None and unit.taker.at_least_once:
         why = (
             f"It is not run: the handler of {unit.interface} declares effects outside this "

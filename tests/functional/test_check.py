@@ -125,6 +125,13 @@ def test_text_that_cannot_be_read_calls_no_handler(queue: Queue) -> None:
     assert found.failure.code == "TRUNCATED_JSON"
 
 
+def test_of_what_is_sent_only_the_partner_can_say_whether_it_takes_it(queue: Queue) -> None:
+    out = Queue.objects.get(name="out")
+    found = checked(out, '{"interfacetype": "X", "INTERFACE": "OBEY", "payload": {"n": 1}}')
+    assert (found.ending, found.was_called) == (Ending.READABLE, False)
+    assert checked(out, '{"n": ', offset=8).ending is Ending.FAILED
+
+
 def test_a_handler_that_is_not_installed_here_is_said_to_be_so(queue: Queue) -> None:
     EnterpriseService.objects.create(interface="ELSEWHERE")
     text = '{"interfacetype": "X", "INTERFACE": "ELSEWHERE", "payload": {"n": 1}}'

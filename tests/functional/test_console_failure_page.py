@@ -95,6 +95,13 @@ class TestStory:
         titles = [event.title for event in timeline(error, error.tries.all(), [])]
         assert titles[-2:] == ["Try 2: it was applied", "Ended: applied"]
 
+    def test_what_a_partner_answered_is_called_so(self, client: Client) -> None:
+        out = a_queue_row(name="out", direction="outbound", topic="out.topic")
+        for queue, said in ((out, "What the partner answered"), (a_queue_row(), "handler&#x27;s")):
+            error = a_held(queue)
+            error.tries.update(detail="Orders above 1200 need a signature.")
+            assert said in page_of(client, error).replace("handler's", "handler&#x27;s")
+
     def test_details_of_a_try_need_the_right_to_see_payloads(self, client: Client) -> None:
         error = a_held(a_queue_row())
         error.tries.update(detail="Traceback: value 'secret'")

@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState
-from integration.models import ErrorAttempt, ErrorChange, MessageError, OperationItem
+from integration.models import ErrorAttempt, ErrorChange, MessageError, OperationItem, Queue
 from integration.selectors.failures.payloads import sender_of
 
 ENGINE: Final = "the engine"
@@ -40,8 +40,8 @@ DONE: Final = MappingProxyType(
 class Event:
     """One thing that happened. `waited` is the time since the one before; None for the first.
 
-    `detail` is material for those who may see payloads; `operation` is the bulk operation it
-    was part of.
+    `detail` is material for those who may see payloads, and what a partner said where `is_answer`
+    says so; `operation` is the bulk operation it was part of.
     """
 
     at: datetime
@@ -50,6 +50,7 @@ class Event:
     code: str = ""
     text: str = ""
     detail: str = ""
+    is_answer: bool = False
     tone: str = "secondary"
     sign: str = "·"
     operation: UUID | None = None
@@ -70,9 +71,10 @@ def events_of(
     error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
 ) -> list[Event]:
     """What is known of one failure, in no order."""
+    is_sent = error.queue.direction == Queue.Direction.OUTBOUND
     return [
         *_received(error),
-        *map(_tried, tries),
+        *(_tried(one, is_sent=is_sent) for one in tries),
         *map(_decided, changes),
         *_operated(error),
         *_fate(error, tries, changes),
@@ -97,7 +99,7 @@ def _received(error: MessageError) -> Iterable[Event]:
         yield Event(at=error.kafka_timestamp, title="Written to Kafka", who=who, sign="↓")
 
 
-def _tried(one: ErrorAttempt) -> Event:
+def _tried(one: ErrorAttempt, *, is_sent: bool) -> Event:
     failed = bool(one.code)
     ends = ENDS.get(one.ended, one.ended.capitalize())
     return Event(
@@ -107,6 +109,7 @@ def _tried(one: ErrorAttempt) -> Event:
         code=one.code,
         text=one.text,
         detail=one.detail,
+        is_answer=is_sent,
         tone="red" if failed else "green",
         sign="✕" if failed else "✓",
     )
