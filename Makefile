@@ -6,6 +6,8 @@ PYTHON ?= $(shell for found in python3.11 python3.12 python3.13 python3.14 pytho
 	$$found -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$found; break; fi; done)
 OURS := .venv/bin/python
+# So many processes test side by side, each on servers of its own: about 3 GB each.
+TESTERS ?= 2
 # No suitable Python: let the one there is say so in a sentence.
 STARTER = $(or $(PYTHON),python3)
 
@@ -28,7 +30,7 @@ status: ## tell what runs
 	@$(STARTER) -m devstack status || true
 
 test: setup ## every test, on real servers of their own
-	@$(OURS) -m pytest
+	@$(OURS) -m pytest -n $(TESTERS) --dist loadfile
 
 smoke: setup ## 10,000 messages through two queues and three SIGKILLs; prints one JSON line
 	@$(OURS) -m bench.smoke

@@ -1,11 +1,13 @@
 """What the partners send: mostly sound messages, some that fail, one that blocks a queue."""
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import cycle
 from random import Random
 from typing import Final
 
+from integration.documents.exact_json import encode
 from sample import documents, names
 from sample.wire import Sent, as_json, bare, send, wrapped
 
@@ -130,7 +132,7 @@ def truncated(random: Random, now: datetime) -> Sent:
 def curly_quotes(random: Random, now: datetime) -> Sent:
     """As word processors spoil JSON that is sent by hand."""
     fields = documents.reading(random, now)
-    text = f"{{“assetnum”: “{fields['assetnum']}”, “reading”: {fields['reading']}}}"
+    text = re.sub(r'"([^"]*)"', r"“\1”", encode(fields))
     why = "permanent: typographic quotation marks"
     return bare(names.MAINTENANCE, names.METER, text, random, why)
 

@@ -33,6 +33,11 @@ def see(to: str, *args: object) -> SeeOther:
     return SeeOther(resolve_url(to, *args))
 
 
+def see_part(part: str, to: str, *args: object) -> SeeOther:
+    """Redirect to the part of a named page where what was asked for stands."""
+    return SeeOther(f"{resolve_url(to, *args)}#{part}")
+
+
 def see_list(to: str, query: str) -> SeeOther:
     """Redirect to a list under its filter, an urlencoded query or empty."""
     address = resolve_url(to)

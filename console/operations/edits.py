@@ -5,7 +5,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 
 from console.frame.access import Right, needs
-from console.frame.answers import see, tell_problem, version_of
+from console.frame.answers import see, see_part, tell_problem, version_of
 from console.operations.forms import RecipeForm
 from console.operations.pages import show, wanted
 from integration.actions import operation_trial, operations
@@ -29,7 +29,7 @@ def set_recipe(request: HttpRequest, operation_id: UUID) -> HttpResponse:
         tell_problem(request, problem)
         return show(request, wanted(request, operation_id), status=409, recipe_form=form)
     operation_trial.go_on(operation_id)
-    return see("operation", operation_id)
+    return see_part("trial", "operation", operation_id)
 
 
 @needs(Right.VIEW, Right.OPERATE, Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD)

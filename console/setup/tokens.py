@@ -19,6 +19,7 @@ from integration.actions.tokens import Made, TokenNameTakenError, Wish
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
 from integration.selectors.scope import Scope
+from integration.selectors.setup.sample_document import example_of
 from integration.selectors.setup.tokens import (
     inbound_queues,
     names_to_limit_to,
@@ -177,14 +178,13 @@ def _found(request: HttpRequest, number: int, token_id: int) -> tuple[ExternalSy
 
 
 def _show(request: HttpRequest, system: ExternalSystem) -> HttpResponse:
-    services = services_at(system)
     context = {
         "row": system,
         "noun": SYSTEMS,
         "hindrance": SYSTEMS.hindrance(request.user),
         "tokens": tokens_of(system),
         "queues": inbound_queues(system),
-        "service": services[0] if services else "SERVICE",
+        "example": example_of(next(iter(services_at(system)), "")),
         "origin": f"{request.scheme}://{request.get_host()}",
         "overlaps": OVERLAPS,
     }
@@ -202,13 +202,12 @@ def _show_made(
     request: HttpRequest, system: ExternalSystem, made: Made, **more: object
 ) -> HttpResponse:
     origin = f"{request.scheme}://{request.get_host()}"
-    services = services_at(system)
     context = {
         "row": system,
         "noun": SYSTEMS,
         "made": made,
         "origin": origin,
-        "service": services[0] if services else "SERVICE",
+        "example": example_of(next(iter(services_at(system)), "")),
         **more,
     }
     return render(request, "console/setup/token_made.html", context)

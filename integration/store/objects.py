@@ -1,6 +1,6 @@
 """The object store, and the guard that keeps a late message from putting a key back in time."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -16,6 +16,9 @@ from integration.handlers.message import Message
 from integration.models import ObjectStructure
 from integration.newness import DOCUMENT, REST
 from integration.store.sessions import django_connection
+
+# A document to be written, and the place of its message among the others.
+Placed = tuple[int, Entry]
 
 APPLIED: Final = Applied()
 SUPERSEDED: Final = Superseded()
@@ -50,25 +53,26 @@ class UnknownStructureError(IntegrationError):
 def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> list[Verdict]:
     """Store documents, or deletions, where they are newer than what their keys have.
 
-    One statement for all messages; one verdict for each, in their order.
-    Of several messages with one key only the newest is written, the others are Superseded. A
+    One statement for all messages, as a rule; one verdict for each, in their order.
+    Of several messages with one key only the newest is written, the others are Superseded; where
+    some of them have a version and some have none, as many as one by one would be. A
     message without a key, or one that the schema refuses, gets a permanent Failure.
     Raises Django's database errors.
     """
     plan = plan_for(structure)
     verdicts: list[Verdict] = []
-    newest: dict[str, tuple[int, Entry]] = {}
-    for place, message in enumerate(messages):
-        entry = plan.entry(message)
-        if isinstance(entry, Failure):
-            verdicts.append(entry)
-            continue
-        verdicts.append(SUPERSEDED)
-        known = newest.get(entry.key)
-        if known is None or _is_newer(entry, known[1]):
-            newest[entry.key] = (place, entry)
-    for key in _write(structure.name, [entry for _, entry in newest.values()], STORE):
-        verdicts[newest[key][0]] = APPLIED
+
+    def placed() -> Iterator[Placed]:
+        for place, message in enumerate(messages):
+            entry = plan.entry(message)
+            if isinstance(entry, Failure):
+                verdicts.append(entry)
+            else:
+                verdicts.append(SUPERSEDED)
+                yield place, entry
+
+    for place, _ in _write_in_turn(structure.name, placed(), STORE):
+        verdicts[place] = APPLIED
     return verdicts
 
 
@@ -86,20 +90,20 @@ def claim_newest(
 def claim_all(
     structure: str, claims: Sequence[tuple[str, Message, int | datetime | None]]
 ) -> list[bool]:
-    """As claim_newest for (key, message, version) of a whole batch, in one statement.
+    """As claim_newest for (key, message, version) of a whole batch, mostly in one statement.
 
     Of several claims of one key only the newest can be True. Raises UnknownStructureError, and
     PermanentError BAD_VERSION for a version that is no integer or timestamp.
     """
-    newest: dict[str, tuple[int, Entry]] = {}
-    for place, (key, message, version) in enumerate(claims):
-        entry = Entry(key, message, version=_version(version))
-        known = newest.get(key)
-        if known is None or _is_newer(entry, known[1]):
-            newest[key] = (place, entry)
+    placed = [
+        (place, Entry(key, message, version=_version(version)))
+        for place, (key, message, version) in enumerate(claims)
+    ]
+    # Of a key that was written more than once the last one stands.
+    newest = {entry.key: place for place, entry in _write_in_turn(structure, placed, CLAIM)}
     answers = [False] * len(claims)
-    for key in _write(structure, [entry for _, entry in newest.values()], CLAIM):
-        answers[newest[key][0]] = True
+    for place in newest.values():
+        answers[place] = True
     return answers
 
 
@@ -111,10 +115,42 @@ def _version(given: int | datetime | None) -> Decimal | None:
 
 
 def _is_newer(entry: Entry, known: Entry) -> bool:
-    """The rule of NEWER, for two messages of one batch."""
+    """The rule of NEWER, for two messages of one batch that both have a version, or both none."""
     if entry.version is not None and known.version is not None and entry.version != known.version:
         return entry.version > known.version
     return entry.message.arrival > known.message.arrival
+
+
+def _write_in_turn(structure: str, placed: Iterable[Placed], sql: str) -> Iterator[Placed]:
+    """What was written, each with its place: the same as if each had been written alone."""
+    left: Collection[Placed] | None = None
+    while left is None or left:
+        newest, left = _reduced(placed if left is None else left)
+        for key in _write(structure, [entry for _, entry in newest.values()], sql):
+            yield newest[key]
+
+
+def _reduced(placed: Iterable[Placed]) -> tuple[dict[str, Placed], list[Placed]]:
+    """The newest of each key, and what has to be written after these.
+
+    One with a version and one without (a deletion, for one) are not reduced to the newer of them:
+    a third may be older than the first and newer than the second, so each is put against what is
+    stored by then.
+    """
+    newest: dict[str, Placed] = {}
+    later: list[Placed] = []
+    mixed: set[str] = set()
+    for one in placed:
+        entry = one[1]
+        known = newest.get(entry.key)
+        if known is None:
+            newest[entry.key] = one
+        elif entry.key in mixed or (entry.version is None) != (known[1].version is None):
+            mixed.add(entry.key)
+            later.append(one)
+        elif _is_newer(entry, known[1]):
+            newest[entry.key] = one
+    return newest, later
 
 
 def _write(structure: str, entries: list[Entry], sql: str) -> list[str]:

@@ -181,6 +181,27 @@ def test_the_newest_arrival_stands_whatever_the_batches(
     assert StoredObject.objects.get().document["n"] == max(arrivals)
 
 
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.one_of(st.none(), st.integers(1, 5)), min_size=2, max_size=6), st.data())
+def test_borders_of_batches_change_nothing(
+    orders: ObjectStructure, versions: list[int | None], data: st.DataObject
+) -> None:
+    messages = [order(version, at=at) for at, version in enumerate(versions, 1)]
+    StoredObject.objects.all().delete()
+    for message in messages:
+        store_document(orders, message)
+    alone = StoredObject.objects.values("document", "arrival_batch", "sort_version").get()
+    StoredObject.objects.all().delete()
+    rest = list(messages)
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        store_documents(orders, rest[:size])
+        del rest[:size]
+    assert StoredObject.objects.values("document", "arrival_batch", "sort_version").get() == alone
+
+
 # --- deletions ----------------------------------------------------------------------------------
 
 
@@ -305,6 +326,13 @@ def test_claims_of_a_batch_are_answered_one_by_one(places: ObjectStructure) -> N
     claims = [("A", place(at=1), None), ("B", place(at=2), None), ("A", place(at=3), None)]
     assert claim_all("places", claims) == [False, True, True]
     assert claim_all("places", []) == []
+
+
+def test_of_claims_with_and_without_a_version_the_last_one_stands(places: ObjectStructure) -> None:
+    assert claim_newest("places", "A", place(at=1), version=5)
+    claims = [("A", place(at=2), None), ("B", place(at=3), None), ("A", place(at=4), 3)]
+    assert claim_all("places", claims) == [False, True, True]
+    assert not claim_newest("places", "A", place(at=5), version=2)
 
 
 def test_a_claim_leaves_a_stored_document_alone(places: ObjectStructure) -> None:

@@ -1,5 +1,7 @@
 """Tokens of the HTTP door in the console: made, shown once, rotated, revoked, kept apart."""
 
+import json
+import shlex
 from datetime import timedelta
 from html import unescape
 
@@ -8,7 +10,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from integration.models import ApiToken, ConfigurationChange, ExternalSystem
+from integration.models import (
+    ApiToken,
+    ConfigurationChange,
+    EnterpriseService,
+    ExternalSystem,
+    ObjectStructure,
+    Queue,
+)
 from tests.support import door
 from tests.support.rows import a_queue_row
 from tests.support.set_up import limited_to, logged_in
@@ -158,6 +167,23 @@ def test_the_page_tells_what_is_missing_and_how_it_is_used(client: Client) -> No
     assert "/meaweb/esqueue/eam/" in client.get(reverse("door", args=[system.pk])).text
     card = client.get(reverse("system", args=[system.pk])).text
     assert "nobody gets in over HTTP" in card
+
+
+def test_the_example_is_a_document_that_the_service_takes(
+    client: Client, partner: door.Partner
+) -> None:
+    structure = ObjectStructure.objects.create(name="orders", key_paths=["$.ponum"])
+    service = EnterpriseService.objects.get(interface=door.SERVICE)
+    EnterpriseService.objects.update(structure=structure)
+    Queue.objects.filter(system=partner.system).update(default_service=service)
+    page = unescape(client.get(reverse("door", args=[partner.system.pk])).text)
+    commands = [part for part in page.split("<pre")[1:] if "/esqueue/" in part and " -d " in part]
+    bodies = [shlex.split(part.partition("</pre>")[0])[-1] for part in commands]
+
+    one, several = (json.loads(body) for body in bodies)
+
+    assert several == [one, one]
+    assert one["ponum"]
 
 
 def test_the_limits_are_fields_of_the_system(client: Client) -> None:

@@ -5,7 +5,9 @@ It is a beginning for a person to correct, not a promise that the structure take
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from integration.models import EnterpriseService, ObjectStructure
@@ -13,6 +15,8 @@ from integration.models import EnterpriseService, ObjectStructure
 PLAIN: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)", re.ASCII)
 XML_PATH: Final = re.compile(r"/{1,2}[A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)*", re.ASCII)
 TEXT: Final = "TEST-1"
+# Of a service whose documents nobody has described.
+UNKNOWN: Final = {"number": "4711"}
 # Deeper or wider ones are left to the person.
 DEPTH: Final = 4
 MEMBERS: Final = 40
@@ -31,6 +35,27 @@ def sample_of(structure: ObjectStructure | None, *, is_xml: bool = False) -> str
     if paths and paths[0].startswith("/"):
         return _xml(paths)
     return json.dumps(_json(structure, paths), indent=2, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a partner posts to a service, quoted for a shell; `several` is empty for XML."""
+
+    service: str
+    content_type: str
+    body: str
+    several: str
+
+
+def example_of(interface: str) -> Example:
+    """An example of a post to the service of this name; without a structure, any JSON object."""
+    name = interface or "SERVICE"
+    structure = ObjectStructure.objects.filter(services__interface=name).first()
+    text = json.dumps(UNKNOWN) if structure is None else sample_of(structure)
+    if text.startswith("<"):
+        return Example(name, "application/xml", shlex.quote(text), "")
+    body = json.dumps(json.loads(text), ensure_ascii=False)
+    return Example(name, "application/json", shlex.quote(body), shlex.quote(f"[{body}, {body}]"))
 
 
 def _json(structure: ObjectStructure, paths: list[str]) -> dict[str, Any]:
