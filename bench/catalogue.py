@@ -14,6 +14,7 @@ from bench.cases import (
     operations,
     recovery,
     relaying,
+    spark_start,
     stopwatch,
     tracking,
 )
@@ -41,6 +42,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         operations.bulk_release_first,
         http.http_sequential,
         http.http_lanes,
+        spark_start.spark_warm_start,
         stopwatch.repair_stopwatch,
     )
 }

@@ -2,10 +2,14 @@
 
 import base64
 import binascii
+import json
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -51,6 +55,9 @@ class Env:
     files_root: Path | None
     spark_master: str
     spark_memory_mb: int
+    spark_conf: dict[str, str]
+    spark_jars: Path | None
+    spark_ui: bool
     bulk_root: Path | None
 
 
@@ -116,6 +123,25 @@ class Reader:
             self.mistakes.append(f"{name} is {value!r}, and there is no such folder; make it first")
         return found
 
+    def pairs(self, name: str, prefix: str) -> dict[str, str]:
+        """Words `name=value` by commas or lines, each name beginning with `prefix`; or JSON.
+
+        A comma that no such name follows is part of a value.
+        """
+        text = self.text(name, "")
+        found: Any = None
+        with suppress(ValueError):
+            found = json.loads(text) if text.startswith("{") else _pairs(text, prefix)
+        if isinstance(found, dict) and all(
+            key.startswith(prefix) and isinstance(value, str) for key, value in found.items()
+        ):
+            return found
+        self.mistakes.append(
+            f"{name} is {text!r}; write {prefix}name=value, several by commas, "
+            "or an object of JSON with texts"
+        )
+        return {}
+
     def keys(self, name: str) -> tuple[str, ...]:
         keys = self.words(name, None)
         if not keys and self.variables.get(name, "").strip():
@@ -148,6 +174,19 @@ class Reader:
             "HOST": parts.hostname or "",
             "PORT": str(port),
         }
+
+
+def _pairs(text: str, prefix: str) -> dict[str, str]:
+    """Raises ValueError for a word without an equals sign."""
+    words = [word.strip() for word in re.split(rf"[\n,]\s*(?={re.escape(prefix)})", text)]
+    return dict(_pair(word) for word in words if word)
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, found, value = word.partition("=")
+    if not found:
+        raise ValueError
+    return name.strip(), value.strip()
 
 
 def _is_fernet_key(key: str) -> bool:
@@ -185,6 +224,9 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         files_root=r.folder("SLUICE_FILES_ROOT"),
         spark_master=r.text("SLUICE_SPARK_MASTER", ""),
         spark_memory_mb=r.count("SLUICE_SPARK_MEMORY_MB", 1_024),
+        spark_conf=r.pairs("SLUICE_SPARK_CONF", "spark."),
+        spark_jars=r.folder("SLUICE_SPARK_JARS"),
+        spark_ui=r.flag("SLUICE_SPARK_UI", default=False),
         bulk_root=r.folder("SLUICE_BULK_ROOT"),
     )
     if r.mistakes:

@@ -22,6 +22,9 @@ SLUICE_LEASE_SECONDS = ENV.lease_seconds
 SLUICE_FILES_ROOT = ENV.files_root
 SLUICE_SPARK_MASTER = ENV.spark_master
 SLUICE_SPARK_MEMORY_MB = ENV.spark_memory_mb
+SLUICE_SPARK_CONF = ENV.spark_conf
+SLUICE_SPARK_JARS = ENV.spark_jars
+SLUICE_SPARK_UI = ENV.spark_ui
 SLUICE_BULK_ROOT = ENV.bulk_root
 SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
 SLUICE_METRICS_TOKEN = ENV.metrics_token
@@ -184,7 +187,10 @@ CELERY_BEAT_SCHEDULER = "crontasks.beat.LeaderScheduler"
 CELERY_BEAT_MAX_LOOP_INTERVAL = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
-CELERY_TASK_ROUTES = {"crontasks.tasks.run_relay": {"queue": "relay"}}
+CELERY_TASK_ROUTES = {
+    "crontasks.tasks.run_relay": {"queue": "relay"},
+    "crontasks.tasks.drive_run": {"queue": "spark"},
+}
 
 LOGGING = {
     "version": 1,

@@ -1,4 +1,4 @@
-"""`python -m crontasks.alive KIND`: whether this host's worker, relay worker or beat is alive.
+"""`python -m crontasks.alive KIND`: whether this host's worker, relay, Spark driver or beat lives.
 
 For the health checks of containers, which ask again and again: without Django's set-up it takes a
 third of the time of a management command (0.4 s of a core).
@@ -16,7 +16,12 @@ from crontasks.health.hearts import ALIVE_SECONDS
 
 CONNECT_SECONDS: Final = 5
 # What each of them writes of itself: the kind of its heartbeat, and the Celery queue it serves.
-KINDS: Final = {"worker": ("worker", "celery"), "relay": ("worker", "relay"), "beat": ("beat", "")}
+KINDS: Final = {
+    "worker": ("worker", "celery"),
+    "relay": ("worker", "relay"),
+    "spark": ("worker", "spark"),
+    "beat": ("beat", ""),
+}
 # A node is `name@host:pid`; the process writes it itself every two seconds, so it tells more than
 # that the process is there: it reaches the database, and its main loop goes around.
 _ALIVE: Final = """

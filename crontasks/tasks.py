@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from celery import shared_task
+from celery import Task, shared_task
 
 from crontasks import ticks
 from crontasks.running import operating, outage, serving
@@ -44,3 +45,12 @@ def run_relay() -> None:
     """The relay, until the worker shuts down."""
     with outage.told_in_one_line("The relay"):
         serving.serve_relay()
+
+
+@shared_task(bind=True, name="crontasks.tasks.drive_run")
+def drive_run(self: "Task[Any, Any]", run_id: str) -> None:
+    """A run of a bulk job; the Spark driver alone takes these."""
+    from crontasks.bulk import driver  # noqa: PLC0415 - other workers need not know the jobs
+
+    with outage.told_in_one_line(f"Bulk run {run_id}"):
+        driver.serve(UUID(run_id), str(self.request.hostname))

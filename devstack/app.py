@@ -24,6 +24,7 @@ SILENT_SECONDS = 10.0
 GRACE_SECONDS = 10.0
 WEB_PORT = 8000
 SETTINGS = "settings.json"
+CONNECTORS = paths.FETCHED / "spark"
 
 
 class App:
@@ -49,15 +50,17 @@ class App:
             "SLUICE_DEBUG": os.environ.get("SLUICE_DEBUG", "0"),
             "SLUICE_ALLOWED_HOSTS": "localhost,127.0.0.1",
             remembered.INTEGRATIONS: self._integrations(),
-            "SLUICE_FILES_ROOT": str(self._files()),
+            "SLUICE_FILES_ROOT": str(self._folder("files")),
+            "SLUICE_BULK_ROOT": str(self._folder("bulk")),
+            "SLUICE_SPARK_JARS": str(CONNECTORS) if CONNECTORS.is_dir() else "",
             "DJANGO_SETTINGS_MODULE": "config.settings",
             # Logs are read while the process runs.
             "PYTHONUNBUFFERED": "1",
         }
 
-    def _files(self) -> Path:
-        """Where endpoints write files: beside the servers' own folders."""
-        found = (self.folder / "files").resolve()
+    def _folder(self, name: str) -> Path:
+        """Where endpoints write files, or bulk jobs do: beside the servers' own folders."""
+        found = (self.folder / name).resolve()
         found.mkdir(parents=True, exist_ok=True)
         return found
 
@@ -161,7 +164,7 @@ class App:
         return self.process(part).stop(grace_seconds=GRACE_SECONDS)
 
     def _command(self, part: Part) -> Command:
-        known = {"{web_port}": str(self._web_port()), "{files}": str(self._files())}
+        known = {"{web_port}": str(self._web_port()), "{files}": str(self._folder("files"))}
         words = list(part.arguments)
         for mark, value in known.items():
             words = [word.replace(mark, value) for word in words]

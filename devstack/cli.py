@@ -9,7 +9,7 @@ from functools import partial
 
 from devstack import environment, install, paths, problems
 from devstack.app import GRACE_SECONDS, App
-from devstack.parts import PARTS, wanted
+from devstack.parts import PARTS, SPARK, wanted
 from devstack.progress import say, step
 from devstack.server import Server
 from devstack.servers import as_left_in, in_folder
@@ -57,8 +57,8 @@ def lock(_asked: argparse.Namespace) -> int:
 def up(asked: argparse.Namespace) -> int:
     began = time.monotonic()
     # A slip in SAMPLE is told now, not after the set-up.
-    wanted()
-    install.everything()
+    with_spark = SPARK in [part.name for part in wanted()]
+    install.everything(with_spark=with_spark and not asked.servers)
     servers = in_folder(paths.STACK, durable=False)
     app = App(paths.STACK, servers)
     if asked.servers:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from devstack import sample
+from devstack import sample, switches
 
 CELERY = ("-m", "celery", "-A", "config")
 
@@ -62,6 +62,12 @@ PARTS = (
         says="beat: Starting",
     ),
     Part(
+        "spark",
+        "Spark driver",
+        ("manage.py", "run_spark_driver"),
+        says=" ready.",
+    ),
+    Part(
         "partner",
         "Sample partner",
         ("-m", "sample.partner", "--folder", "{files}/sample/supplier"),
@@ -73,10 +79,13 @@ PARTS = (
         ("manage.py", "sample_traffic", "--door", "http://127.0.0.1:{web_port}"),
     ),
 )
+SPARK = "spark"
 OF_THE_SAMPLE = frozenset({"partner", "sample"})
 
 
 def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
-    """The parts of `make run`, those of the sample only on request. Raises Problem BAD_SWITCH."""
-    with_sample = sample.is_wanted(variables)
-    return [part for part in PARTS if with_sample or part.name not in OF_THE_SAMPLE]
+    """The parts of `make run`, without what was switched off. Raises Problem BAD_SWITCH."""
+    left = set() if sample.is_wanted(variables) else set(OF_THE_SAMPLE)
+    if not switches.is_on(switches.SPARK, variables):
+        left.add(SPARK)
+    return [part for part in PARTS if part.name not in left]

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from devstack import problems, remembered
+from devstack import remembered, switches
 
 VARIABLE = "SAMPLE"
-KNOWN = {"": True, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def is_wanted(variables: Mapping[str, str]) -> bool:
@@ -13,8 +12,6 @@ def is_wanted(variables: Mapping[str, str]) -> bool:
 
     Raises Problem BAD_SWITCH.
     """
-    said = variables.get(VARIABLE, "").strip().lower()
-    if said not in KNOWN:
-        raise problems.bad_switch(VARIABLE, said)
     apps = variables.get(remembered.INTEGRATIONS, remembered.AT_FIRST).split(",")
-    return KNOWN[said] and remembered.AT_FIRST in [app.strip() for app in apps]
+    is_on = switches.is_on(VARIABLE, variables)
+    return is_on and remembered.AT_FIRST in [app.strip() for app in apps]

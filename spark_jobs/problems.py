@@ -51,3 +51,12 @@ def lost() -> JobError:
         "Another driver has taken this run, because this one was silent for too long.",
         "Nothing: that driver goes on with it.",
     )
+
+
+def spark_died() -> JobError:
+    """The JVM went away under the job; what the job has staged is still there."""
+    return JobError(
+        "SPARK_DIED",
+        "Spark's JVM ended under the job.",
+        "Look into the driver's log, for memory above all; then drive the run again.",
+    )

@@ -10,7 +10,8 @@ from integration.documents.refusals import plain_text
 from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
 from spark_jobs.imports import job as imports
 from spark_jobs.imports import preview as import_preview
-from spark_jobs.problems import JobError, Stopped, unbalanced
+from spark_jobs.problems import JobError, Stopped, spark_died, unbalanced
+from spark_jobs.session import is_alive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     except JobError as e:
         return _ended(arguments, JobState.FAILED, e)
     except Exception as e:  # noqa: BLE001 - of Spark, of the database, of a task: all are told
-        return _ended(arguments, JobState.FAILED, _unforeseen(e))
+        return _ended(arguments, JobState.FAILED, unforeseen(e) if is_alive() else spark_died())
 
 
 def preview(arguments: Arguments) -> Preview:
@@ -51,7 +52,7 @@ def preview(arguments: Arguments) -> Preview:
     except JobError:
         raise
     except Exception as e:
-        raise _unforeseen(e) from e
+        raise unforeseen(e) from e
 
 
 def _job(name: str) -> Job:
@@ -76,7 +77,7 @@ def _ended(arguments: Arguments, state: JobState, problem: JobError | None = Non
     return Report(job=arguments.job, run=arguments.run, state=state, problem=told)
 
 
-def _unforeseen(failure: Exception) -> JobError:
+def unforeseen(failure: Exception) -> JobError:
     """A failure nobody foresaw; in Spark's long traces the line of Python's that raised it."""
     if isinstance(failure, psycopg.Error):
         text = failure.diag.message_primary or str(failure)

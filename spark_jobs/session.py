@@ -2,8 +2,13 @@
 
 import logging
 import os
+import signal
+import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +23,8 @@ LOOPBACK: Final = "127.0.0.1"
 BESIDE_THE_HEAP_MB: Final = 500
 # All processors, and four tries of each task: in one process Spark would take one only.
 LOCAL: Final = "local[*,4]"
+# After that it is killed, and leaves its temporary folders.
+JVM_ENDS_SECONDS: Final = 10.0
 CONNECTORS: Final = "spark-sql-kafka-0-10_*.jar"
 FIXED: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -25,6 +32,8 @@ FIXED: Final = {
     # A task that two workers run would stage its rows twice.
     "spark.speculation": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Spark's own pages know no login; who wants them says so, and finds them on loopback.
+    "spark.ui.enabled": "false",
 }
 
 
@@ -43,7 +52,7 @@ class SessionSettings:
 
 
 def open_session(settings: SessionSettings) -> "SparkSession":
-    """Make the session, or give the one that this process has.
+    """Make the session, or give the one that this process has; one whose JVM died is replaced.
 
     Raises JobError SPARK_MISSING without PySpark, SPARK_MEMORY when the machine has too little left
     for it, and SPARK_JARS_MISSING when the connectors were not fetched,
@@ -58,9 +67,9 @@ def open_session(settings: SessionSettings) -> "SparkSession":
             "PySpark is not installed where this runs.",
             "Run bulk jobs where all of requirements.txt is installed; the image leaves Spark out.",
         ) from e
-    found = SparkSession.getActiveSession()
-    if found is not None:
-        return found
+    if is_alive():
+        return SparkSession.builder.getOrCreate()
+    close_session()
     submitted = os.environ.get("SPARK_ENV_LOADED") is not None
     is_local = settings.master.startswith("local") or not (settings.master or submitted)
     if is_local:
@@ -78,13 +87,94 @@ def open_session(settings: SessionSettings) -> "SparkSession":
     for name, value in _configuration(settings, is_local=is_local).items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        with _signals_kept():
+            return builder.getOrCreate()
     except Exception as e:
         raise JobError(
             "SPARK_FAILED",
             f"Spark does not start: {str(e)[:300] or type(e).__name__}.",
             "Look whether Java 17 is installed and, for a cluster, whether its master answers.",
         ) from e
+
+
+def is_alive() -> bool:
+    """Whether this process has a session that runs jobs; asks the JVM."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - as above
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 - nothing else tells without one
+    if context is None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()  # noqa: SLF001 - as above
+    except (Py4JError, OSError):
+        return False
+
+
+def warm(session: "SparkSession") -> None:
+    """Let each processor of this machine do a first task: workers are started, jobs are loaded.
+
+    A cluster is left alone: whether it has anything to give is seen when there is work.
+    """
+    context = session.sparkContext
+    if (context.master or "").startswith("local"):
+        places = range(context.defaultParallelism)
+        context.parallelize(places, len(places)).foreach(_load_jobs)
+
+
+def close_session() -> None:
+    """End this process's session, if there is one, whatever is left of it, with its JVM.
+
+    PySpark keeps its gateway to the JVM for as long as the process lives, and would go on talking
+    to a dead one.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - as above
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway  # noqa: SLF001
+    with warnings.catch_warnings(), suppress(Exception):
+        # It warns of a JVM that does not answer.
+        warnings.simplefilter("ignore")
+        if context is not None:
+            context.stop()
+    if gateway is not None:
+        with suppress(Exception):
+            gateway.shutdown()
+        if gateway.proc is not None:
+            _ended(gateway.proc)
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+
+
+def _ended(jvm: "subprocess.Popen[bytes]") -> None:
+    """It ends by itself, and tidies up, when nothing can be read from us any more."""
+    if jvm.stdin is not None:
+        with suppress(OSError):
+            jvm.stdin.close()
+    try:
+        jvm.wait(JVM_ENDS_SECONDS)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def _load_jobs(_place: int) -> None:
+    """Runs in a task: what jobs import, a worker of Python has from then on."""
+    import spark_jobs.running  # noqa: F401, PLC0415
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """PySpark takes Ctrl-C for itself; it stays with whoever opens the session."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard or signal.default_int_handler)
 
 
 def _find_ourselves() -> None:

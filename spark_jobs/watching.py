@@ -1,11 +1,14 @@
 """Runs an action of Spark while somebody looks at it, and stops its tasks when they say so."""
 
 import queue
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOOK_SECONDS: Final = 0.5
@@ -38,9 +41,19 @@ def watched(session: "SparkSession", group: str, act: Callable[[], Answer], watc
     try:
         return _awaited(ended, watch)()
     except BaseException:
-        context.cancelJobGroup(group)
-        thread.join()
+        _end(context, group, thread)
         raise
+
+
+def _end(context: "SparkContext", group: str, thread: threading.Thread) -> None:
+    """Kill the action's tasks; more than once, for it may have been between two jobs."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - as in session.py
+
+    while thread.is_alive():
+        # Where the JVM is gone there is nothing to be killed, and the action ends by itself.
+        with suppress(Py4JError, OSError):
+            context.cancelJobGroup(group)
+        thread.join(LOOK_SECONDS)
 
 
 def _awaited(

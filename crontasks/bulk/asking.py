@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from crontasks.bulk import sending
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError, bad_wish, unknown
+from crontasks.bulk.sending import LEASE
 from crontasks.bulk.telling import arguments_of
 from crontasks.errors import BadParametersError
 from crontasks.parameters import read
@@ -17,16 +19,30 @@ from spark_jobs.contract import Preview
 from spark_jobs.problems import JobError
 
 
-def ask(job: str, wish: Mapping[str, Any], *, actor: str, reason: str = "") -> BulkRun:
+def ask(
+    job: str,
+    wish: Mapping[str, Any],
+    *,
+    actor: str,
+    reason: str = "",
+    instance: int | None = None,
+    send: bool = True,
+) -> BulkRun:
     """Store a run of the job, its arrival number drawn if it needs one. Raises BulkError.
 
-    `wish` is JSON: the fields of the job's wish in the catalogue.
+    `wish` is JSON: the fields of the job's wish in the catalogue. `instance` is the cron instance
+    that asks. The run is sent to the Spark driver once it is committed; without `send` it is kept
+    for the caller, who drives it at once.
     """
     run = _prepared(job, wish)
+    run.instance = instance
     if "arrival" in run.parameters:
         run.parameters["arrival"] = next_arrival()
     run.actor, run.reason, run.asked_at = actor, reason, database_now()
+    run.lease_until = None if send else database_now() + LEASE
     run.save(force_insert=True)
+    if send:
+        sending.after_commit(run.pk)
     return run
 
 
@@ -39,9 +55,13 @@ def preview(job: str, wish: Mapping[str, Any]) -> Preview:
 
 
 def cancel(run: UUID) -> bool:
-    """Ask a run to stop; False when it has ended."""
+    """Ask a run to stop; False when it has ended. One that never began ends with that."""
+    now = database_now()
+    unbegun = BulkRun.objects.filter(pk=run, state="ASKED", epoch=0)
+    if unbegun.update(state="CANCELLED", cancel_asked_at=now, ended_at=now, lease_until=None):
+        return True
     still = BulkRun.objects.filter(pk=run, state__in=["ASKED", "RUNNING"], applied=False)
-    return bool(still.update(cancel_asked_at=database_now()))
+    return bool(still.update(cancel_asked_at=now))
 
 
 def _prepared(job: str, wish: Mapping[str, Any]) -> BulkRun:

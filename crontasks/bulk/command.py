@@ -1,21 +1,25 @@
 """What the commands that ask for bulk jobs have in common: ask, look first, or drive it here."""
 
 import json
-import os
-import socket
+import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, ClassVar
+from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 
-from crontasks.bulk.asking import ask, preview
+from crontasks.bulk.asking import ask, cancel, preview
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from crontasks.parameters import Described, describe
 from integration.models import BulkRun, BulkState
+from integration.worker import worker_name
+from spark_jobs.problems import Stopped
 
 
 class BulkCommand(BaseCommand):
@@ -63,25 +67,62 @@ class BulkCommand(BaseCommand):
             if options["dry_run"]:
                 self.stdout.write(json.dumps(asdict(preview(self.job, wish)), ensure_ascii=False))
                 return
-            run = ask(self.job, wish, actor=actor, reason=options["reason"])
+            is_left = options["leave"]
+            run = ask(self.job, wish, actor=actor, reason=options["reason"], send=is_left)
         except BulkError as e:
             raise CommandError(f"{e.job_code}: {e}") from e
-        if options["leave"]:
+        if is_left:
             self.stdout.write(json.dumps(told(run)))
             return
         self.stderr.write(f"Run {run.pk} begins.")
-        ended = drive(run.pk, owner=here())
+        ended = drive_here(run.pk, self.stderr)
         if ended is None:
             raise CommandError(f"Another driver has taken the run {run.pk}.")
-        self.stdout.write(json.dumps(told(ended)))
-        sys.stdout.flush()
-        if ended.state != BulkState.DONE:
-            sys.exit(1)
+        tell_end(ended, self.stdout, self.stderr)
 
 
-def here() -> str:
-    """This process, as the owner of a run."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+def drive_here(run: UUID, errors: OutputWrapper) -> BulkRun | None:
+    """Drive it in this process; None when it is another's.
+
+    Ctrl-C cancels the run, as the console's button does. A second one ends this process at once:
+    then the next driver cancels it.
+    """
+    is_asked = threading.Event()
+
+    def heed() -> None:
+        if is_asked.is_set():
+            raise Stopped
+
+    def heard(_signal: int, _frame: object) -> None:
+        if is_asked.is_set():
+            raise KeyboardInterrupt
+        is_asked.set()
+        # It may come amid a line of the log.
+        with suppress(RuntimeError):
+            errors.write("Cancelling; once more ends this process at once.")
+
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        return drive(run, owner=worker_name(), heed=heed)
+    except KeyboardInterrupt as e:
+        cancel(run)
+        raise CommandError(f"Ended at once. {_go_on(run)}") from e
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def tell_end(run: BulkRun, output: OutputWrapper, errors: OutputWrapper) -> None:
+    """The last line; ends the process with 1 when the run did not end well."""
+    output.write(json.dumps(told(run)))
+    output.flush()
+    if run.state == BulkState.CANCELLED:
+        errors.write(f"Cancelled, and nothing of it counts. {_go_on(run.pk)}")
+    if run.state != BulkState.DONE:
+        sys.exit(1)
+
+
+def _go_on(run: UUID) -> str:
+    return f"To go on with it: python manage.py bulk_run {run} --again"
 
 
 def told(run: BulkRun) -> dict[str, object]:

@@ -31,3 +31,12 @@ def bad_wish(why: str) -> BulkError:
             "Correct the parameter and ask again.",
         )
     )
+
+
+def died(times: int) -> JobError:
+    """A run that ends its drivers is not given to another one."""
+    return JobError(
+        "DRIVER_DIED",
+        f"The process that drove it died {times} times.",
+        "Look into the Spark driver's log, for memory above all; then let it go on.",
+    )

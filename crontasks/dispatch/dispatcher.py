@@ -8,6 +8,7 @@ from typing import Final
 
 import psycopg
 
+from crontasks.bulk import sending
 from crontasks.dispatch import due, pauses
 from crontasks.dispatch.patience import Patience
 from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart
@@ -53,7 +54,10 @@ class Dispatcher(threading.Thread):
         self._leave()
 
     def round(self) -> list[int]:
-        """One look: starts queues and bulk operations. Returns the queues. Raises psycopg.Error."""
+        """One look: starts queues, bulk operations and bulk runs. Returns the queues.
+
+        Raises psycopg.Error.
+        """
         was_leading = self.leadership.is_held
         leads = self.leadership.stand()
         if leads and not was_leading:
@@ -68,8 +72,10 @@ class Dispatcher(threading.Thread):
             ripe = self.patience.select(due.find(cursor), time.monotonic())
             asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
             requests = {queue_id: at for queue_id, at in asked.items() if at is not None}
-            starts.send(cursor, requests)
-            operating.ask(cursor)
+            if starts.send(cursor, requests):
+                # A broker that is down costs seconds each time it is asked, and our heart's beat.
+                operating.ask(cursor)
+                sending.look(cursor)
             return list(requests)
 
     def stop(self) -> None:

@@ -1,16 +1,17 @@
 """What lives in a worker's main process: the dispatcher and the watch, from ready to shutdown."""
 
-import os
 from typing import Any
 
 from celery import signals
 
 from crontasks.dispatch.dispatcher import Dispatcher
+from crontasks.dispatch.pulse import Pulse
 from crontasks.dispatch.watcher import Watcher
-from crontasks.health.hearts import Heart
+from crontasks.health.crew import SPARK
+from crontasks.health.hearts import Heart, worker_node
 from crontasks.running import shutdown
 
-_residents: list[Dispatcher | Watcher] = []
+_residents: list[Dispatcher | Watcher | Pulse] = []
 
 
 def connect() -> None:
@@ -28,13 +29,15 @@ def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
     """The pool is forked: now threads and sessions may exist in the main process."""
     heart = Heart(
         kind="worker",
-        # Two workers started without -n have one name; the pid keeps their heartbeats apart.
-        node=f"{sender.hostname}:{os.getpid()}",
+        node=worker_node(sender.hostname),
         slots=int(sender.pool.num_processes),
         queues=",".join(sorted(sender.app.amqp.queues.consume_from)),
     )
-    dispatcher = Dispatcher(heart)
-    _residents.extend([dispatcher, Watcher(dispatcher)])
+    if heart.queues == SPARK:
+        _residents.append(Pulse(heart))
+    else:
+        dispatcher = Dispatcher(heart)
+        _residents.extend([dispatcher, Watcher(dispatcher)])
     for resident in _residents:
         resident.start()
 

@@ -9,9 +9,10 @@ from integration.clock import database_now
 from integration.selectors.queues.status import Crew
 
 ALIVE: Final = timedelta(seconds=ALIVE_SECONDS)
-# Names of Celery queues: the runs of queues, and the relay.
+# Names of Celery queues: the runs of queues, the relay, and bulk runs.
 RUNS: Final = "celery"
 RELAY: Final = "relay"
+SPARK: Final = "spark"
 
 
 def alive(kind: str) -> list[Heartbeat]:
@@ -45,6 +46,7 @@ def crew() -> Crew:
     return Crew(
         workers=len(serving(workers, RUNS)),
         relays=len(serving(workers, RELAY)),
+        drivers=len(serving(workers, SPARK)),
         beats=sum(heart.kind == Heartbeat.Kind.BEAT for heart in hearts),
     )
 

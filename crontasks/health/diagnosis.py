@@ -13,9 +13,11 @@ from django.db.migrations.executor import MigrationExecutor
 from kombu.exceptions import OperationalError
 
 from crontasks import copies
+from crontasks.bulk.waiting import open_runs
 from crontasks.health import crew
 from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good, reason
+from integration.counting import so_many
 from integration.kafka import admin
 from integration.models import Provider
 from integration.selectors.deployment import foreign_environment
@@ -193,6 +195,17 @@ def relay() -> Link:
     return good("relay", f"{len(alive)} alive for the relay. {crew.slots_in_words(alive)}")
 
 
+def spark() -> Link:
+    alive = crew.serving(crew.alive("worker"), crew.SPARK)
+    if alive:
+        return good("spark", f"{len(alive)} alive for bulk runs.")
+    waiting = open_runs().waiting
+    if not waiting:
+        return good("spark", "No Spark driver is alive, and no bulk run waits for one.")
+    text = f"{so_many(waiting, 'bulk run waits', 'bulk runs wait')} and no Spark driver is alive."
+    return broken("spark", text, "Start one: python manage.py run_spark_driver")
+
+
 def providers() -> Iterator[Link]:
     try:
         rows = list(Provider.objects.all())
@@ -216,4 +229,5 @@ LOOKS: Final[tuple[Callable[[], Link], ...]] = (
     beat,
     worker,
     relay,
+    spark,
 )

@@ -48,6 +48,11 @@ class Heart:
         cursor.execute(_REMOVE, (self.kind, self.node, os.getpid()))
 
 
+def worker_node(hostname: str) -> str:
+    """Two workers started without -n have one name; the pid keeps their heartbeats apart."""
+    return f"{hostname}:{os.getpid()}"
+
+
 def beat_node() -> str:
     return f"beat@{worker_name()}"
 

@@ -5,9 +5,11 @@ from typing import Final
 
 from django.db import transaction
 
+from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.outcome import RunState
+from integration.models import BulkState
 from integration.selectors import metrics
 from integration.selectors.metrics import Family
 from integration.store.sessions import alias
@@ -29,11 +31,11 @@ _HEARTS: Final = """
 
 
 def everything() -> list[Family]:
-    """Every family, in seven queries and one setting. Raises DatabaseError."""
+    """Every family, in nine queries and one setting. Raises DatabaseError."""
     with transaction.atomic(using=alias()):
         with django_cursor() as cursor:
             cursor.execute(LONGEST_STATEMENT)
-        return [*metrics.families(), _of_runs(), *_of_hearts()]
+        return [*metrics.families(), _of_runs(), *_of_hearts(), *_of_bulk()]
 
 
 def _of_runs() -> Family:
@@ -49,6 +51,16 @@ def _of_runs() -> Family:
         for state in RunState:
             family.add(found.get((task, state.value), 0), task, state.value)
     return family
+
+
+def _of_bulk() -> Iterator[Family]:
+    found = open_runs()
+    runs = Family("bulk_runs", "Runs of bulk jobs that have not ended", ("state",))
+    runs.add(found.waiting, BulkState.ASKED.value)
+    runs.add(found.running, BulkState.RUNNING.value)
+    oldest = Family("bulk_waiting_seconds", "For how long the oldest bulk run waits for a driver")
+    oldest.add(found.oldest_seconds)
+    yield from [runs, oldest]
 
 
 def _of_hearts() -> Iterator[Family]:

@@ -17,11 +17,19 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from kombu.exceptions import OperationalError
 
+from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
 from crontasks.health.crew import crew
 from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays
-from integration.selectors.queues.status import NO_BEAT, NO_RELAY, NO_WORKER, Situation
+from integration.selectors.queues.status import (
+    NO_BEAT,
+    NO_DRIVER,
+    NO_RELAY,
+    NO_WORKER,
+    Crew,
+    Situation,
+)
 from integration.store.sessions import alias
 from integration.store.starts import IS_WANTED
 
@@ -33,7 +41,7 @@ STALLED_SECONDS: Final = 180
 STALLED_OWNED_SECONDS: Final = 900
 UNSENT_SECONDS: Final = 60
 # What is asked of the database, in this order, once it answers.
-LOOKED_AT: Final = ("migrations", "environment", "worker", "beat", "relay", "progress")
+LOOKED_AT: Final = ("migrations", "environment", "worker", "beat", "relay", "spark", "progress")
 
 # What a person changed or decided lately is progress, too: a queue that was set up or resumed needs
 # a moment to begin.
@@ -155,9 +163,13 @@ def _crew() -> Iterator[Check]:
     found = crew()
     yield _alive("worker", found.workers, NO_WORKER)
     yield _alive("beat", found.beats, NO_BEAT)
+    yield _relay(found)
+    yield _spark(found)
+
+
+def _relay(found: Crew) -> Check:
     if not found.relays:
-        yield _alive("relay", 0, NO_RELAY)
-        return
+        return _alive("relay", 0, NO_RELAY)
     late = sum(
         (row.oldest_due_seconds or 0) > UNSENT_SECONDS
         for row in relays()
@@ -166,9 +178,17 @@ def _crew() -> Iterator[Check]:
     if late:
         why = f"Messages for {_counted(late, 'provider', 'providers')} are due for over a minute, "
         step = "Look at the log of the relay's worker; `manage.py check_flow` names the link."
-        yield Check("relay", Health.FAILING, f"{why}and no relay sends them.", step)
-    else:
-        yield _alive("relay", found.relays, NO_RELAY)
+        return Check("relay", Health.FAILING, f"{why}and no relay sends them.", step)
+    return _alive("relay", found.relays, NO_RELAY)
+
+
+def _spark(found: Crew) -> Check:
+    """Bulk runs alone need a driver: without one nothing is wrong until one of them waits."""
+    if found.drivers:
+        return _alive("spark", found.drivers, NO_DRIVER)
+    if open_runs().oldest_seconds > UNSENT_SECONDS:
+        return _alive("spark", 0, NO_DRIVER)
+    return Check("spark", Health.OK, "No bulk run waits.")
 
 
 def _alive(name: str, count: int, lack: Situation) -> Check:

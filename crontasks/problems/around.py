@@ -14,7 +14,7 @@ from crontasks.problems.facts import (
 )
 from integration.durations import rough, written
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import NO_BEAT, NO_RELAY, NO_WORKER, Status
+from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, NO_RELAY, NO_WORKER, Status
 
 
 def crew(facts: Facts) -> Iterator[Problem]:
@@ -28,6 +28,20 @@ def crew(facts: Facts) -> Iterator[Problem]:
             yield Problem(
                 rank=rank, what=what, why=lack.why, next_step=lack.next_step, way=Way.TERMINAL
             )
+
+
+def spark(facts: Facts) -> Iterator[Problem]:
+    """Bulk runs alone need a driver."""
+    if facts.bulk_waiting and not facts.crew.drivers:
+        waits = counted(facts.bulk_waiting, "bulk run waits", "bulk runs wait")
+        yield Problem(
+            rank=45,
+            what="No Spark driver answers",
+            why=f"{waits} for one; messages flow without it.",
+            next_step=NO_DRIVER.next_step,
+            way=Way.TERMINAL,
+            is_grave=False,
+        )
 
 
 def providers(facts: Facts) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from django.db.models import F, FloatField, QuerySet
 from django.db.models.functions import Cast, Greatest
 from django.utils import timezone
 
+from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
 from crontasks.models import Notice
 from crontasks.notices.book import ABOUT_PROVIDERS
@@ -60,6 +61,7 @@ def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Fac
         endpoints=endpoints.of_queues([row.id for row in sending]) if sending else (),
         unknown=_unknown(sending) if sending else {},
         late=_late({row.provider for row in rows}) if outbound else (),
+        bulk_waiting=0 if crew.drivers else open_runs().waiting,
     )
 
 

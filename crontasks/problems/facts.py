@@ -88,6 +88,7 @@ class Late:
 class Facts:
     """Everything the problems are found from. `away` is what providers were last found to be.
 
+    `bulk_waiting` counts bulk runs that no Spark driver takes.
     `unknown` counts messages that may have arrived, by queue. `unhandled` is the service without a
     handler that a queue waits for.
     """
@@ -104,6 +105,7 @@ class Facts:
     unknown: Mapping[int, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
+    bulk_waiting: int = 0
 
 
 def is_wanted(row: QueueRow) -> bool:

@@ -8,6 +8,7 @@ from crontasks.problems.facts import Facts, Problem
 
 FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.crew,
+    around.spark,
     around.providers,
     around.services,
     around.systems,

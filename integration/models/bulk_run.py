@@ -44,13 +44,29 @@ class BulkRun(models.Model):
     ended_at = models.DateTimeField(null=True)
     cancel_asked_at = models.DateTimeField(null=True)
 
+    sent_at = models.DateTimeField(null=True, help_text="when it was last sent to the Spark driver")
     owner = models.CharField(max_length=200, blank=True)
     epoch = models.BigIntegerField(default=0)
+    # Before a run is driven this keeps it for the process that asked for it.
     lease_until = models.DateTimeField(null=True)
+    deaths = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="drivers that died under it since a person last asked for it",
+    )
+    instance = models.BigIntegerField(null=True, help_text="the cron instance that asked for it")
 
     class Meta:
         ordering = ["-asked_at"]
-        indexes = [models.Index(fields=["-asked_at"], name="bulk_run_recent")]
+        indexes = [
+            models.Index(fields=["-asked_at"], name="bulk_run_recent"),
+            # The dispatcher looks twice a second for what is to be sent.
+            models.Index(
+                fields=["asked_at"],
+                condition=models.Q(state__in=["ASKED", "RUNNING"]),
+                name="bulk_run_open",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.job} {self.id}: {self.state}"

@@ -36,7 +36,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     with psycopg.connect(arguments.database, autocommit=True) as database:
         done = applied(database, arguments.run)
         if done is not None:
-            return _report(arguments, done, {})
+            return _report(arguments, done, Plan.known(arguments.plan))
         plan = _planned(arguments, parameters, tell)
         names = _names(plan, parameters)
         tables.make(database)
@@ -56,11 +56,10 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
             raise
         plan.check()
         counts = apply(database, arguments.run, parameters, plan)
-    facts = {"bytes": plan.bytes, "files": len(plan.files), "ranges": len(plan.ranges)}
-    return _report(arguments, counts, facts)
+    return _report(arguments, counts, plan)
 
 
-def _report(arguments: Arguments, counts: Mapping[str, int], facts: Mapping[str, int]) -> Report:
+def _report(arguments: Arguments, counts: Mapping[str, int], plan: Plan) -> Report:
     return Report(
         job=arguments.job,
         run=arguments.run,
@@ -69,7 +68,7 @@ def _report(arguments: Arguments, counts: Mapping[str, int], facts: Mapping[str,
         sent=counts["sent"],
         rejected=counts["rejected"],
         skipped=counts["skipped"],
-        facts=facts,
+        facts={"bytes": plan.bytes, "files": len(plan.files), "ranges": len(plan.ranges)},
     )
 
 

@@ -54,12 +54,17 @@ class Plan:
 
         Raises JobError SOURCE_CHANGED.
         """
-        plan = Plan(
-            files=tuple((name, size, changed) for name, size, changed in said["files"]),
-            ranges=tuple(Range(**one) for one in said["ranges"]),
-        )
+        plan = Plan.known(said)
         plan.check()
         return plan
+
+    @staticmethod
+    def known(said: Mapping[str, Any]) -> "Plan":
+        """The same without a look at the files, which may be gone once all was applied."""
+        return Plan(
+            files=tuple((name, size, changed) for name, size, changed in said.get("files", ())),
+            ranges=tuple(Range(**one) for one in said.get("ranges", ())),
+        )
 
     def check(self) -> None:
         """Raise JobError SOURCE_CHANGED unless every file is what it was."""

@@ -35,8 +35,10 @@ def test_each_process_is_seen_as_what_it_is() -> None:
     worker = a_heart("worker", "worker", "celery")
     relay = a_heart("worker", "relay", "relay")
     beat = a_heart("beat", "beat")
+    spark = a_heart("worker", "spark", "spark")
 
     assert (found("worker"), found("relay"), found("beat")) == ([worker], [relay], [beat])
+    assert found("spark") == [spark]
 
 
 def test_one_worker_may_serve_both() -> None:

@@ -37,6 +37,7 @@ def test_a_sound_installation_passes_the_doctor(queue, capsys):
         "beat",
         "worker",
         "relay",
+        "spark",
         "provider",
     }
 
@@ -52,7 +53,7 @@ def test_the_doctor_names_what_is_wrong(queue, settings, capsys):
     assert wrong == {"encryption", "copy", "beat", "relay", "provider"}
     with pytest.raises(SystemExit):
         call_command("doctor")
-    assert "5 of 12 need attention" in capsys.readouterr().out
+    assert "5 of 13 need attention" in capsys.readouterr().out
 
 
 def test_slots_are_told_apart_by_what_they_are_for(queue):

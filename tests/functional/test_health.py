@@ -12,14 +12,31 @@ from pytest_django import DjangoAssertNumQueries
 
 from config.celery import app
 from crontasks.models import Heartbeat
-from integration.models import Deployment, PartitionLease, Queue, QueueChange, RelayLease
+from integration.models import (
+    BulkRun,
+    Deployment,
+    PartitionLease,
+    Queue,
+    QueueChange,
+    RelayLease,
+)
 from tests.support.rows import a_blocked_queue, a_crew, a_message_to_send, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 LONG_AGO = timedelta(minutes=20)
 JUST_NOW = timedelta(0)
-NAMES = ("database", "migrations", "environment", "worker", "beat", "relay", "progress", "broker")
+NAMES = (
+    "database",
+    "migrations",
+    "environment",
+    "worker",
+    "beat",
+    "relay",
+    "spark",
+    "progress",
+    "broker",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +96,7 @@ def test_everything_alive_is_ready_and_costs_little(
     a_crew()
     asked()  # the code's own migrations are read from disk once a process
     # Of them two are the savepoint of the test's own transaction.
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         status, checks = asked()
 
     assert (status, tuple(checks)) == (200, NAMES)
@@ -216,6 +233,21 @@ def test_messages_that_nobody_sends_are_ill_health() -> None:
     assert asked()[0] == 200
     RelayLease.objects.filter(pk=lease.pk).update(lease_until=None, in_doubt_since=later)
     assert asked()[0] == 200, "a relay in doubt waits for a person"
+
+
+def test_a_spark_driver_is_missed_only_where_a_bulk_run_waits_for_a_minute() -> None:
+    a_crew()
+    now = timezone.now()
+    run = BulkRun.objects.create(job="import", actor="anna", asked_at=now)
+    assert asked()[0] == 200, "it was asked for a moment ago"
+    BulkRun.objects.update(asked_at=now - timedelta(minutes=2))
+
+    status, checks = asked()
+
+    assert (status, failing(checks)) == (503, ["spark"])
+    assert "run_spark_driver" in checks["spark"]["next_step"]
+    BulkRun.objects.filter(pk=run.pk).update(state="FAILED")
+    assert asked()[0] == 200
 
 
 def test_a_copy_is_told_without_its_name() -> None:

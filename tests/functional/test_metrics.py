@@ -14,6 +14,7 @@ from console.models import Limit
 from crontasks.models import CronInstance, CronRun
 from devstack import paths
 from integration.models import (
+    BulkRun,
     Delivery,
     EndpointCircuit,
     ExternalSystem,
@@ -36,7 +37,7 @@ from tests.support.rows import (
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 TOKEN = "only-for-tests-0123456789"
-QUERIES = 14
+QUERIES = 15
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -228,6 +229,20 @@ def test_every_figure_is_explained_to_people() -> None:
     page = (paths.ROOT / "docs" / "operations.md").read_text()
     assert len(names) > 20
     assert not sorted(name for name in names if f"`{name}`" not in page)
+
+
+def test_bulk_runs_tell_how_many_wait_and_for_how_long() -> None:
+    assert value(scraped(), "bulk_waiting_seconds") == 0
+    old = timezone.now() - timedelta(minutes=5)
+    BulkRun.objects.create(job="import", actor="anna", asked_at=old)
+    BulkRun.objects.create(job="import", actor="anna", asked_at=old, state="RUNNING")
+    BulkRun.objects.create(job="import", actor="anna", asked_at=old, state="DONE")
+
+    samples = scraped()
+
+    assert value(samples, "bulk_runs", state="ASKED") == 1
+    assert value(samples, "bulk_runs", state="RUNNING") == 1
+    assert value(samples, "bulk_waiting_seconds") == pytest.approx(300, abs=20)
 
 
 def test_the_queries_do_not_grow_with_the_queues(

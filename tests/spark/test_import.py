@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 
@@ -304,3 +305,39 @@ def test_a_look_first_writes_nothing(tmp_path: Path, queue: Queue) -> None:
     with pytest.raises(BulkError) as told:
         preview("import", {**wish, "structure": "NONE"})
     assert told.value.job_code == "UNKNOWN_STRUCTURE"
+
+
+def test_a_commit_whose_answer_is_lost_is_done_with_all_that_is_told_of_it(
+    tmp_path: Path, queue: Queue
+) -> None:
+    a_csv(tmp_path / "assets.csv", 100, bad=1)
+    original = import_job.apply
+
+    def unheard(*of_the_run: Any) -> Any:
+        original(*of_the_run)
+        raise psycopg.OperationalError("the connection is lost")
+
+    import_job.apply = unheard
+    try:
+        run = driven(an_import(tmp_path / "assets.csv", queue))
+    finally:
+        import_job.apply = original
+
+    assert (run.state, run.problem) == ("DONE", None)
+    assert run.counts == {"read": 100, "sent": 99, "rejected": 1, "skipped": 0}
+    size = (tmp_path / "assets.csv").stat().st_size
+    assert run.facts == {"bytes": size, "files": 1, "ranges": 1}
+
+
+def test_what_nobody_foresaw_ends_the_run_and_does_not_hold_it(
+    tmp_path: Path, queue: Queue
+) -> None:
+    run = an_import(tmp_path / "assets.csv", queue)
+    # As no wish could have made it.
+    BulkRun.objects.update(parameters={**run.parameters, "provider": "no number"})
+
+    ended = driven(run)
+
+    assert (ended.state, ended.lease_until) == ("FAILED", None)
+    assert ended.problem[0] == "JOB_FAILED"
+    assert "no number" in ended.problem[1]

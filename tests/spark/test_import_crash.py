@@ -1,5 +1,6 @@
-"""The driver is killed at every step of an import: the next one ends with the exact rows."""
+"""A driver is killed at every step of an import: the Spark driver ends it with the exact rows."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +14,15 @@ from integration.models import BulkRun, MessageError, Queue, StoredObject
 from spark_jobs.imports.staging import lock_number
 from tests.support.builders import a_queue
 from tests.support.bulk import SPARK, a_csv, an_asset_structure, an_import, storing
-from tests.support.celery_world import Child, eventually
+from tests.support.celery_world import Child
 from tests.support.kafka_world import Kafka
+from tests.support.spark_driver import Drivers, ended, eventually, now, staged
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
 FILES, ROWS, BAD = 4, 5_000, 50
 LAST: Final = FILES - 1
 
@@ -24,20 +30,20 @@ Killing = Callable[[BulkRun, psycopg.Connection[Any], Child], None]
 
 
 def when_planned(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: _now(run).plan, driver)
+    eventually(lambda: now(run).plan, driver)
     driver.kill()
 
 
 def when_some_is_staged(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
     session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), LAST)])
-    eventually(lambda: _staged(run) == LAST, driver)
+    eventually(lambda: staged(run) == LAST, driver)
     driver.kill()
 
 
 def when_all_is_staged(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: _now(run).plan, driver)
+    eventually(lambda: now(run).plan, driver)
     session.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [run.pk])
-    eventually(lambda: _staged(run) == FILES, driver)
+    eventually(lambda: staged(run) == FILES, driver)
     driver.kill()
 
 
@@ -53,22 +59,8 @@ def in_the_commit(_run: BulkRun, session: psycopg.Connection[Any], driver: Child
 
 
 def when_applied(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: _now(run).applied, driver)
+    eventually(lambda: now(run).applied, driver)
     driver.kill()
-
-
-def _now(run: BulkRun) -> BulkRun:
-    return BulkRun.objects.get(pk=run.pk)
-
-
-def _staged(run: BulkRun) -> int:
-    name = f"bulk_{run.pk.hex}_ranges"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
-        if not cursor.fetchone()[0]:
-            return 0
-        cursor.execute(f"SELECT count(*) FROM {name}")
-        return int(cursor.fetchone()[0])
 
 
 def _is_storing() -> bool:
@@ -116,7 +108,11 @@ def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path)
     [when_planned, when_some_is_staged, when_all_is_staged, in_the_commit, when_applied],
 )
 def test_a_killed_driver_costs_nothing(
-    kill: Killing, queue: Queue, child_environment: dict[str, str], tmp_path: Path
+    kill: Killing,
+    queue: Queue,
+    drivers: Drivers,
+    child_environment: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     source = tmp_path / "assets"
     source.mkdir()
@@ -128,15 +124,34 @@ def test_a_killed_driver_costs_nothing(
     # What takes thirty seconds otherwise: the dead driver's lease runs out.
     BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
 
-    with a_driver("again", run, child_environment, tmp_path) as again:
-        ended = eventually(lambda: _now(run).state in {"DONE", "FAILED"} and _now(run), again)
+    last = ended(run, drivers.living(child_environment))
 
-    assert (ended.state, ended.problem) == ("DONE", None)
+    assert (last.state, last.problem) == ("DONE", None)
     good = FILES * (ROWS - BAD)
     counts = {"read": FILES * ROWS, "sent": good, "rejected": FILES * BAD, "skipped": 0}
-    assert ended.counts == counts
+    assert last.counts == counts
     assert StoredObject.objects.filter(version=1).count() == good == StoredObject.objects.count()
     assert MessageError.objects.count() == FILES * BAD
     with connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass(%s)", [f"bulk_{run.pk.hex}_ranges"])
         assert cursor.fetchone() == (None,)
+
+
+def test_ctrl_c_cancels_the_run_and_says_how_to_go_on(
+    queue: Queue, child_environment: dict[str, str], tmp_path: Path
+) -> None:
+    source = tmp_path / "assets"
+    source.mkdir()
+    for number in range(FILES):
+        a_csv(source / f"{number}.csv", 100, first=number * 100)
+    run = an_import(source, queue)
+    with a_session() as session, a_driver("typed", run, child_environment, tmp_path) as driver:
+        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), LAST)])
+        eventually(lambda: staged(run) == LAST, driver)
+        driver.process.send_signal(signal.SIGINT)
+        assert driver.process.wait(100) == 1
+
+    assert (now(run).state, staged(run)) == ("CANCELLED", 0)
+    assert StoredObject.objects.count() == 0
+    assert f"bulk_run {run.pk} --again" in driver.text()
+    assert "Traceback" not in driver.text()

@@ -39,7 +39,8 @@ def a_csv(path: Path, count: int, *, bad: int = 0, first: int = 0) -> set[int]:
     return wrong
 
 
-def an_import(source: Path, queue: Queue, **more: Any) -> BulkRun:
+def an_import(source: Path, queue: Queue, *, send: bool = False, **more: Any) -> BulkRun:
+    """A run that the test drives itself, unless it is sent to the Spark driver."""
     wish = {
         "source": str(source),
         "format": "csv",
@@ -48,4 +49,4 @@ def an_import(source: Path, queue: Queue, **more: Any) -> BulkRun:
         "columns": COLUMNS,
         **more,
     }
-    return ask("import", wish, actor="tester")
+    return ask("import", wish, actor="tester", send=send)

@@ -14,7 +14,7 @@ from devstack import paths
 ROOT = paths.ROOT
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name for name, service in SERVICES.items() if str(service["image"]).startswith("sluice:")}
+OURS = {name for name, service in SERVICES.items() if str(service["image"]).startswith("sluice")}
 SERVERS = set(SERVICES) - OURS
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 ENV_FILES = [ROOT / "deploy/compose.env.example", ROOT / "deploy/systemd/sluice.env.example"]

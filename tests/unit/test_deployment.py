@@ -14,6 +14,7 @@ from django.core.management import get_commands
 
 from config import env
 from crontasks import alive
+from crontasks.health.crew import SPARK
 from devstack.parts import PARTS
 from integration.models import Queue
 from tests.support.deployed import (
@@ -43,7 +44,10 @@ PROCESSES = {
     "worker": ("worker", "sluice-worker@.service"),
     "relay": ("relay", "sluice-relay.service"),
     "beat": ("beat", "sluice-beat.service"),
+    "spark": ("spark", "sluice-spark.service"),
 }
+# What an installation starts only where it wants bulk jobs.
+ON_REQUEST = {"spark": "sluice-spark.service"}
 # Compose refuses a file with any other word; so does this test, without Compose.
 WORDS = {
     "build",
@@ -57,6 +61,7 @@ WORDS = {
     "init",
     "logging",
     "ports",
+    "profiles",
     "read_only",
     "restart",
     "security_opt",
@@ -91,7 +96,8 @@ def seconds(text: str) -> int:
 
 def test_there_are_the_servers_the_processes_and_one_migration() -> None:
     assert {"postgres", "valkey", "kafka"} == SERVERS
-    assert {"web", "worker", "relay", "beat", "migrate"} == OURS
+    assert {"web", "worker", "relay", "beat", "spark", "migrate"} == OURS
+    assert {name for name in SERVICES if "profiles" in SERVICES[name]} == set(ON_REQUEST)
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
@@ -118,7 +124,9 @@ def test_the_servers_are_those_the_tests_run_on() -> None:
 
 def test_our_image_carries_the_version_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert {DEFAULT.sub(r"\1", SERVICES[name]["image"]) for name in OURS} == {f"sluice:{project}"}
+    tags = {name: DEFAULT.sub(r"\1", SERVICES[name]["image"]) for name in OURS}
+    assert tags.pop("spark") == f"sluice-spark:{project}"
+    assert set(tags.values()) == {f"sluice:{project}"}
 
 
 @pytest.mark.parametrize("process", sorted(PROCESSES))
@@ -156,6 +164,7 @@ def test_every_command_names_what_exists(name: str) -> None:
 def test_all_celery_queues_have_a_worker() -> None:
     routed = {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()}
     served = {words[words.index("-Q") + 1] for words in map(command_of, OURS) if "-Q" in words}
+    served |= {SPARK for words in map(command_of, OURS) if "run_spark_driver" in words}
     assert served == routed | {settings.CELERY_TASK_DEFAULT_QUEUE}
 
 
@@ -180,7 +189,14 @@ def test_data_lie_in_named_volumes() -> None:
         for service in SERVICES.values()
         for volume in service.get("volumes", ())
     }
-    assert mounted == set(COMPOSE["volumes"]) == {"postgres-data", "kafka-data"}
+    ours = {"bulk-data", "spark-data"}
+    assert mounted == set(COMPOSE["volumes"]) == {"postgres-data", "kafka-data"} | ours
+    # The web and the driver share the folder of bulk jobs, and each may write into it.
+    bulk = SERVICES["web"]["environment"]["SLUICE_BULK_ROOT"]
+    assert all(f"bulk-data:{bulk}" in SERVICES[name]["volumes"] for name in OURS)
+    made = next(rest for rest in of("RUN") if "useradd" in rest)
+    assert "install --directory --owner sluice" in made
+    assert bulk in made
     # The image of PostgreSQL 18 has its data below this folder, not in `data` any more.
     assert SERVICES["postgres"]["volumes"] == ["postgres-data:/var/lib/postgresql"]
     (kafka,) = SERVICES["kafka"]["volumes"]
@@ -289,5 +305,8 @@ def test_a_unit_is_restarted_and_stopped_gently(file: Path) -> None:
 
 def test_the_target_starts_every_unit() -> None:
     wanted = unit(ROOT / "deploy/systemd/sluice.target")["Unit"]["Wants"].split()
-    assert sorted(re.sub(r"@\d+", "@", name) for name in wanted) == [file.name for file in UNITS]
+    started = {re.sub(r"@\d+", "@", name) for name in wanted}
+    assert started | set(ON_REQUEST.values()) == {file.name for file in UNITS}
+    assert not started & set(ON_REQUEST.values())
+    assert all(unit(file)["Install"]["WantedBy"] == "sluice.target" for file in UNITS)
     assert {file for _, file in PROCESSES.values()} == {file.name for file in UNITS}

@@ -153,3 +153,24 @@ def test_with_https_the_installation_passes_the_check_for_deployment():
         timeout=60,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("", {}),
+        ("spark.a=1", {"spark.a": "1"}),
+        ("spark.a=1, spark.b=x,y,spark.c=-Xss4m -Db=c", None),
+        ("spark.a=1\nspark.b=2\n", {"spark.a": "1", "spark.b": "2"}),
+        ('{"spark.a": "1,2"}', {"spark.a": "1,2"}),
+    ],
+)
+def test_settings_of_spark_are_pairs(value, read):
+    read = read or ({"spark.a": "1", "spark.b": "x,y", "spark.c": "-Xss4m -Db=c"} if value else {})
+    assert env.read({**example(), "SLUICE_SPARK_CONF": value}).spark_conf == read
+
+
+@pytest.mark.parametrize("value", ["spark.a", "a=1", '{"spark.a": 1}', '{"a": "1"}', "{", "[]"])
+def test_what_is_no_setting_of_spark_is_told(value):
+    with pytest.raises(env.SettingsError, match="SLUICE_SPARK_CONF"):
+        env.read({**example(), "SLUICE_SPARK_CONF": value})

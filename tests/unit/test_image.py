@@ -17,10 +17,19 @@ pytestmark = pytest.mark.fast
 
 
 def test_the_stages_are_named_and_pinned() -> None:
-    stages = [re.fullmatch(r"(\S+) AS (\S+)", rest) for rest in of("FROM")]
-    assert [stage and stage.group(2) for stage in stages] == ["frontend", "packages", "sluice"]
-    assert all(stage and PINNED.fullmatch(stage.group(1)) for stage in stages)
-    assert {SERVICES[name]["build"]["target"] for name in OURS} == {"sluice"}
+    stages = dict(reversed(rest.split(" AS ")) for rest in of("FROM"))
+    assert list(stages) == ["frontend", "packages", "connectors", "code", "spark", "sluice"]
+    assert all(PINNED.fullmatch(base) or base in stages for base in stages.values())
+    assert {SERVICES[name]["build"]["target"] for name in OURS} == {"sluice", "spark"}
+
+
+def test_the_image_with_spark_has_all_that_the_other_has() -> None:
+    stages = dict(reversed(rest.split(" AS ")) for rest in of("FROM"))
+    assert stages["spark"] == stages["sluice"] == "code"
+    assert any(rest.split()[-2:] == ["-r", "/build/requirements.txt"] for rest in of("RUN"))
+    checked = next(rest for rest in of("RUN") if "ivy.xml" in rest)
+    assert "sha256sum --check" in checked
+    assert [SERVICES[name]["build"]["target"] for name in OURS].count("spark") == 1
 
 
 def test_the_image_does_not_run_as_root() -> None:
@@ -71,7 +80,7 @@ def test_what_is_copied_is_enough_to_start(tmp_path: Path) -> None:
     """The last stage's own files, without the rest of the checkout: everything imports."""
     for sources, target in copied_from_here():
         for source in sources:
-            if source.startswith("frontend/") or source == "requirements.txt":
+            if target.startswith("/") or source.startswith("frontend/"):
                 continue
             place = tmp_path / (source if target.endswith("/") else target)
             if (ROOT / source).is_dir():
@@ -82,7 +91,7 @@ def test_what_is_copied_is_enough_to_start(tmp_path: Path) -> None:
     inherited = {**variables, **example(), "DJANGO_SETTINGS_MODULE": "config.settings"}
     program = (
         "import django; django.setup(); import config.celery, config.wsgi, crontasks.alive, "
-        "crontasks.beat, crontasks.tasks, integration.delivery.wiring; "
+        "crontasks.beat, crontasks.tasks, crontasks.bulk.driver, integration.delivery.wiring; "
         "from django.core.management import call_command; "
         "call_command('check'); call_command('collectstatic', interactive=False, verbosity=0)"
     )

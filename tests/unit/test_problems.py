@@ -1,5 +1,6 @@
 """Facts in, problems out: each thing that is wrong once, the most urgent first."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -57,6 +58,15 @@ def test_a_dead_crew_is_told_once_and_not_again_by_every_queue() -> None:
     told = found(*rows, a_row(nobody, pk=9, name="new"), crew=nobody)
     assert [one.what for one in told] == ["Worker down", "Beat down", "Relay down"]
     assert {one.way for one in told} == {Way.TERMINAL}
+
+
+def test_a_spark_driver_is_missed_only_where_bulk_runs_wait_for_one() -> None:
+    row = a_row(place={})
+    (one,) = found(row, bulk_waiting=2)
+    assert (one.what, one.way, one.is_grave) == ("No Spark driver answers", Way.TERMINAL, False)
+    assert one.why.startswith("2 bulk runs wait")
+    assert "run_spark_driver" in one.next_step
+    assert found(row, bulk_waiting=2, crew=replace(ALL, drivers=1)) == []
 
 
 def test_one_cluster_that_refuses_us_is_one_problem() -> None:

@@ -1,14 +1,12 @@
 """`manage.py bulk_run RUN`: drives a stored run of a bulk job here, or goes on with one."""
 
-import json
-import sys
 from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from crontasks.bulk.command import here, told
-from crontasks.bulk.driving import again, drive
+from crontasks.bulk.command import drive_here, tell_end
+from crontasks.bulk.driving import again
 from integration.models import BulkRun, BulkState
 
 
@@ -29,14 +27,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
         run: UUID = options["run"]
         if options["again"]:
-            again(run)
-        ended = drive(run, owner=here())
+            again(run, send=False)
+        ended = drive_here(run, self.stderr)
         if ended is None:
             raise CommandError(_why_not(run))
-        self.stdout.write(json.dumps(told(ended)))
-        sys.stdout.flush()
-        if ended.state != BulkState.DONE:
-            sys.exit(1)
+        tell_end(ended, self.stdout, self.stderr)
 
 
 def _why_not(run: UUID) -> str:

@@ -70,11 +70,15 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """How many processes showed that they live; without them nothing below them is fresh."""
+    """How many processes showed that they live; without them nothing below them is fresh.
+
+    `drivers` are those of Spark, which only bulk runs need.
+    """
 
     workers: int = 0
     relays: int = 0
     beats: int = 0
+    drivers: int = 0
 
     @property
     def missing(self) -> tuple[Situation, ...]:
@@ -94,6 +98,10 @@ NO_BEAT: Final = Situation(
 NO_RELAY: Final = Situation(
     "No worker for the relay is alive, so nothing is sent to Kafka.",
     "Start one with `celery -A config worker -Q relay -c 1`.",
+)
+NO_DRIVER: Final = Situation(
+    "Bulk runs wait, and no Spark driver is alive.",
+    "Start one with `python manage.py run_spark_driver`.",
 )
 HANDLER_MISSING: Final = "HANDLER_MISSING"
 # Only where messages of other services may pass: a sequential queue waits for one that is off, too.

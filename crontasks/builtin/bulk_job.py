@@ -1,0 +1,69 @@
+"""Bulk job: asks for a run of a bulk job by schedule; the Spark driver carries it out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crontasks.bulk.errors import BulkError, bad_wish
+from crontasks.definitions import crontask
+from crontasks.models import CronInstance
+from crontasks.outcome import Context, Outcome, RunState
+from crontasks.parameters import option
+from integration.models import BulkRun
+
+
+@dataclass(frozen=True)
+class BulkJobParameters:
+    """Which job, and what is said of it."""
+
+    job: str = option("import", "The bulk job, such as import.")
+    wish: str = option(
+        "{}", "What a person would say of it, as JSON. The page of a run shows its own."
+    )
+
+
+@crontask("bulk_job", title="Bulk job", parameters=BulkJobParameters)
+class BulkJob:
+    """Asks for a run of a bulk job, which then waits for the Spark driver.
+
+    With the rule to skip, none is asked for while the run of the time before has not ended.
+    """
+
+    def run(self, parameters: BulkJobParameters, context: Context) -> Outcome:
+        # The catalogue knows every job, and a worker that schedules none need not.
+        from crontasks.bulk.asking import ask  # noqa: PLC0415
+
+        under_way = _under_way(context)
+        if under_way is not None:
+            return Outcome(text=f"Skipped: {under_way} has not ended.")
+        try:
+            run = ask(
+                parameters.job,
+                _wish(parameters.wish),
+                actor=context.actor,
+                reason="by schedule",
+                instance=context.instance_id,
+            )
+        except BulkError as e:
+            return Outcome(text=f"{e.job_code}: {e}", state=RunState.FAILED)
+        return Outcome(counts={"asked": 1}, text=f"Asked for {run.job} {run.pk}.")
+
+
+def _under_way(context: Context) -> BulkRun | None:
+    """The run of the time before, where the rule is to skip a second one."""
+    is_skipped = CronInstance.objects.filter(
+        pk=context.instance_id, overlap=CronInstance.Overlap.SKIP
+    ).exists()
+    ours = BulkRun.objects.filter(instance=context.instance_id, state__in=["ASKED", "RUNNING"])
+    return ours.first() if is_skipped else None
+
+
+def _wish(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as e:
+        raise bad_wish(f"the wish is no JSON: {e}") from e
+    if not isinstance(found, dict):
+        raise bad_wish("the wish is no object of JSON")
+    return found

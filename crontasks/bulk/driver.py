@@ -1,0 +1,61 @@
+"""The Spark driver: a Celery worker for one run at a time, with a session that outlives them."""
+
+import logging
+import os
+from typing import Any, Final
+from uuid import UUID
+
+from celery import signals
+
+from crontasks.bulk.driving import drive
+from crontasks.bulk.ending import stops
+from crontasks.bulk.sessions import Keeper
+from crontasks.health.crew import SPARK
+from crontasks.health.hearts import worker_node
+from crontasks.running import shutdown
+from integration.selectors.deployment import may_act
+from spark_jobs.session import close_session
+
+KEEP_SECONDS: Final = 5.0
+# Beside one thread that works there is nobody who could talk with other workers meanwhile.
+ALONE: Final = ("-P", "solo", "-c", "1", "--without-gossip", "--without-mingle")
+logger = logging.getLogger(__name__)
+
+
+def serve(run: UUID, hostname: str) -> None:
+    """Drive a run that was sent here, unless somebody has it or it has ended. Raises DatabaseError.
+
+    When this worker is told to end, the run is given back.
+    """
+    if not may_act():
+        return
+    ended = drive(run, owner=worker_node(hostname), heed=_heed, gives_back=True)
+    if ended is not None:
+        logger.info("bulk run driven", extra={"run": str(run), "state": ended.state})
+
+
+def _heed() -> None:
+    if shutdown.is_announced():
+        raise stops()
+
+
+def live(name: str, log_level: str) -> None:
+    """Be the driver until the process is told to end."""
+    from config.celery import app  # noqa: PLC0415 - the settings are read by then
+
+    # Before anything is consumed: the first run finds a session, or is told why there is none.
+    keeper = Keeper()
+    keeper.keep()
+
+    def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+        # In the thread that also drives: a session is never replaced under a run.
+        sender.timer.call_repeatedly(KEEP_SECONDS, keeper.keep)
+
+    signals.worker_ready.connect(begin, weak=False)
+    try:
+        app.worker_main(
+            ["worker", "-Q", SPARK, *ALONE, "--without-heartbeat", "-n", name, "-l", log_level]
+        )
+    finally:
+        logger.info("the spark driver ends", extra={"pid": os.getpid()})
+        close_session()

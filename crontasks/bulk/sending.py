@@ -1,0 +1,103 @@
+"""Sends stored runs to the Spark driver, by Celery tasks on a queue of its own.
+
+A run is sent as soon as its row is committed. Whatever becomes of that Celery task, the row
+stands: while a driver has nothing to do, the dispatcher sends what waits, and a run whose driver
+died waits again. Only the compare-and-set of the driver that takes it decides whose it is, so that
+a task too many does nothing.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+from crontasks.bulk.errors import died
+from crontasks.cursor import Cursor, django_cursor
+from crontasks.health.crew import SPARK
+from crontasks.health.hearts import ALIVE_SECONDS
+from integration.store.sessions import alias
+
+# A driver that is silent for longer is taken for dead; so is a command that asked for a run.
+LEASE: Final = timedelta(seconds=30)
+# A run that so many drivers died under is given to no other one.
+MOST_DEATHS: Final = 3
+# As with queues (crontasks.running.starts): a lost Celery task costs ten seconds, nothing else.
+REISSUE_SECONDS: Final = 10
+EXPIRES_SECONDS: Final = 30
+logger = logging.getLogger(__name__)
+
+# What was applied has only its end to be written: no driver dies under that.
+_LOOK: Final = f"""
+    WITH lost AS (
+        SELECT id, deaths + 1 >= {MOST_DEATHS} AND NOT applied AS is_over
+        FROM integration_bulkrun
+        WHERE state = 'RUNNING' AND lease_until < clock_timestamp()
+        FOR UPDATE SKIP LOCKED
+    ), freed AS (
+        UPDATE integration_bulkrun r SET
+            state = CASE WHEN lost.is_over THEN 'FAILED' ELSE 'ASKED' END,
+            problem = CASE WHEN lost.is_over THEN %s::jsonb END,
+            ended_at = CASE WHEN lost.is_over THEN clock_timestamp() END,
+            deaths = deaths + 1, epoch = epoch + 1, owner = '', lease_until = NULL, sent_at = NULL
+        FROM lost WHERE r.id = lost.id
+    ), idle AS (
+        SELECT count(*) AS drivers FROM crontasks_heartbeat h
+        WHERE h.kind = 'worker' AND '{SPARK}' = ANY(string_to_array(h.queues, ','))
+          AND h.seen_at > clock_timestamp() - make_interval(secs => {ALIVE_SECONDS})
+          AND NOT EXISTS (
+              SELECT 1 FROM integration_bulkrun r WHERE r.state = 'RUNNING' AND r.owner = h.node)
+    )
+    UPDATE integration_bulkrun SET sent_at = clock_timestamp()
+    WHERE id IN (
+        SELECT id FROM integration_bulkrun
+        WHERE state = 'ASKED' AND (lease_until IS NULL OR lease_until < clock_timestamp())
+          AND (sent_at IS NULL
+               OR sent_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS}))
+        ORDER BY asked_at FOR UPDATE SKIP LOCKED LIMIT (SELECT drivers FROM idle)
+    )
+    RETURNING id"""  # noqa: S608 - constants
+_NOTE: Final = """
+    UPDATE integration_bulkrun SET sent_at = clock_timestamp()
+    WHERE id = %s AND state = 'ASKED' RETURNING id"""
+_TAKE_BACK: Final = "UPDATE integration_bulkrun SET sent_at = NULL WHERE id = ANY(%s)"
+
+
+def look(cursor: Cursor) -> list[UUID]:
+    """The dispatcher's step: take from dead drivers, send to idle ones. Returns what was sent.
+
+    One statement that waits for nobody's locks. Raises psycopg.Error.
+    """
+    cursor.execute(_LOOK, (json.dumps(died(MOST_DEATHS).told),))
+    return _sent(cursor, [run for (run,) in cursor.fetchall()])
+
+
+def after_commit(run: UUID) -> None:
+    """Send it once the transaction at work is committed, or now if there is none."""
+    transaction.on_commit(partial(_send, run), using=alias())
+
+
+def _send(run: UUID) -> None:
+    with django_cursor() as cursor:
+        cursor.execute(_NOTE, (run,))
+        _sent(cursor, [noted for (noted,) in cursor.fetchall()])
+
+
+def _sent(cursor: Cursor, runs: Sequence[UUID]) -> list[UUID]:
+    """Those that the broker took; the others are noted as not sent."""
+    from crontasks.tasks import drive_run  # noqa: PLC0415 - it imports this room
+
+    unsent = list(runs)
+    try:
+        while unsent:
+            drive_run.apply_async((str(unsent[0]),), expires=EXPIRES_SECONDS, retry=False)
+            unsent.pop(0)
+    except OperationalError as e:
+        cursor.execute(_TAKE_BACK, (unsent,))
+        logger.warning("bulk runs not sent, no answer from the broker", extra={"error": str(e)})
+    return [run for run in runs if run not in unsent]

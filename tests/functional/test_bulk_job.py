@@ -1,0 +1,106 @@
+"""A bulk job by schedule: its run waits for the driver, and none is asked for beside it."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from crontasks import ticks
+from crontasks.models import CronInstance, CronRun
+from integration.models import BulkRun
+from tests.support.bulk import COLUMNS, an_asset_structure
+from tests.support.rows import a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+@pytest.fixture
+def wish() -> dict[str, Any]:
+    an_asset_structure()
+    queue = a_queue_row(kind="continuous")
+    return {
+        "source": "/data/assets-*.csv",
+        "structure": "ASSET",
+        "rejects_queue": queue.name,
+        "columns": COLUMNS,
+    }
+
+
+def an_instance(wish: object, **fields: Any) -> CronInstance:
+    text = wish if isinstance(wish, str) else json.dumps(wish)
+    return CronInstance.objects.create(
+        name="nightly",
+        task="bulk_job",
+        interval_seconds=3_600,
+        parameters={"job": "import", "wish": text, **fields},
+    )
+
+
+def ticked(instance: CronInstance, hours: int) -> CronRun | None:
+    ticks.tick(instance.pk, timezone.now() + timedelta(hours=hours))
+    return instance.runs.first()
+
+
+def test_a_run_is_asked_for_as_a_person_would_ask(wish: dict[str, Any]) -> None:
+    instance = an_instance(wish)
+
+    told = ticked(instance, 1)
+
+    run = BulkRun.objects.get()
+    assert (run.job, run.state, run.wish) == ("import", "ASKED", wish)
+    assert (run.actor, run.reason, run.instance) == ("cron task", "by schedule", instance.pk)
+    assert run.parameters["arrival"] > 0
+    assert told is not None
+    assert (told.state, told.counts) == ("DONE", {"asked": 1})
+    assert str(run.pk) in told.text
+
+
+def test_while_the_run_before_has_not_ended_none_is_asked_for_unless_both_may(
+    wish: dict[str, Any],
+) -> None:
+    instance = an_instance(wish)
+    ticked(instance, 1)
+    BulkRun.objects.update(state="RUNNING")
+
+    told = ticked(instance, 2)
+
+    assert BulkRun.objects.count() == 1
+    assert told is not None
+    assert told.text.startswith("Skipped: import ")
+    CronInstance.objects.update(overlap="allow")
+    ticked(instance, 3)
+    assert BulkRun.objects.count() == 2
+    BulkRun.objects.update(state="DONE")
+    CronInstance.objects.update(overlap="skip")
+    ticked(instance, 4)
+    assert BulkRun.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        ("no JSON", "BAD_PARAMETERS"),
+        ("[]", "BAD_PARAMETERS"),
+        ("{}", "BAD_PARAMETERS"),
+        ({"source": "/x", "structure": "NONE", "rejects_queue": "q"}, "UNKNOWN_STRUCTURE"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_a_failed_run_of_the_schedule(wish: object, code: str) -> None:
+    told = ticked(an_instance(wish), 1)
+    assert told is not None
+    assert told.state == "FAILED"
+    assert told.text.startswith(f"{code}: ")
+    assert not BulkRun.objects.exists()
+
+
+def test_a_job_nobody_knows_is_told_and_a_wish_that_is_no_text_refused() -> None:
+    told = ticked(an_instance({}, job="exprot"), 1)
+    assert told is not None
+    assert told.text.startswith("UNKNOWN_JOB: ")
+    with pytest.raises(ValidationError):
+        CronInstance.objects.create(
+            name="x", task="bulk_job", interval_seconds=60, parameters={"wish": {}}
+        )

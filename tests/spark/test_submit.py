@@ -1,0 +1,115 @@
+"""The same job under spark-submit, on a cluster: a master and a worker of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyspark
+import pytest
+
+from crontasks.bulk.telling import arguments_of
+from devstack import ports
+from integration.models import BulkRun, MessageError, Queue, StoredObject
+from tests.support.builders import a_queue
+from tests.support.bulk import a_csv, an_asset_structure, an_import, storing
+from tests.support.celery_world import ROOT
+from tests.support.kafka_world import Kafka
+from tests.support.spark_driver import eventually
+
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
+HOME: Final = Path(pyspark.__file__).parent
+HERE: Final = "127.0.0.1"
+DEPLOY: Final = "org.apache.spark.deploy"
+ROWS, BAD = 3_000, 30
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a master that has a worker with one core; all of it on loopback."""
+    port = ports.choose()
+    address = f"spark://{HERE}:{port}"
+    pages = "--webui-port", "0"
+    started = [
+        _daemon(tmp_path, "master.Master", "--host", HERE, "--port", str(port), *pages),
+        _daemon(
+            tmp_path,
+            "worker.Worker",
+            *("--host", HERE, *pages, "--cores", "1", "--memory", "600m"),
+            *("--work-dir", str(tmp_path / "work"), address),
+        ),
+    ]
+    try:
+        eventually(lambda: "Registering worker" in (tmp_path / "master.Master.log").read_text())
+        yield address
+    finally:
+        for one in started:
+            os.killpg(one.pid, signal.SIGKILL)
+            one.wait(30)
+
+
+def _daemon(folder: Path, name: str, *words: str) -> "subprocess.Popen[bytes]":
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(
+            [HOME / "bin" / "spark-class", f"{DEPLOY}.{name}", *words],
+            env={**os.environ, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": HERE},
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture
+def queue(servers: Any) -> Queue:
+    return storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
+
+
+def test_an_import_runs_on_a_cluster_and_stores_every_row(
+    cluster: str, tmp_path: Path, queue: Queue
+) -> None:
+    a_csv(tmp_path / "assets.csv", ROWS, bad=BAD)
+    run = an_import(tmp_path / "assets.csv", queue)
+    arguments = tmp_path / "arguments.json"
+    arguments.touch(0o600)
+    arguments.write_text(arguments_of(run).written())
+
+    done = subprocess.run(
+        [
+            HOME / "bin" / "spark-submit",
+            *("--master", cluster, "--driver-memory", "512m", "--executor-memory", "512m"),
+            *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}"),
+            *(str(ROOT / "spark_jobs" / "__main__.py"), str(arguments)),
+        ],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+            "SPARK_LOCAL_IP": HERE,
+        },
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = lines[-1]["report"]
+    counts = {"read": ROWS, "sent": ROWS - BAD, "rejected": BAD, "skipped": 0}
+    assert {name: report[name] for name in counts} == counts
+    assert any("plan" in line for line in lines)
+    assert StoredObject.objects.count() == ROWS - BAD
+    assert MessageError.objects.count() == BAD
+    kept = BulkRun.objects.get()
+    assert (kept.applied, kept.counts) == (True, counts)
+    assert "app-" in (tmp_path / "master.Master.log").read_text(), "the cluster had a part in it"

@@ -1,0 +1,109 @@
+"""The Spark driver as a child process of a test, and what runs under it."""
+
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+from django.db import connection
+
+from crontasks.bulk import sending
+from crontasks.cursor import django_cursor
+from crontasks.models import Heartbeat
+from integration.models import BulkRun
+from tests.support.bulk import SPARK
+from tests.support.celery_world import Child
+from tests.support.celery_world import eventually as within
+
+T = TypeVar("T")
+# A busy machine takes its time, and what comes about is what is tested.
+eventually = partial(within, seconds=200.0)
+ENDED = frozenset({"DONE", "FAILED", "CANCELLED"})
+
+
+class SparkDriver(Child):
+    """`manage.py run_spark_driver`, with the JVM below it."""
+
+    program = ["manage.py", "run_spark_driver"]
+
+    def jvm(self) -> psutil.Process:
+        """Its JVM; there is one as soon as its heart beats, unless Spark was refused."""
+        found = [one for one in psutil.Process(self.pid).children() if one.name() == "java"]
+        assert len(found) == 1, found
+        return found[0]
+
+    def is_beating(self) -> bool:
+        return Heartbeat.objects.filter(pid=self.pid, queues="spark").exists()
+
+
+def a_spark_driver(
+    name: str, environment: dict[str, str], folder: Path, *, memory_mb: int = SPARK.memory_mb
+) -> SparkDriver:
+    """One that takes runs from now on."""
+    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(memory_mb)}
+    started = SparkDriver(name, [], {**environment, **spark}, folder)
+    eventually(started.is_beating, started)
+    return started
+
+
+class Drivers:
+    """One driver for all tests of a module, started anew where a test has ended it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[SparkDriver] = []
+
+    def living(self, environment: dict[str, str]) -> SparkDriver:
+        if not (self.started and self.started[-1].process.poll() is None):
+            name = f"driver-{len(self.started)}"
+            self.started.append(a_spark_driver(name, environment, self.folder))
+        # Between two tests the tables are emptied; its heart beats every two seconds.
+        eventually(self.started[-1].is_beating, self.started[-1])
+        return self.started[-1]
+
+    def end(self) -> None:
+        for one in self.started:
+            one.end()
+
+
+def now(run: BulkRun) -> BulkRun:
+    return BulkRun.objects.get(pk=run.pk)
+
+
+def dispatched() -> None:
+    """One look of a dispatcher, which no driver has of its own."""
+    with django_cursor() as cursor:
+        sending.look(cursor)
+
+
+def ended(run: BulkRun, driver: Child) -> BulkRun:
+    """The run when it has ended, a dispatcher looking after it meanwhile."""
+
+    def look() -> BulkRun | None:
+        dispatched()
+        found = now(run)
+        return found if found.state in ENDED else None
+
+    found = eventually(look, driver)
+    assert found is not None
+    return found
+
+
+def staged(run: BulkRun) -> int:
+    """How many ranges of an import are staged."""
+    name = f"bulk_{run.pk.hex}_ranges"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
+        if not cursor.fetchone()[0]:
+            return 0
+        cursor.execute(f"SELECT count(*) FROM {name}")
+        return int(cursor.fetchone()[0])
+
+
+def tasks_at_work() -> int:
+    """Sessions of the database that tasks of an import have open."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sluice import'"
+        )
+        return int(cursor.fetchone()[0])
