@@ -1,18 +1,17 @@
-"""What a recipe makes of one message: the changed record, nothing new, or why it does not fit."""
+"""What a recipe makes of one message: the changed record, nothing new, or why it does not fit.
 
-import json
+Without Django: the operations of the console and the repairs on Spark change messages by it.
+"""
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from integration.codec import decode_headers
 from integration.delivery.policy.failure import Failure, cause_of
 from integration.documents.exact_json import encode
-from integration.documents.structures import Plan, plan_for
+from integration.documents.structures import Plan, Structure, plan_for
 from integration.envelope import DEFAULT, XML, Document, Flaw, read
-from integration.models import EnterpriseService, Queue
 from integration.paths import BadPath
 from integration.recipes import Misfit, Recipe
-from integration.store.operations import Content
 from integration.wrapping import with_text
 
 Headers = list[tuple[str, bytes | None]]
@@ -32,6 +31,12 @@ class Same:
     """The recipe leaves this message as it is."""
 
 
+class Refused(Misfit):
+    """The recipe can be applied, but what comes of it would not be taken."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Which structure's schema and key a message has to fit, by the service that takes it."""
@@ -40,20 +45,15 @@ class Rules:
     defaults: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
-    def now(cls) -> "Rules":
-        """The rules as they are configured now, in two queries."""
-        services = EnterpriseService.objects.select_related("structure").exclude(structure=None)
+    def of(cls, structures: Mapping[str, Structure], defaults: Mapping[int, str]) -> "Rules":
+        """The rules of these structures, by service; `defaults` are services by queue."""
         plans: dict[str, Plan] = {}
-        for service in services:
+        for interface, structure in structures.items():
             try:
-                if service.structure is not None:
-                    plans[service.interface] = plan_for(service.structure)
+                plans[interface] = plan_for(structure)
             except BadPath:
                 continue  # The engine names what is wrong with the structure at the next message.
-        named = Queue.objects.exclude(default_service=None).values_list(
-            "pk", "default_service__interface"
-        )
-        return cls(plans, dict(named))
+        return cls(plans, defaults)
 
     def objection(self, interface: str, queue_id: int, body: object) -> Failure | None:
         plan = self.plans.get(interface or self.defaults.get(queue_id, ""))
@@ -68,12 +68,6 @@ class Subject:
     interface: str
     record: bytes | None
     headers: Headers
-
-
-def subject_of(content: Content) -> Subject:
-    """A failure's content as a recipe takes it."""
-    headers = decode_headers(json.loads(content.headers))
-    return Subject(content.queue_id, content.interface, content.record, headers)
 
 
 def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misfit:
@@ -97,11 +91,14 @@ def _kept(
     subject: Subject, found: Document, rules: Rules, texts: tuple[object, str, str]
 ) -> Changed | Misfit:
     body, before, after = texts
-    refused = rules.objection(subject.interface, subject.queue_id, body)
+    try:
+        refused = rules.objection(subject.interface, subject.queue_id, body)
+    except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its message
+        return Refused(f"The structure cannot judge it ({type(e).__name__}).")
     if refused is not None:
         # Its text may quote values, and reasons are shown to people who may not see payloads.
-        return Misfit(f"{refused.code}: {cause_of(refused)}")
+        return Refused(f"{refused.code}: {cause_of(refused)}")
     record = with_text(subject.record or b"", found, after)
     if len(record) > DEFAULT.max_bytes:
-        return Misfit(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")
+        return Refused(f"It would be larger than {DEFAULT.max_bytes:,} bytes.")
     return Changed(record, before, after)

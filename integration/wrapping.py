@@ -24,3 +24,14 @@ def with_text(record: bytes, document: Document | Flaw, text: str) -> bytes:
     envelope["payload"] = text
     envelope.pop("compressed", None)
     return encode(envelope).encode()
+
+
+def document_text(document: Document) -> str | None:
+    """The document as text a person may edit; None when it is not UTF-8."""
+    payload = document.payload
+    if isinstance(payload, str):
+        return payload
+    try:
+        return payload.decode()
+    except UnicodeDecodeError:
+        return None

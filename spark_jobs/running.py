@@ -11,6 +11,8 @@ from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
 from spark_jobs.imports import job as imports
 from spark_jobs.imports import preview as import_preview
 from spark_jobs.problems import JobError, Stopped, spark_died, unbalanced
+from spark_jobs.repairs import job as repairs
+from spark_jobs.repairs import preview as repair_preview
 from spark_jobs.session import is_alive
 
 if TYPE_CHECKING:
@@ -27,7 +29,10 @@ class Job(NamedTuple):
     preview: Callable[[Arguments], Preview]
 
 
-JOBS: Final[Mapping[str, Job]] = {"import": Job(imports.run, import_preview.preview)}
+JOBS: Final[Mapping[str, Job]] = {
+    "import": Job(imports.run, import_preview.preview),
+    "repair": Job(repairs.run, repair_preview.preview),
+}
 
 
 def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:

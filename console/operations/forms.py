@@ -7,6 +7,7 @@ from django.http import QueryDict
 
 from integration import recipes
 from integration.actions.operations import NEEDS_REASON, Options
+from integration.delivery.policy.operations import NEVER, StopRule
 from integration.models import Operation
 
 MOST_A_SECOND: Final = 10_000
@@ -49,7 +50,14 @@ class StartForm(RateForm):
         help_text="They are applied late, after newer messages. Documents that have newer data "
         "are not overwritten; without this they stay on hold.",
     )
-    field_order = ("reason", "release_after_edit", "late", "rate")
+    stop = forms.CharField(
+        required=False,
+        max_length=20,
+        label="Pause by itself when so many failed again",
+        help_text="A number, or a share of those released so far such as 5 % (of which ten are the "
+        "fewest). What is released already is tried all the same: choose a rate as well.",
+    )
+    field_order = ("reason", "release_after_edit", "late", "rate", "stop")
 
     def __init__(
         self,
@@ -65,6 +73,14 @@ class StartForm(RateForm):
         releases = operation.verb in {Operation.Verb.EDIT, Operation.Verb.RELEASE}
         if not (releases and has_late):
             del self.fields["late"]
+        if not releases:
+            del self.fields["stop"]
+
+    def clean_stop(self) -> StopRule:
+        try:
+            return StopRule.read(self.cleaned_data["stop"])
+        except ValueError as refusal:
+            raise forms.ValidationError(f"Please {refusal}.") from refusal
 
     def options(self, *, first_only: bool) -> Options:
         given = self.cleaned_data
@@ -74,6 +90,7 @@ class StartForm(RateForm):
             first_only=first_only,
             late=given.get("late", False),
             release_after_edit=given.get("release_after_edit", False),
+            stop=given.get("stop", NEVER),
         )
 
 

@@ -72,6 +72,8 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "rate": "Messages a second, at most",
         "late": "Releases late ones too",
         "release_after_edit": "Releases what it edits",
+        "stop_after": "Pauses when so many failed again",
+        "stop_share": "Pauses when so many percent failed again",
     },
     "testmessage": {
         "interface": "Service",
@@ -94,6 +96,8 @@ VALUES: Final[Mapping[tuple[str, str], Mapping[object, str]]] = {
     ("queue", "backoff"): dict(BACKOFFS),
     ("operation", "state"): {state.value: words for state, (_, _, words) in STATES.items()},
     ("operation", "rate"): {None: "no limit"},
+    ("operation", "stop_after"): {None: "does not"},
+    ("operation", "stop_share"): {None: "does not"},
     # Django's own label of a member is made from its name in the code.
     ("provider", "security_protocol"): {},
     ("provider", "sasl_mechanism"): {},

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crontasks.bulk.wishes import imports
+from crontasks.bulk.wishes import imports, repairs
 from crontasks.parameters import Dataclass
 
 
@@ -35,6 +35,13 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             sentence="Rows of files become documents of an object structure.",
             wish=imports.ImportWish,
             prepare=imports.prepare,
+        ),
+        Entry(
+            job="repair",
+            title="Repair",
+            sentence="One change is made in held failures, and they are released.",
+            wish=repairs.RepairWish,
+            prepare=repairs.prepare,
         ),
     )
 }

@@ -27,8 +27,10 @@ from integration.delivery.policy.operations import (
 )
 from integration.delivery.policy.states import OperationState
 from integration.models import Operation
+from integration.recipe_rules import rules_now
 from integration.recipe_use import Rules
 from integration.store import operations as store
+from integration.store.operation_stops import stop_if_failing
 from integration.store.operations import Tenure
 from integration.worker import worker_name
 
@@ -41,6 +43,7 @@ _PIECE_SECONDS: Final = 0.2
 # Rows that somebody holds for longer than this are skipped: "in work".
 _PATIENCE_SECONDS: Final = 3.0
 _ASK_QUEUE_EVERY_SECONDS: Final = 1.0
+_LOOK_EVERY_SECONDS: Final = 1.0
 
 _ASK: Final = f"""
     UPDATE integration_operation SET asked_at = clock_timestamp()
@@ -109,7 +112,7 @@ def run_operation(
         return None
     observe(OperationStep.TAKEN)
     operation = Operation.objects.get(pk=operation_id)
-    job = Job(operation, Rules.now() if operation.verb == "edit" else Rules(), observe)
+    job = Job(operation, rules_now() if operation.verb == "edit" else Rules(), observe)
     try:
         Turn(job, tenure, stop or Stop(NO_QUEUE), turn_seconds).run()
     except Exception as e:
@@ -141,13 +144,25 @@ class Turn:
         self.from_place = 0
         self.moved_at = time.monotonic()
         self.asked: dict[int, float] = {}
+        self.looked_at = float("-inf")
 
     def run(self) -> None:
         while not self._is_over():
+            if self._stops_itself():
+                return
             self.pace.at(time.monotonic(), self.rate)
             most = self.pace.next(self.most if self.has_worked else min(self.most, FIRST_ROWS))
             if not (self._chunk(most) if most else self._wait()):
                 return
+
+    def _stops_itself(self) -> bool:
+        """Looked at once a second, and first of all: what failed since the last turn counts."""
+        now = time.monotonic()
+        has_rule = self.job.operation.has_stop_rule
+        if not has_rule or now - self.looked_at < _LOOK_EVERY_SECONDS:
+            return False
+        self.looked_at = now
+        return stop_if_failing(self.tenure)
 
     def _wait(self) -> bool:
         """Let the rate have its time; the operation is kept meanwhile, and people are heard."""

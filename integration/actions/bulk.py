@@ -22,7 +22,8 @@ from integration.delivery.policy.moves import Move
 from integration.delivery.policy.operations import ItemOutcome, verdict
 from integration.delivery.policy.states import ErrorState
 from integration.models import MessageError, Operation
-from integration.recipe_use import Changed, Rules, Same, subject_of, use
+from integration.recipe_rules import subject_of
+from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, compile_recipe
 from integration.store import operations as store
 from integration.store.operations import Ended, Item, Locked, Tenure

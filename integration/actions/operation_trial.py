@@ -13,7 +13,8 @@ from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState
 from integration.models import Operation, OperationItem
-from integration.recipe_use import Changed, Rules, Same, subject_of, use
+from integration.recipe_rules import rules_now, subject_of
+from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, Recipe, compile_recipe
 from integration.store import operations as store
 
@@ -94,7 +95,7 @@ def go_on(
     operation = Operation.objects.filter(pk=operation_id, state="PLANNED").first()
     if operation is None or not operation.recipe:
         return None
-    trial, rules = Trial.of(operation), Rules.now()
+    trial, rules = Trial.of(operation), rules_now()
     recipe, until = compile_recipe(operation.recipe), clock() + seconds
     while trial.at < operation.total and clock() < until:
         _step(operation, trial, recipe, rules)

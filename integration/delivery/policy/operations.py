@@ -15,6 +15,11 @@ EDIT_ROWS: Final = 100
 FIRST_ROWS: Final = 50
 # What was not used of the rate is not made up for beyond this.
 BURST_SECONDS: Final = 1.0
+# Of a share: two failures among the first ten say nothing yet.
+FEWEST_OF_A_SHARE: Final = 10
+MOST_FAILURES: Final = 1_000_000
+# Why an operation paused, where it did so by itself for its StopRule.
+FAILING: Final = "failing"
 
 OPERATION_MOVES: Final[Mapping[OperationState, frozenset[OperationState]]] = {
     OperationState.PLANNED: frozenset({OperationState.RUNNING, OperationState.CANCELLED}),
@@ -124,3 +129,51 @@ class Pace:
 def seconds_left(left: int, rate: float | None) -> float | None:
     """How long the rest takes at `rate` messages a second; None where nobody can tell."""
     return None if not rate or rate <= 0 else left / rate
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When an operation pauses by itself: so many of what it released failed again.
+
+    `after` is a number of messages, `share` a percentage of those released so far; the first that
+    is met counts, and without either nothing stops it.
+    """
+
+    after: int | None = None
+    share: int | None = None
+
+    @classmethod
+    def read(cls, text: str) -> "StopRule":
+        """The rule as people write it: "100", or "5 %"; empty for none. Raises ValueError.
+
+        >>> StopRule.read("5 %")
+        StopRule(after=None, share=5)
+        """
+        said = text.strip()
+        if not said:
+            return cls()
+        digits = said.removesuffix("%").strip()
+        number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+        is_share = said.endswith("%")
+        if not 1 <= number <= (100 if is_share else MOST_FAILURES):
+            raise ValueError("write a number such as 100, or a share such as 5 %")
+        return cls(share=number) if is_share else cls(after=number)
+
+    def enough(self, released: int) -> int | None:
+        """How many failures again are enough once so many were released; None for never.
+
+        >>> StopRule(share=5).enough(1_000)
+        50
+        """
+        found = [] if self.after is None else [self.after]
+        if self.share is not None:
+            found.append(max(FEWEST_OF_A_SHARE, -(-released * self.share // 100)))
+        return min(found, default=None)
+
+    def __str__(self) -> str:
+        said = [] if self.after is None else [f"{self.after:,}"]
+        return " or ".join(said if self.share is None else [*said, f"{self.share} %"])
+
+
+# Of an operation that nothing stops.
+NEVER: Final = StopRule()

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from integration.selectors.failures.payloads import is_json, laid_out
+from integration.documents.layout import laid_out
+from integration.selectors.failures.payloads import is_json
 
 # Comparing takes time in proportion to the product of what differs.
 MOST_LINES: Final = 2_000

@@ -6,18 +6,13 @@ from typing import Final
 from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState
+from integration.documents.layout import laid_out
 from integration.envelope import Document, read
 from integration.models import MessageError
 from integration.selectors.failures import xml_layout
-from integration.selectors.failures.payloads import (
-    Headers,
-    decode_headers,
-    document_text,
-    is_json,
-    laid_out,
-)
+from integration.selectors.failures.payloads import Headers, decode_headers, is_json
 from integration.selectors.scope import Scope
-from integration.wrapping import rewrap
+from integration.wrapping import document_text, rewrap
 
 # A browser stands still over longer text fields: 11 MB took one 10 to 15 seconds.
 FIELD_CHARACTERS: Final = 2**20

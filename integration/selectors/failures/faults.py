@@ -14,7 +14,8 @@ from integration.envelope import Document, Flaw, read
 from integration.handlers.failures import classify
 from integration.models import EnterpriseService
 from integration.paths import BadPath, key_of
-from integration.selectors.failures.payloads import Headers, document_text
+from integration.selectors.failures.payloads import Headers
+from integration.wrapping import document_text
 
 MOST: Final = 20
 _PLACE: Final = re.compile(r"line (\d+), column (\d+)")

@@ -1,6 +1,5 @@
 """A text looked for in payloads: newest failures first, never more of them than bounded work."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,6 @@ from uuid import UUID
 from django.db.models import BinaryField, BooleanField, Func, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Length
 
-from integration.envelope import Flaw, read
 from integration.models import MessageError
 from integration.selectors.failures.failures import (
     PAGE_ROWS,
@@ -21,9 +19,10 @@ from integration.selectors.failures.failures import (
     matching,
 )
 from integration.selectors.failures.lines import FailureRow, as_row, lines
-from integration.selectors.failures.payloads import decode_headers, document_text
+from integration.selectors.failures.payloads import decode_headers
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.scope import Scope
+from integration.text_search import PACKED, is_in_document, needles
 
 # What one page looks through at most. The person sees at once how far it got, and goes on from
 # there; with JavaScript the page does so by itself until something is found.
@@ -35,8 +34,6 @@ LOT_ROWS: Final = 500
 # Payloads are looked into so many bytes at a time.
 CHUNK_ROWS: Final = 125
 CHUNK_BYTES: Final = 8 * 2**20
-# An envelope may hide its document from a look at the bytes: compressed, or escaped twice.
-PACKED: Final = b'"payload"'
 VALUE: Final = Coalesce("edited_payload", "payload")
 
 
@@ -137,17 +134,11 @@ def _chunks(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
         yield chunk
 
 
-def _needles(text: str) -> list[bytes]:
-    """The text as documents and envelopes may have written it."""
-    ways = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
-    return [way.encode() for way in dict.fromkeys(ways)]
-
-
 def _hits(ids: Sequence[UUID], text: str) -> set[UUID]:
     """Which of these failures hold the text."""
     found = MessageError.objects.filter(pk__in=ids)
     has = Q()
-    for needle in _needles(text):
+    for needle in needles(text):
         has |= Q(_holds(needle))
     plain = set(found.filter(has).values_list("id", flat=True))
     packed = found.filter(_holds(PACKED)).values_list("id", flat=True)
@@ -166,13 +157,10 @@ def _holds(needle: bytes) -> Func:
 
 def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:
     """Which of these envelopes hold the text in their document."""
-    ways = [way.decode() for way in _needles(text)]
     hits = set()
     fields = ("id", "payload", "edited_payload", "headers")
     for error in MessageError.objects.filter(pk__in=ids).only(*fields).iterator(50):
-        found = read(error.current_payload or b"", decode_headers(error.headers))
-        document = None if isinstance(found, Flaw) else document_text(found)
-        if document is not None and any(way in document for way in ways):
+        if is_in_document(text, error.current_payload or b"", decode_headers(error.headers)):
             hits.add(error.pk)
     return hits
 

@@ -1,17 +1,18 @@
 """A record as people can read it: the document in it, laid out, and the bytes as they came."""
 
 import base64
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from json import JSONDecoder
 from typing import Final
 
 from lxml import etree
 
+from integration.documents.layout import laid_out
 from integration.envelope import JSON, XML, Document, Flaw, read
 from integration.handlers.outgoing import SENDER
 from integration.models import MessageError
+from integration.wrapping import document_text
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -21,7 +22,6 @@ SHOWN_BYTES_AS_HEX: Final = 4_096
 _BLANKS: Final = " \t\r\n"
 # Nothing is converted: numbers of any length are only looked at.
 _GRAMMAR: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +92,6 @@ def show(record: bytes | None, headers: Headers) -> PayloadView:
     )
 
 
-def document_text(document: Document) -> str | None:
-    """The document as text a person may edit; None when it is not UTF-8."""
-    payload = document.payload
-    if isinstance(payload, str):
-        return payload
-    try:
-        return payload.decode()
-    except UnicodeDecodeError:
-        return None
-
-
 def bytes_as_text(value: bytes | None) -> str:
     """A key or header value on one line."""
     if value is None:
@@ -127,40 +116,6 @@ def is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def laid_out(text: str) -> str:
-    """JSON text with a line for each member.
-
-    Every token stays as it is written: no number is rounded and no escape is changed.
-
-    >>> print(laid_out('{"a":[1.10,{}],"b":"x,y"}'))
-    {
-      "a": [
-        1.10,
-        {}
-      ],
-      "b": "x,y"
-    }
-    """
-    return "".join(_laid_out(_TOKEN.findall(text)))
-
-
-def _laid_out(pieces: list[str]) -> Iterator[str]:
-    depth = 0
-    for place, piece in enumerate(pieces):
-        before = pieces[place - 1] if place else ""
-        if piece in "]}" and before in ("[", "{"):
-            depth -= 1
-            yield piece
-            continue
-        if piece in "]}":
-            depth -= 1
-        if piece in "]}" or before in ("[", "{", ","):
-            yield "\n" + "  " * depth
-        yield f"{piece} " if piece == ":" else piece
-        if piece in "[{":
-            depth += 1
 
 
 def _pretty(found: Document, text: str | None) -> str:

@@ -14,6 +14,7 @@ from integration.delivery.policy.states import OperationState
 from integration.models import Operation
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.failures.lines import KEY_BYTES, key_text
+from integration.selectors.operations import large
 from integration.selectors.scope import Scope, visible_operations
 from integration.store.sessions import fetch_all
 
@@ -144,6 +145,7 @@ class Progress:
     moved: int = 0
     gone: int = 0
     rate: float = 0.0
+    is_rough: bool = False
 
     @property
     def percent(self) -> int:
@@ -191,7 +193,9 @@ def one(operation_id: UUID, scope: Scope) -> Operation | None:
 
 
 def progress(operation: Operation) -> Progress:
-    """One query through all items and their failures."""
+    """One query through all items and their failures; of large operations a rough one."""
+    if large.is_large(operation):
+        return _rough(operation)
     found = Progress(operation.total)
     recent = 0
     for outcome, became, count, late, superseded in fetch_all(_PROGRESS, [operation.pk]):
@@ -212,6 +216,19 @@ def progress(operation: Operation) -> Progress:
 _FIELD: Final = {became: became.value.lower() for became in Became}
 
 
+def _rough(operation: Operation) -> Progress:
+    found = Progress(operation.total, is_rough=True, done=operation.done)
+    found.left = operation.total - operation.handled
+    found.skipped = operation.handled - operation.done
+    if operation.verb == Operation.Verb.RELEASE:
+        found.failed, found.waiting = large.failed(operation), large.waiting(operation)
+        found.resolved = max(0, found.done - found.failed - found.waiting)
+    else:
+        found.kept = found.done
+    found.rate = large.pace(operation) if operation.state == OperationState.RUNNING else 0.0
+    return found
+
+
 def skips(operation: Operation) -> list[Skip]:
     """Why messages were left alone."""
     return [Skip(*row) for row in fetch_all(_SKIPS, [operation.pk, CAUSES])]
@@ -219,6 +236,8 @@ def skips(operation: Operation) -> list[Skip]:
 
 def failed_causes(operation: Operation) -> list[Cause]:
     """What the messages that failed again failed for."""
+    if large.is_large(operation):
+        return [Cause(*row) for row in large.failed_causes(operation, CAUSES)]
     return [Cause(*row) for row in fetch_all(_CAUSES, [operation.pk, CAUSES])]
 
 

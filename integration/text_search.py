@@ -1,0 +1,32 @@
+"""Looking for a text in records as they are stored, and in the documents that envelopes hide."""
+
+import json
+from functools import lru_cache
+from typing import Final
+
+from integration.envelope import Flaw, read
+from integration.wrapping import document_text
+
+# An envelope may hide its document from a look at the bytes: compressed, or escaped twice.
+PACKED: Final = b'"payload"'
+
+
+@lru_cache(maxsize=16)
+def needles(text: str) -> tuple[bytes, ...]:
+    """The text as documents and envelopes may have written it."""
+    ways = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
+    return tuple(way.encode() for way in dict.fromkeys(ways))
+
+
+def is_in_document(text: str, record: bytes, headers: list[tuple[str, bytes | None]]) -> bool:
+    """Whether the document that a record comes to holds the text; of no use for broken ones."""
+    found = read(record, headers)
+    document = None if isinstance(found, Flaw) else document_text(found)
+    return document is not None and any(way.decode() in document for way in needles(text))
+
+
+def is_in(text: str, record: bytes, headers: list[tuple[str, bytes | None]]) -> bool:
+    """Whether a record holds the text, as it is stored or in its document."""
+    if any(needle in record for needle in needles(text)):
+        return True
+    return PACKED in record and is_in_document(text, record, headers)

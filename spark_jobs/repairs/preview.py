@@ -1,0 +1,118 @@
+"""What a repair would meet: all of it counted, and the change tried on a bounded sample of it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from integration.documents.layout import differences
+from integration.recipe_use import Changed
+from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
+from spark_jobs.repairs.judging import COLUMNS, Judge, Judged, Kind, Row
+from spark_jobs.repairs.parameters import RepairParameters
+from spark_jobs.repairs.releasing import causes
+from spark_jobs.repairs.selection import COST, condition
+
+TRIED: Final = 1_000
+TRIED_BYTES: Final = 16 * 2**20
+SHOWN_LINES: Final = 60
+SHOWN_CHARACTERS: Final = 300
+# Comparing takes time in proportion to the product of what differs.
+COMPARED_CHARACTERS: Final = 200_000
+TOO_LONG: Final = "The documents are too long to be compared here."
+ENDS: Final = {
+    Kind.FITS: "edited",
+    Kind.SAME: "unchanged",
+    Kind.MISFIT: "not applicable",
+    Kind.REFUSED: "invalid",
+}
+_COUNT: Final = """
+SELECT count(*), coalesce(sum({cost}), 0) FROM integration_messageerror e WHERE {condition}
+"""
+# By their ids, which are random: the first to arrive are often of one kind.
+_TRIED: Final = (
+    """
+WITH i AS (
+  SELECT row_number() OVER (ORDER BY id) AS place, id, version, queue,
+    sum(cost) OVER (ORDER BY id) - cost AS before
+  FROM (
+    SELECT e.id, e.version, e.queue_id AS queue, {cost} AS cost
+    FROM integration_messageerror e WHERE {condition} ORDER BY e.id LIMIT %(tried)s
+  ) first
+) SELECT """  # noqa: S608 - constants
+    + COLUMNS
+    + """
+FROM i JOIN integration_messageerror e ON e.id = i.id
+WHERE i.before < %(tried_bytes)s ORDER BY i.place
+"""
+)
+
+
+def preview(arguments: Arguments) -> Preview:
+    """Count what is chosen, and try the change on some of it; nothing is written.
+
+    The counts in `facts` are of the `tried` ones. Raises JobError: what the parameters refuse.
+    """
+    parameters = RepairParameters.of(arguments.parameters)
+    with psycopg.connect(arguments.database, application_name="sluice repair") as session:
+        session.read_only = True
+        matching, cost = _asked(session, parameters, _COUNT)[0]
+        rows = [Row(*values) for values in _asked(session, parameters, _TRIED)]
+    judge = Judge(parameters)
+    judged = [(row, judge.judge(row)) for row in rows]
+    meant = [(row, one) for row, one in judged if one.kind is not Kind.NOT_MEANT]
+    share = len(meant) / len(judged) if judged else 0
+    return Preview(
+        samples=list(_samples(meant)),
+        rows=round(matching * share),
+        bytes=int(cost),
+        facts=_facts(meant, is_all=len(judged) == matching),
+    )
+
+
+def _asked(
+    session: psycopg.Connection[Any], parameters: RepairParameters, statement: LiteralString
+) -> list[tuple[Any, ...]]:
+    where, values = condition(parameters.selection)
+    asked = sql.SQL(statement).format(cost=COST, condition=where)
+    limits = {"tried": TRIED, "tried_bytes": TRIED_BYTES}
+    return session.execute(asked, {**values, **limits}).fetchall()
+
+
+def _facts(meant: list[tuple[Row, Judged]], *, is_all: bool) -> dict[str, Any]:
+    kinds = Counter(one.kind for _, one in meant)
+    whys = Counter(one.why for _, one in meant if one.why)
+    return {
+        "tried": len(meant),
+        "is_all": is_all,
+        "edited": kinds[Kind.FITS],
+        "unchanged": kinds[Kind.SAME],
+        "not_applicable": kinds[Kind.MISFIT],
+        "invalid": kinds[Kind.REFUSED],
+        "causes": causes(whys.most_common()),
+    }
+
+
+def _samples(meant: list[tuple[Row, Judged]]) -> Iterator[Sample]:
+    """Those that are changed first, with what changes in them."""
+    ranked = sorted(meant, key=lambda one: one[1].kind is not Kind.FITS)
+    for row, (kind, why, change) in ranked[:SAMPLES]:
+        yield Sample(
+            place=f"failure {row.id}",
+            ends=ENDS.get(kind, "skipped"),
+            text="" if change is None else _shown(change),
+            code="" if kind is Kind.FITS else kind.value,
+            why=why,
+        )
+
+
+def _shown(change: Changed) -> str:
+    if len(change.before) + len(change.after) > COMPARED_CHARACTERS:
+        return TOO_LONG
+    lines = [
+        f"{line.sign} {line.text[:SHOWN_CHARACTERS]}"
+        for line in differences(change.before, change.after)
+    ]
+    return "\n".join(lines[:SHOWN_LINES] + (["…"] if len(lines) > SHOWN_LINES else []))

@@ -1,0 +1,178 @@
+"""Ends a run in one commit: its counts, and the operation that releases what was edited.
+
+The operation has the run's own id: there can be no second one. It tells of every message that was
+meant: those that wait for their release, and those that were left alone, each with the reason.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from spark_jobs.contract import SAMPLES
+from spark_jobs.problems import JobError, lost, unbalanced
+from spark_jobs.repairs.freezing import Plan, Tables
+from spark_jobs.repairs.judging import Kind
+from spark_jobs.repairs.owning import Ours
+from spark_jobs.repairs.parameters import RepairParameters
+
+# Reasons beyond these are counted together: a schema may name something else in each message.
+MOST_CAUSES: Final = 40
+OTHERWISE: Final = "Other reasons."
+TITLE_CHARACTERS: Final = 200
+_KINDS: Final = "SELECT kind, count(*) FROM {outcomes} GROUP BY kind"
+_CAUSES: Final = """
+SELECT text, count(*) FROM {outcomes} WHERE kind IN ('MISFIT', 'REFUSED')
+GROUP BY text ORDER BY 2 DESC, 1
+"""
+_SAMPLES: Final = "SELECT id FROM {outcomes} WHERE kind = 'EDITED' ORDER BY place LIMIT %s"
+_QUEUES: Final = """
+SELECT q.id, q.name FROM integration_queue q
+WHERE q.id IN (SELECT queue FROM {outcomes} WHERE kind <> 'NOT_MEANT') ORDER BY q.id
+"""
+_ITEMS: Final = """
+INSERT INTO integration_operationitem
+  (operation_id, place, error_id, version, version_after, outcome, text, at)
+SELECT %(run)s::uuid, row_number() OVER (ORDER BY place) - 1, id,
+  version + CASE WHEN waits AND kind = 'EDITED' THEN 1 ELSE 0 END,
+  CASE WHEN NOT waits AND kind = 'EDITED' THEN version + 1 END,
+  CASE WHEN waits THEN '' WHEN kind = 'EDITED' THEN 'DONE' WHEN kind = 'SAME' THEN 'UNCHANGED'
+    WHEN kind IN ('MISFIT', 'REFUSED') THEN 'INVALID' ELSE kind END,
+  text, CASE WHEN waits THEN NULL ELSE clock_timestamp() END
+FROM (
+  SELECT *, %(release)s AND kind IN ('EDITED', 'SAME') AS waits
+  FROM {outcomes} WHERE kind <> 'NOT_MEANT'
+) o
+"""
+_OPERATION: Final = """
+INSERT INTO integration_operation (id, verb, title, query, recipe, release_after_edit, late, actor,
+  reason, state, why_paused, first_only, rate, stop_after, stop_share, stop_from, stop_base, total,
+  handled, done, is_capped, queues, created_at, started_at, ended_at, version, owner, epoch)
+VALUES (%(run)s, %(verb)s, %(title)s, %(query)s, %(recipe)s, false, %(late)s, %(actor)s,
+  %(reason)s, %(state)s::text, '', false, %(rate)s, %(after)s, %(share)s, clock_timestamp(), 0,
+  %(total)s, %(handled)s, %(done)s, false, %(queues)s, clock_timestamp(), clock_timestamp(),
+  CASE WHEN %(state)s::text = 'DONE' THEN clock_timestamp() END, 1, '', 0)
+"""
+# As the audit has an operation that a person started.
+_AUDIT: Final = """
+INSERT INTO integration_configurationchange
+  (at, actor, action, kind, subject, name, before, after, reason)
+VALUES (clock_timestamp(), %(actor)s, 'change', 'operation', %(run)s, %(title)s,
+  %(before)s, %(now)s, %(reason)s)
+"""
+# Last of all, so that nobody waits for the run's row meanwhile.
+_END: Final = """
+UPDATE integration_bulkrun SET applied = true, counts = %(counts)s, facts = %(facts)s
+WHERE id = %(run)s AND epoch = %(epoch)s AND NOT applied
+"""
+
+
+def release(
+    session: psycopg.Connection[Any], mine: Ours, parameters: RepairParameters, plan: Plan
+) -> tuple[Mapping[str, int], Mapping[str, Any]]:
+    """End the run: its counts and facts. Raises JobError NOT_STAGED, UNBALANCED, RUN_TAKEN."""
+    tables = Tables(mine.run)
+    with session.transaction():
+        kinds = {Kind(kind): count for kind, count in session.execute(tables.sql(_KINDS))}
+        if sum(kinds.values()) != plan.messages:
+            raise JobError(
+                "NOT_STAGED",
+                f"{sum(kinds.values()):,} of {plan.messages:,} messages had their turn.",
+                "Start the run again: it goes on where it stopped.",
+            )
+        counts = _counts(kinds, parameters)
+        if counts["read"] != counts["sent"] + counts["rejected"] + counts["skipped"]:
+            raise unbalanced(counts)
+        facts = _facts(session, tables, kinds, parameters)
+        if counts["read"]:
+            _operate(session, tables, (mine, parameters, kinds))
+            facts["operation"] = mine.run
+        said = {"counts": Jsonb(counts), "facts": Jsonb(facts), "run": mine.run}
+        if session.execute(_END, {**said, "epoch": mine.epoch}).rowcount != 1:
+            raise lost()
+        tables.drop(session)
+    return counts, facts
+
+
+def _counts(kinds: Mapping[Kind, int], parameters: RepairParameters) -> dict[str, int]:
+    """What is right already is only released; where nothing is, there is nothing to do with it."""
+    same = kinds.get(Kind.SAME, 0)
+    rejected = kinds.get(Kind.MISFIT, 0) + kinds.get(Kind.REFUSED, 0)
+    moved = (Kind.MOVED_ON, Kind.WRONG_STATE, Kind.GONE, Kind.IN_WORK)
+    return {
+        "read": sum(kinds.values()) - kinds.get(Kind.NOT_MEANT, 0),
+        "sent": kinds.get(Kind.EDITED, 0) + (same if parameters.release else 0),
+        "rejected": rejected,
+        "skipped": sum(kinds.get(one, 0) for one in moved) + (0 if parameters.release else same),
+    }
+
+
+def _facts(
+    session: psycopg.Connection[Any],
+    tables: Tables,
+    kinds: Mapping[Kind, int],
+    parameters: RepairParameters,
+) -> dict[str, Any]:
+    """Counts by what came of the messages, why not, and some that were edited; no payload."""
+    edited, same = kinds.get(Kind.EDITED, 0), kinds.get(Kind.SAME, 0)
+    moved = (Kind.MOVED_ON, Kind.WRONG_STATE, Kind.GONE, Kind.IN_WORK)
+    samples = session.execute(tables.sql(_SAMPLES), [SAMPLES]).fetchall()
+    return {
+        "edited": edited,
+        "unchanged": same,
+        "not_applicable": kinds.get(Kind.MISFIT, 0),
+        "invalid": kinds.get(Kind.REFUSED, 0),
+        "changed_meanwhile": sum(kinds.get(one, 0) for one in moved),
+        "to_release": edited + same if parameters.release else 0,
+        "causes": causes(session.execute(tables.sql(_CAUSES)).fetchall()),
+        "samples": [str(id_) for (id_,) in samples],
+    }
+
+
+def causes(ranked: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Why the change does not fit, the commonest first; the rare ones are counted together."""
+    told = [{"why": why, "messages": count} for why, count in ranked[:MOST_CAUSES]]
+    rest = sum(count for _, count in ranked[MOST_CAUSES:])
+    return [*told, {"why": OTHERWISE, "messages": rest}] if rest else told
+
+
+def _operate(
+    session: psycopg.Connection[Any],
+    tables: Tables,
+    what: tuple[Ours, RepairParameters, Mapping[Kind, int]],
+) -> None:
+    mine, parameters, kinds = what
+    queues = session.execute(tables.sql(_QUEUES)).fetchall()
+    total = sum(kinds.values()) - kinds.get(Kind.NOT_MEANT, 0)
+    edited = kinds.get(Kind.EDITED, 0)
+    waiting = edited + kinds.get(Kind.SAME, 0) if parameters.release else 0
+    title = f"Repair {total:,} message{'' if total == 1 else 's'}"
+    title += f" of {queues[0][1]}" if len(queues) == 1 else ""
+    state = "RUNNING" if waiting else "DONE"
+    stop = {"stop_after": parameters.stop.after, "stop_share": parameters.stop.share}
+    told = {"state": state, "rate": parameters.rate, "late": parameters.late, **stop}
+    said = {
+        "run": mine.run,
+        "verb": "release" if parameters.release else "edit",
+        "title": title[:TITLE_CHARACTERS],
+        "query": parameters.query,
+        "recipe": parameters.recipe,
+        "release": parameters.release,
+        "late": parameters.late,
+        "actor": mine.actor,
+        "reason": mine.reason,
+        "state": state,
+        "rate": parameters.rate,
+        "after": parameters.stop.after,
+        "share": parameters.stop.share,
+        "total": total,
+        "handled": total - waiting,
+        "done": 0 if parameters.release else edited,
+        "queues": [id_ for id_, _ in queues],
+        "before": Jsonb({"state": "PLANNED"}),
+        "now": Jsonb({name: value for name, value in told.items() if value}),
+    }
+    session.execute(tables.sql(_ITEMS), said)
+    session.execute(_OPERATION, said)
+    session.execute(_AUDIT, said)

@@ -1,0 +1,97 @@
+"""Asking for a repair, and looking first: nothing of it needs Spark."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from crontasks.bulk.asking import preview
+from crontasks.bulk.errors import BulkError
+from integration.models import BulkRun, ExternalSystem, MessageError, Queue
+from spark_jobs.repairs import preview as previewing
+from tests.support.bulk import an_asset_structure, storing
+from tests.support.repairs import CODE, SITE, a_repair, some_assets
+from tests.support.rows import a_queue_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return storing(a_queue_row("continuous"), an_asset_structure())
+
+
+def test_a_look_first_tells_counts_causes_and_differences_and_writes_nothing(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_assets(queue, 50)
+    some_assets(queue, 10, first=50, payload=b'{"siteid":"X"}')
+    wish = {"recipe": SITE, "queue": queue.name, "code": CODE}
+    seen = preview("repair", wish)
+    assert (seen.rows, seen.facts["tried"], seen.facts["is_all"]) == (60, 60, True)
+    assert (seen.facts["edited"], seen.facts["invalid"]) == (50, 10)
+    assert [one["messages"] for one in seen.facts["causes"]] == [10]
+    assert len(seen.samples) == 20
+    assert seen.samples[0].ends == "edited"
+    assert '+   "siteid": "BEDFORD"' in seen.samples[0].text
+    monkeypatch.setattr(previewing, "TRIED", 12)
+    seen = preview("repair", wish)
+    assert (seen.rows, seen.facts["tried"], seen.facts["is_all"]) == (60, 12, False)
+    assert not BulkRun.objects.exists()
+    assert MessageError.objects.filter(version=1).count() == 60
+
+
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        ({"queue": "none"}, "UNKNOWN_QUEUE"),
+        ({"system": "none"}, "UNKNOWN_SYSTEM"),
+        ({}, "BAD_PARAMETERS"),
+        ({"code": "X", "since": "yesterday"}, "BAD_PARAMETERS"),
+        ({"code": "X", "stop_after": "many"}, "BAD_PARAMETERS"),
+        ({"code": "X", "rate": 0}, "BAD_PARAMETERS"),
+        ({"code": "X", "recipe": "[]"}, "BAD_RECIPE"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(
+    queue: Queue, wish: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(BulkError) as told:
+        preview("repair", {"recipe": SITE, **wish})
+    assert told.value.job_code == code
+
+
+def test_names_become_what_they_stand_for_when_the_run_is_asked_for(queue: Queue) -> None:
+    mine = ExternalSystem.objects.create(name="mine")
+    of_mine = a_queue_row("continuous", system=mine)
+    asked = a_repair(queue, stop_after="5 %", since="2026-01-31T08:00", service="-").parameters
+    selection = asked["selection"]
+    assert selection["queues"] == [queue.pk]
+    assert selection["since"] == "2026-01-31T08:00:00+00:00"
+    assert selection["until"], "what fails later does not join it"
+    assert selection["interface"] == ""
+    assert asked["stop"] == {"after": None, "share": 5}
+    assert asked["structures"]["MXASSET"]["key_paths"] == ["$.assetnum", "$.siteid"]
+    assert asked["defaults"] == {str(queue.pk): "MXASSET"}
+    assert asked["query"] == f"state=HOLD&queue={queue.name}&interface=-&since=2026-01-31T08%3A00"
+    by_system = a_repair(queue, queue="", system="mine").parameters["selection"]
+    assert by_system["queues"] == [of_mine.pk]
+    of_none = a_repair(queue, queue="", system="-").parameters["selection"]
+    assert of_none["queues"] == [queue.pk]
+
+
+def test_the_command_looks_first_and_wants_a_reason(queue: Queue) -> None:
+    some_assets(queue, 3)
+    out = io.StringIO()
+    call_command("bulk_repair", SITE, queue=queue.name, dry_run=True, stdout=out)
+    told = json.loads(out.getvalue())
+    assert (told["rows"], told["facts"]["edited"], len(told["samples"])) == (3, 3, 3)
+    with pytest.raises(CommandError, match="Say why"):
+        call_command("bulk_repair", SITE, queue=queue.name)
+    out = io.StringIO()
+    words = {"queue": queue.name, "reason": "agreed", "leave": True}
+    call_command("bulk_repair", SITE, stdout=out, **words)
+    run = BulkRun.objects.get(pk=json.loads(out.getvalue())["run"])
+    assert (run.job, run.reason, run.state) == ("repair", "agreed", "ASKED")

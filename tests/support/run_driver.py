@@ -1,0 +1,40 @@
+"""A driver of one bulk run as a child process, to be killed at any step."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from django.db import connection
+
+from integration.models import BulkRun
+from tests.support.bulk import SPARK
+from tests.support.celery_world import Child
+
+
+class Driver(Child):
+    """`manage.py bulk_run` with all its processes."""
+
+    program = ["manage.py", "bulk_run"]
+
+
+@contextmanager
+def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path) -> Iterator[Child]:
+    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb)}
+    started = Driver(name, [str(run.pk)], {**environment, **spark}, folder)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+@contextmanager
+def a_session() -> Iterator[psycopg.Connection[Any]]:
+    """A session of its own in one transaction; what it did is undone, what it locked is free."""
+    where = connection.settings_dict
+    with psycopg.connect(
+        host=where["HOST"], port=where["PORT"], user=where["USER"], dbname=where["NAME"]
+    ) as session:
+        yield session
+        session.rollback()
