@@ -59,6 +59,7 @@ class Env:
     spark_jars: Path | None
     spark_ui: bool
     bulk_root: Path | None
+    bulk_upload_mb: int
 
 
 class Reader:
@@ -228,6 +229,7 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         spark_jars=r.folder("SLUICE_SPARK_JARS"),
         spark_ui=r.flag("SLUICE_SPARK_UI", default=False),
         bulk_root=r.folder("SLUICE_BULK_ROOT"),
+        bulk_upload_mb=r.count("SLUICE_BULK_UPLOAD_MB", 500),
     )
     if r.mistakes:
         raise SettingsError(r.mistakes)

@@ -26,6 +26,7 @@ SLUICE_SPARK_CONF = ENV.spark_conf
 SLUICE_SPARK_JARS = ENV.spark_jars
 SLUICE_SPARK_UI = ENV.spark_ui
 SLUICE_BULK_ROOT = ENV.bulk_root
+SLUICE_BULK_UPLOAD_MB = ENV.bulk_upload_mb
 SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
 SLUICE_METRICS_TOKEN = ENV.metrics_token
 SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)

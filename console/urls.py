@@ -3,6 +3,7 @@
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.urls import include, path, reverse_lazy
 
+from console.charts import pages as charts
 from console.failures import decisions, edits
 from console.failures import pages as failures
 from console.frame import themes
@@ -60,6 +61,8 @@ urlpatterns = [
     path("failures/", failures.failure_groups, name="failures"),
     path("failures/messages/", failures.failure_list, name="failure-list"),
     path("", include("console.operations.urls")),
+    path("", include("console.bulk.urls")),
+    path("charts/", charts.charts, name="charts"),
     path("failures/<uuid:error_id>/", failures.failure_page, name="failure"),
     path("failures/<uuid:error_id>/record/", failures.record, name="record"),
     path("failures/<uuid:error_id>/document/", edits.document, name="document"),

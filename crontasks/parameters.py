@@ -29,13 +29,15 @@ def option(
     least: float | None = None,
     most: float | None = None,
     secret: bool = False,
+    lines: bool = False,
 ) -> Any:  # noqa: ANN401 - as wide as dataclasses.field
     """A parameter with a default, a sentence for the form, and limits for numbers.
 
-    A `secret` text is stored encrypted and shown to nobody; `...` as default makes it required.
+    A `secret` text is stored encrypted and shown to nobody; `...` as default makes it required;
+    `lines`: a text of several lines.
     """
     known: dict[str, Any] = {} if default is ... else {"default": default}
-    said = {"text": text, "least": least, "most": most, "secret": secret}
+    said = {"text": text, "least": least, "most": most, "secret": secret, "lines": lines}
     return dataclasses.field(**known, metadata=said)
 
 
@@ -53,6 +55,7 @@ class Described:
     is_optional: bool = False
     is_required: bool = False
     is_secret: bool = False
+    has_lines: bool = False
 
     @property
     def label(self) -> str:
@@ -78,6 +81,7 @@ def _described(field: "dataclasses.Field[Any]", hint: Any) -> Described:  # noqa
         is_optional=optional,
         is_required=is_required,
         is_secret=bool(field.metadata.get("secret")),
+        has_lines=bool(field.metadata.get("lines")),
     )
 
 

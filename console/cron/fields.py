@@ -81,7 +81,8 @@ def _field(one: Described) -> forms.Field:
         return forms.IntegerField(required=needed, min_value=least, max_value=most)
     if one.plain is float:
         return forms.FloatField(required=needed, min_value=one.least, max_value=one.most)
-    return forms.CharField(required=needed, max_length=LONGEST_TEXT, strip=False)
+    widget = forms.Textarea(attrs={"rows": 4, "class": "lines"}) if one.has_lines else None
+    return forms.CharField(required=needed, max_length=LONGEST_TEXT, strip=False, widget=widget)
 
 
 def _truth(one: Described, *, needed: bool) -> forms.Field:

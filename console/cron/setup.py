@@ -1,5 +1,6 @@
 """Setting up cron instances: choose a task, fill its form, change, clone, delete."""
 
+import json
 from typing import Any
 
 from django.contrib import messages
@@ -8,13 +9,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from console.bulk.showing import wished
 from console.cron.forms import MOMENTS, CronForm
 from console.cron.pages import found
 from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see
+from console.frame.answers import actor_of, parse_id, see
 from console.frame.asked import number_of
 from console.setup.conflicts import conflict_of
 from console.setup.forms import free_name
+from crontasks import parameters
 from crontasks.definitions import Definition, registry
 from crontasks.instances import actions, selectors
 from crontasks.instances.effects import Effect, effect
@@ -25,6 +28,7 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.problems import ChangedMeanwhileError
 from integration.errors import IntegrationError
+from integration.selectors.bulk import runs
 
 COPIED = ("crontab", "interval_seconds", "time_zone", "overlap", "misfire", "timeout_seconds")
 LIMITED = (
@@ -45,7 +49,7 @@ def create(request: HttpRequest) -> HttpResponse:
     if definition is None:
         return render(request, "console/cron/tasks.html", {"tasks": offered})
     if request.method != "POST":
-        return _show_form(request, _blank(definition, source), definition)
+        return _show_form(request, _blank(request, definition, source), definition)
     form = CronForm(request.POST, instance=_copied(source), definition=definition)
     if _asks_for_effect(request) or not form.is_valid():
         status = 200 if _asks_for_effect(request) else 422
@@ -129,7 +133,7 @@ def _copied(source: InstanceDetail | None) -> CronInstance:
     return CronInstance(parameters={} if source is None else source.instance.parameters)
 
 
-def _blank(definition: Definition, source: InstanceDetail | None) -> CronForm:
+def _blank(request: HttpRequest, definition: Definition, source: InstanceDetail | None) -> CronForm:
     initial: dict[str, Any] = {"name": definition.title}
     if source is not None:
         initial = {name: getattr(source.instance, name) for name in COPIED}
@@ -139,7 +143,21 @@ def _blank(definition: Definition, source: InstanceDetail | None) -> CronForm:
     taken = selectors.names()
     if initial["name"] in taken:
         initial["name"] = free_name(initial["name"], taken)
-    return CronForm(instance=_copied(source), initial=initial, definition=definition)
+    begun = _copied(source)
+    begun.parameters = {**begun.parameters, **_of_bulk_run(request, definition)}
+    return CronForm(instance=begun, initial=initial, definition=definition)
+
+
+def _of_bulk_run(request: HttpRequest, definition: Definition) -> dict[str, str]:
+    """A bulk run of the address, as the parameters of the task that asks for it by schedule."""
+    number = parse_id(request.GET.get("bulk_run", ""))
+    known = {one.name for one in parameters.describe(definition.task.parameters)}
+    if number is None or not known.issuperset({"job", "wish"}):
+        return {}
+    found = runs.one(number, scope_of(request.user))
+    if found is None or wished(found.run, request.user).is_cut:
+        return {}
+    return {"job": found.run.job, "wish": json.dumps(found.run.wish, ensure_ascii=False)}
 
 
 def _show_form(

@@ -78,6 +78,7 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
                 "messages of operations removed",
             ),
             "operations": ("operation removed", "operations removed"),
+            "uploads": ("upload removed", "uploads removed"),
             "lost_runs": ("run found lost", "runs found lost"),
         },
         "lag_monitor": {"unreachable": ("provider out of reach", "providers out of reach")},

@@ -7,6 +7,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 
+from console.frame.answers import parse_id
 from console.frame.asked import BadFilterError
 from console.frame.list_filter import MOMENT, ListFilterForm
 from integration.selectors.failures.failures import Choices, FailureFilter
@@ -30,6 +31,7 @@ NOT_BY_TEXT: Final = (
     "a text in payloads is only looked for among the newest failures, so there may be more. Tick "
     "the failures that you mean."
 )
+NO_RUN: Final = "That is no id of a bulk run, as its page and its address have it."
 CODE_TOO: Final = "To look for a cause among closed failures, choose its code as well."
 
 
@@ -49,6 +51,7 @@ class FailureFilterForm(ListFilterForm):
     since = forms.DateTimeField(required=False, widget=MOMENT, label="Failed since (UTC)")
     until = forms.DateTimeField(required=False, widget=MOMENT, label="Failed until (UTC)")
     message_id = forms.CharField(required=False, max_length=1_000, label="Message id")
+    run = forms.CharField(required=False, max_length=36, label="Rejected by the bulk run")
     fingerprint = forms.CharField(required=False, max_length=16, label="Cause (fingerprint)")
     key = forms.CharField(required=False, max_length=1_000, strip=False, label="Record key")
     text = forms.CharField(
@@ -78,6 +81,14 @@ class FailureFilterForm(ListFilterForm):
         if asked and not self.data.get("code") and self.data.get("state") not in OPEN_ONES:
             raise forms.ValidationError(CODE_TOO)
         return asked
+
+    def clean_run(self) -> str:
+        """Its id as it is stored."""
+        asked: str = self.cleaned_data["run"]
+        run = parse_id(asked)
+        if asked and run is None:
+            raise forms.ValidationError(NO_RUN)
+        return str(run or "")
 
     def refuse_unreadable(self) -> None:
         super().refuse_unreadable()

@@ -14,7 +14,8 @@ from console.failures.mends import mend_of
 from console.failures.support import support_text
 from console.failures.trends import Trend, trend_of
 from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import see_list
+from console.frame.answers import parse_id, see_list
+from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
 from integration.selectors.failures import failures, newness, payload_search
 from integration.selectors.failures.causes import GROUPS_SHOWN, By, Group, causes
@@ -28,7 +29,9 @@ BY_WORDS: Final = {
     By.CODE: "Code",
 }
 # What groups can be narrowed by: the columns of their index.
-NARROWING: Final = frozenset({"by", "state", "queue", "system", "interface", "code", "fingerprint"})
+NARROWING: Final = frozenset(
+    {"by", "state", "queue", "system", "interface", "code", "fingerprint", "run"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ def show_failure(
         "late_asked": late_asked,
         "mend": mend_of(found.error, request.user),
         "support": support_text(found),
+        "bulk_run": _bulk_run(request, found),
         **_places(request, found),
     }
     return render(request, "console/failures/failure.html", context, status=status)
@@ -145,6 +149,13 @@ def _places(request: HttpRequest, found: one.FailureDetail) -> dict[str, object]
     query = form.query()
     back = f"from=list&{query}" if query else "from=list"
     return {"is_list": is_list, "newer_id": newer, "older_id": older, "query": query, "back": back}
+
+
+def _bulk_run(request: HttpRequest, found: one.FailureDetail) -> UUID | None:
+    """The bulk run that rejected it, if one did: it stands in its place of a topic."""
+    number = parse_id(found.error.topic_uuid)
+    shown = None if number is None else runs.one(number, scope_of(request.user))
+    return None if shown is None else shown.run.pk
 
 
 def _line(group: Group, state: dict[str, str]) -> GroupLine:

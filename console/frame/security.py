@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Final
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 # Tabler draws its check marks and arrows as data: images.
 POLICY: Final = (
@@ -20,11 +22,9 @@ NUL: Final = {
 }
 # A message of the size the engine reads, twice over: once as a file and once as text.
 MOST_BYTES: Final = 32 * 2**20
-TOO_MUCH: Final = {
-    "title": "The request is too large",
-    "why": f"This console takes at most {MOST_BYTES // 2**20} MiB at once, which is more than any "
-    "message the engine reads. Nothing was changed. Shorten the file and send it again.",
-}
+TOO_MUCH: Final = "The request is too large"
+# Beside a file its form has a few lines.
+OF_THE_FORM_BYTES: Final = 2**20
 NUL_COOKIE: Final = {
     "title": "A cookie holds a NUL character",
     "why": "This console never sets such a cookie, so nothing was done. Delete the cookies of this "
@@ -60,13 +60,37 @@ class NoNulBytes:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         length = request.META.get("CONTENT_LENGTH") or ""
-        if length.isdecimal() and (len(length) > 10 or int(length) > MOST_BYTES):
-            return render(request, "400.html", TOO_MUCH, status=413)
+        # An upload goes to the disk without passing through here; see console.bulk.uploads.
+        is_upload = request.method == "POST" and request.path == reverse("bulk-uploads")
+        most = largest_upload() if is_upload else MOST_BYTES
+        if length.isdecimal() and (len(length) > 12 or int(length) > most):
+            return render(request, "400.html", told_too_much(most), status=413)
         if any("\x00" in value for value in request.COOKIES.values()):
             # Whose session this is cannot even be asked.
             request.user = AnonymousUser()
             return render(request, "400.html", NUL_COOKIE, status=400)
-        for parameters in (request.GET, request.POST):
+        for parameters in (request.GET,) if is_upload else (request.GET, request.POST):
             if any("\x00" in value for values in parameters.lists() for value in values[1]):
                 return render(request, "400.html", NUL, status=400)
         return self.get_response(request)
+
+
+def largest_upload() -> int:
+    """What the form of an upload may have in all."""
+    return int(settings.SLUICE_BULK_UPLOAD_MB) * 2**20 + OF_THE_FORM_BYTES
+
+
+def told_too_much(most: int) -> dict[str, str]:
+    """Why a request of more than so many bytes is not taken."""
+    if most == MOST_BYTES:
+        why = (
+            f"This console takes at most {most // 2**20} MiB at once, which is more than any "
+            "message the engine reads."
+        )
+    else:
+        why = (
+            f"This installation takes uploads of at most {settings.SLUICE_BULK_UPLOAD_MB:,} MB "
+            "(SLUICE_BULK_UPLOAD_MB)."
+        )
+    why = f"{why} Nothing was changed. Shorten the file and send it again."
+    return {"title": TOO_MUCH, "why": why}

@@ -30,6 +30,7 @@ KINDS: Final = {
     "testmessage": "test message",
     "croninstance": "cron instance",
     "operation": "bulk operation",
+    "bulkrun": "bulk run",
     "user": "person",
     "apitoken": "token",
 }

@@ -8,6 +8,7 @@ from typing import Any, Final
 from django.db import models
 from django.utils.dateparse import parse_datetime
 
+from console.bulk.words import STATES as BULK_STATES
 from console.cron.forms import CronForm
 from console.operations.words import STATES
 from console.setup.channels import ChannelForm
@@ -75,6 +76,7 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "stop_after": "Pauses when so many failed again",
         "stop_share": "Pauses when so many percent failed again",
     },
+    "bulkrun": {"cancel_asked": "Is to be cancelled"},
     "testmessage": {
         "interface": "Service",
         "queue_id": "Number of the queue",
@@ -96,6 +98,7 @@ VALUES: Final[Mapping[tuple[str, str], Mapping[object, str]]] = {
     ("queue", "backoff"): dict(BACKOFFS),
     ("operation", "state"): {state.value: words for state, (_, _, words) in STATES.items()},
     ("operation", "rate"): {None: "no limit"},
+    ("bulkrun", "state"): {state: words for state, (_, _, words) in BULK_STATES.items()},
     ("operation", "stop_after"): {None: "does not"},
     ("operation", "stop_share"): {None: "does not"},
     # Django's own label of a member is made from its name in the code.

@@ -123,6 +123,8 @@ def change_address(row: ConfigurationChange) -> str:
         return reverse("queue", args=[row.name])
     if row.kind == "operation":
         return reverse("operation", args=[row.subject])
+    if row.kind == "bulkrun":
+        return reverse("bulk-run", args=[row.subject])
     return _by_number(row.kind, int(row.subject)) if row.subject.isdecimal() else ""
 
 

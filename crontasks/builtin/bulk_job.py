@@ -32,7 +32,7 @@ class BulkJob:
 
     def run(self, parameters: BulkJobParameters, context: Context) -> Outcome:
         # The catalogue knows every job, and a worker that schedules none need not.
-        from crontasks.bulk.asking import ask  # noqa: PLC0415
+        from crontasks.bulk.asking import Origin, ask  # noqa: PLC0415
 
         under_way = _under_way(context)
         if under_way is not None:
@@ -43,7 +43,7 @@ class BulkJob:
                 _wish(parameters.wish),
                 actor=context.actor,
                 reason="by schedule",
-                instance=context.instance_id,
+                origin=Origin(instance=context.instance_id),
             )
         except BulkError as e:
             return Outcome(text=f"{e.job_code}: {e}", state=RunState.FAILED)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from crontasks.bulk import uploads
 from crontasks.cleanup import removing, tracked
 from crontasks.cleanup.pasts import HISTORY
 from crontasks.cleanup.rules import Rule
@@ -30,6 +31,9 @@ class HistoryParameters:
     operations_days: int = option(
         90, "Bulk operations that have ended, in days.", least=1, most=3_650
     )
+    uploads_days: int = option(
+        30, "Uploads for bulk jobs whose runs have ended, in days.", least=1, most=3_650
+    )
     decisions_days: int | None = option(
         None, "What people decided and changed, in days; empty = for ever.", least=30, most=36_500
     )
@@ -42,20 +46,23 @@ class HistoryCleanup:
 
     That is: sent outbox rows, tracking, batch logs and message
     ids the topic has outlived, notices that are
-    over, ended bulk operations and abandoned ones, and, where days are set,
-    what people decided. Rows that still wait, are in doubt or dead stay.
+    over, ended bulk operations and abandoned ones, uploads for bulk jobs that have ended, and,
+    where days are set, what people decided. Rows that still wait, are in doubt or dead stay.
     """
 
     rules: tuple[Rule, ...] = HISTORY
 
     def run(self, parameters: HistoryParameters, context: Context) -> Outcome:
-        said = self.said(parameters, removing.database_time())
+        at = removing.database_time()
+        said = self.said(parameters, at)
         counts = {
             rule.name: tracked.remover(rule)(rule, said, context.should_stop).total()
             for rule in HISTORY
         }
         track_days.make_ahead()
-        return Outcome(counts={**counts, "lost_runs": history.mark_lost()})
+        files = uploads.remove_old(parameters.uploads_days, at)
+        more = {"uploads": files, "lost_runs": history.mark_lost()}
+        return Outcome(counts={**counts, **more})
 
     @staticmethod
     def said(parameters: HistoryParameters, at: datetime) -> Mapping[str, object]:

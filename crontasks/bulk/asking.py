@@ -1,16 +1,22 @@
 """Asking for a run of a bulk job; everything it needs is fixed and stored before it starts."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 from uuid import UUID
+
+from django.db import transaction
 
 from crontasks.bulk import sending
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError, bad_wish, unknown
+from crontasks.bulk.reach import queues_of
 from crontasks.bulk.sending import LEASE
 from crontasks.bulk.telling import arguments_of
 from crontasks.errors import BadParametersError
 from crontasks.parameters import read
+from integration.actions import configuration
+from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.models import BulkRun
 from integration.store.sessions import next_arrival
@@ -19,30 +25,48 @@ from spark_jobs.contract import Preview
 from spark_jobs.problems import JobError
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a run is asked for.
+
+    `number` is its id, drawn with a form, so that one that is sent twice asks once; `instance` is
+    the cron instance that asks.
+    """
+
+    number: UUID | None = None
+    instance: int | None = None
+
+
+NOWHERE: Final = Origin()
+
+
 def ask(
     job: str,
     wish: Mapping[str, Any],
     *,
     actor: str,
     reason: str = "",
-    instance: int | None = None,
+    origin: Origin = NOWHERE,
     send: bool = True,
 ) -> BulkRun:
     """Store a run of the job, its arrival number drawn if it needs one. Raises BulkError.
 
-    `wish` is JSON: the fields of the job's wish in the catalogue. `instance` is the cron instance
-    that asks. The run is sent to the Spark driver once it is committed; without `send` it is kept
-    for the caller, who drives it at once.
+    `wish` is JSON: the fields of the job's wish in the catalogue. The run is sent to the Spark
+    driver once it is committed; without `send` it is kept for the caller, who drives it at once.
+    Raises IntegrityError where there is a run of the origin's number.
     """
     run = _prepared(job, wish)
-    run.instance = instance
+    run.pk, run.instance = origin.number or run.pk, origin.instance
     if "arrival" in run.parameters:
         run.parameters["arrival"] = next_arrival()
     run.actor, run.reason, run.asked_at = actor, reason, database_now()
     run.lease_until = None if send else database_now() + LEASE
-    run.save(force_insert=True)
-    if send:
-        sending.after_commit(run.pk)
+    with transaction.atomic():
+        run.save(force_insert=True)
+        # What was asked stands in the run itself: a wish may hold what not everybody may see.
+        configuration.record(run, None, {"job": job}, Author(actor, reason))
+        if send:
+            sending.after_commit(run.pk)
     return run
 
 
@@ -74,4 +98,4 @@ def _prepared(job: str, wish: Mapping[str, Any]) -> BulkRun:
         raise BulkError(e) from e
     except BadParametersError as e:
         raise bad_wish(" ".join(e.mistakes).rstrip(".")) from e
-    return BulkRun(job=job, wish=dict(wish), parameters=parameters)
+    return BulkRun(job=job, wish=dict(wish), parameters=parameters, queues=queues_of(entry, wish))

@@ -17,6 +17,10 @@ class Entry:
     the job reads or writes Kafka, that has the provider's id as `provider`; where it needs an
     arrival number, `arrival` is 0 and drawn when the run is stored. It raises BulkError and
     JobError.
+
+    `queues` are the fields of the wish that name queues, where these are all that a run concerns:
+    people who may know of some external systems only may ask for no other job. `files` are those
+    that name files to be read.
     """
 
     job: str
@@ -24,6 +28,8 @@ class Entry:
     sentence: str
     wish: type[Dataclass]
     prepare: Callable[[Any], dict[str, Any]]
+    queues: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 CATALOGUE: Final[Mapping[str, Entry]] = {
@@ -35,6 +41,8 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             sentence="Rows of files become documents of an object structure.",
             wish=imports.ImportWish,
             prepare=imports.prepare,
+            queues=("rejects_queue",),
+            files=("source",),
         ),
         Entry(
             job="repair",

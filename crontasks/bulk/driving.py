@@ -12,10 +12,11 @@ from django.db import DatabaseError, close_old_connections, connections
 from django.db.models import Case, F, PositiveIntegerField, Q, When
 from django.db.models.functions import Now
 
-from crontasks.bulk import ending, sending
+from crontasks.bulk import ending, pace, sending, sharing
 from crontasks.bulk.sending import LEASE
 from crontasks.bulk.sessions import session_settings
 from crontasks.bulk.telling import arguments_of
+from crontasks.cleanup.removing import database_time
 from crontasks.running import outage
 from integration.clock import database_now
 from integration.documents.refusals import plain_text
@@ -45,9 +46,11 @@ class RowTell(Tell):
     def __init__(self, run: UUID, epoch: int, heed: Heed = _nobody) -> None:
         self._row = BulkRun.objects.filter(pk=run, epoch=epoch, state=BulkState.RUNNING)
         self._heed = heed
+        self._told: dict[str, Any] = {}
 
     def progress(self, progress: Progress) -> None:
-        self._row.update(progress=asdict(progress))
+        self._told = pace.told(asdict(progress), self._told, database_time())
+        self._row.update(progress=self._told)
 
     def planned(self, plan: Mapping[str, Any]) -> None:
         if not self._row.update(plan=dict(plan)):
@@ -171,6 +174,7 @@ def _driven(row: BulkRun, tell: RowTell) -> Report:
 
 def _run(row: BulkRun, tell: RowTell) -> Report:
     try:
+        sharing.prove(row)
         arguments = arguments_of(row)
         session = open_session(session_settings())
     except JobError as e:

@@ -4,6 +4,17 @@ from integration.errors import IntegrationError
 from spark_jobs.problems import JobError
 
 
+def unwritable(problem: OSError) -> "BulkError":
+    """The folder of bulk jobs takes nothing from the web."""
+    return BulkError(
+        JobError(
+            "UPLOAD_FAILED",
+            f"The file could not be written: {problem.strerror or type(problem).__name__}.",
+            "Look whether the folder of bulk jobs has room and may be written by the web.",
+        )
+    )
+
+
 class BulkError(IntegrationError):
     """A run cannot be asked for, or looked at before it is; `job_code` says why."""
 

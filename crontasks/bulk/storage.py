@@ -1,11 +1,34 @@
 """The folder that the web and the Spark driver share: uploads, exports, the archive."""
 
+import glob
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
+from uuid import UUID
 
 from django.conf import settings
 
 from crontasks.bulk.errors import BulkError
 from spark_jobs.problems import JobError
+
+UPLOADS: Final = "uploads"
+EXPORTS: Final = "exports"
+# Of a folder or pattern so many files are looked at, and of an export so many are listed.
+MOST_FILES: Final = 10_000
+LISTED_FILES: Final = 200
+# Of one part of a path, in bytes: what file systems take.
+LONGEST_NAME: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file within the folder. `name` is its place in what was listed."""
+
+    name: str
+    size: int
+    changed_at: datetime
 
 
 def root() -> Path:
@@ -22,19 +45,124 @@ def root() -> Path:
     return found.absolute()
 
 
+def is_set() -> bool:
+    """Whether there is such a folder at all."""
+    return settings.SLUICE_BULK_ROOT is not None
+
+
 def inside(name: str) -> Path:
     """The path of a name within the folder, whatever links and dots it has.
 
     Raises BulkError OUTSIDE_FOLDER for one that leads out of it, NO_BULK_ROOT.
     """
     folder = root().resolve()
+    if not _is_name(name):
+        raise outside(name)
     path = (folder / name).resolve()
-    if not name or "\0" in name or not path.is_relative_to(folder):
-        raise BulkError(
-            JobError(
-                "OUTSIDE_FOLDER",
-                f"{name!r} does not lie within the folder of bulk jobs.",
-                "Name a file within it, without a leading slash.",
-            )
-        )
+    if not path.is_relative_to(folder):
+        raise outside(name)
     return path
+
+
+def source_inside(name: str, within: str = "") -> Path:
+    """As `inside`, of a file, a folder or a pattern: also each file that it finds lies there.
+
+    `within` names the part of the folder that it may lie in. Raises BulkError OUTSIDE_FOLDER,
+    TOO_MANY_FILES, NO_BULK_ROOT.
+    """
+    path = inside(name)
+    allowed = inside(within) if within else root().resolve()
+    if ".." in Path(name).parts or not path.is_relative_to(allowed):
+        raise outside(name)
+    # A link may lead anywhere, and a pattern goes through it.
+    for number, found in enumerate(_found(path)):
+        if number == MOST_FILES:
+            raise _too_many(name)
+        if not found.resolve().is_relative_to(allowed):
+            raise outside(name)
+    return path
+
+
+def shown(path: str) -> str:
+    """The name of a path within the folder; one that lies elsewhere as it is."""
+    if not is_set():
+        return path
+    for folder in (root(), root().resolve()):
+        if Path(path).is_relative_to(folder):
+            return str(Path(path).relative_to(folder))
+    return path
+
+
+def exported(run: UUID) -> list[Stored]:
+    """The files that a run wrote for people to fetch, at most LISTED_FILES, by name."""
+    if not is_set():
+        return []
+    folder = inside(f"{EXPORTS}/{run}")
+    found = sorted(path for path in folder.rglob("*") if _is_for_people(path, folder))
+    return [_stored(path, folder) for path in found[:LISTED_FILES]]
+
+
+def exported_file(run: UUID, name: str) -> Path | None:
+    """One of these files; None when there is none of that name. Raises BulkError OUTSIDE_FOLDER."""
+    folder = inside(f"{EXPORTS}/{run}")
+    path = inside(f"{EXPORTS}/{run}/{name}")
+    if not path.is_relative_to(folder):
+        raise outside(name)
+    return path if _is_for_people(path, folder) else None
+
+
+def listed(folder: str) -> list[Stored]:
+    """The files of a folder within the folder, the newest first; none where there is none."""
+    place = inside(folder)
+    if not place.is_dir():
+        return []
+    found = [_stored(path, place) for path in place.iterdir() if _is_for_people(path, place)]
+    return sorted(found, key=lambda one: one.changed_at, reverse=True)
+
+
+def outside(name: str) -> BulkError:
+    """A name leads out of the folder, or out of the part of it that is one's own."""
+    return BulkError(
+        JobError(
+            "OUTSIDE_FOLDER",
+            f"{name[:200]!r} does not lie within the folder of bulk jobs, or not within the part "
+            "of it that you may use.",
+            "Name a file within it, without a leading slash.",
+        )
+    )
+
+
+def _too_many(name: str) -> BulkError:
+    return BulkError(
+        JobError(
+            "TOO_MANY_FILES",
+            f"{name[:200]!r} finds more than {MOST_FILES:,} files.",
+            "Name a part of them, or ask for the run with manage.py.",
+        )
+    )
+
+
+def _is_name(name: str) -> bool:
+    """Whether the operating system can be asked for it at all."""
+    parts = Path(name).parts
+    is_short = all(len(part.encode("utf-8", "replace")) <= LONGEST_NAME for part in parts)
+    return bool(name) and "\0" not in name and is_short and len(name) < 4_000
+
+
+def _found(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        return path.rglob("*")
+    return map(Path, glob.iglob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern
+
+
+def _is_for_people(path: Path, folder: Path) -> bool:
+    """Neither hidden, nor of a writer at work, nor a link to elsewhere."""
+    if not path.is_relative_to(folder) or path.is_symlink() or not path.is_file():
+        return False
+    return not any(part[0] in "._" for part in path.relative_to(folder).parts)
+
+
+def _stored(path: Path, folder: Path) -> Stored:
+    facts = path.stat()
+    changed_at = datetime.fromtimestamp(facts.st_mtime, UTC)
+    return Stored(str(path.relative_to(folder)), facts.st_size, changed_at)

@@ -2,6 +2,7 @@
 
 import uuid
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
@@ -39,6 +40,17 @@ class BulkRun(models.Model):
     problem = models.JSONField(null=True, help_text="[code, text, next step] of a failed run")
     actor = models.CharField(max_length=150)
     reason = models.TextField(blank=True)
+    queues = ArrayField(
+        models.BigIntegerField(),
+        default=list,
+        help_text="The queues it concerns; who may not know of one of them sees none of it.",
+    )
+    sentinel = models.CharField(
+        max_length=500,
+        blank=True,
+        default="",
+        help_text="A file that the driver must be able to read, with this run's id in it.",
+    )
     asked_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -69,4 +81,4 @@ class BulkRun(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.job} {self.id}: {self.state}"
+        return f"{self.job} {self.id}"

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from integration.delivery.policy.states import ErrorState, OperationState, PartitionState
-from integration.models import MessageError, Operation, QueuePartition
-from integration.selectors.scope import Scope, visible_operations
+from integration.models import BulkRun, BulkState, MessageError, Operation, QueuePartition
+from integration.selectors.scope import Scope, visible_operations, visible_runs
 
 # Nobody reads the difference between 1,000 and 2,000 beside a menu; counting it costs time.
 CAP: Final = 999
@@ -40,4 +40,11 @@ def operations(scope: Scope) -> Badge:
     """Bulk operations under way or paused; of a limited person only those they may see."""
     states = (OperationState.RUNNING, OperationState.PAUSED)
     found = Operation.objects.filter(visible_operations(scope), state__in=states)
+    return Badge(found.order_by().count(), "under way")
+
+
+def bulk_runs(scope: Scope) -> Badge:
+    """Runs of bulk jobs that wait or are under way."""
+    states = (BulkState.ASKED, BulkState.RUNNING)
+    found = BulkRun.objects.filter(visible_runs(scope), state__in=states)
     return Badge(found.order_by().count(), "under way")

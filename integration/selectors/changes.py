@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
@@ -72,7 +73,7 @@ def change(number: int, scope: Scope) -> Change | None:
     return None if row is None else _change(row)
 
 
-def history_of(kind: str, number: int, rows: int = HISTORY_ROWS) -> list[Change]:
+def history_of(kind: str, number: int | UUID, rows: int = HISTORY_ROWS) -> list[Change]:
     """The newest changes of one thing; the caller has made sure that it may be known."""
     found = ConfigurationChange.objects.filter(kind=kind, subject=str(number))
     return [_change(row) for row in found.order_by("-at", "-id")[:rows]]

@@ -46,3 +46,13 @@ def visible_operations(scope: Scope) -> Q:
         return Q()
     known = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
     return Q(queues__contained_by=list(known))
+
+
+def visible_runs(scope: Scope) -> Q:
+    """The condition on bulk runs all of whose queues this person may know of.
+
+    What names no queue concerns everybody: it is for those whom nothing limits.
+    """
+    if scope.is_whole:
+        return Q()
+    return Q(queues__len__gt=0) & visible_operations(scope)

@@ -1,6 +1,6 @@
 """Database sessions of the engine: the raw one that holds locks, and Django's for batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
@@ -21,7 +21,9 @@ def django_connection() -> BaseDatabaseWrapper:
     return connection
 
 
-def fetch_all(sql: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+def fetch_all(
+    sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None
+) -> list[tuple[Any, ...]]:
     """Every row of one statement on Django's session. Raises DatabaseError."""
     with django_connection().cursor() as cursor:
         cursor.execute(sql, parameters)

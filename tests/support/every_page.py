@@ -14,6 +14,7 @@ from integration.actions.configuration import Author
 from integration.actions.testmessages import Draft, send
 from integration.models import (
     ApiToken,
+    BulkRun,
     ConfigurationChange,
     Endpoint,
     EnterpriseService,
@@ -24,6 +25,7 @@ from integration.models import (
     Operation,
     OperationItem,
     OutboxRow,
+    Queue,
     RelayLease,
 )
 from tests.support.channels import a_channel, a_target, an_outbound
@@ -118,6 +120,9 @@ def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:
         "message_id": send(queue, Draft(payload="{}"), Author("otto")),
         "partner-step:name": "service",
         "operation_id": _an_operation(name, error).pk,
+        "bulk_run_id": _a_bulk_run(name, queue).pk,
+        "job": "import",
+        "file": "part-0.jsonl",
         "finding_id": 1,
         "verb": VERBS[0],
         "decide-many:verb": VERBS[1],
@@ -138,6 +143,23 @@ def _an_operation(name: str, error: MessageError) -> Operation:
     )
     OperationItem.objects.create(operation=operation, place=0, error=error, version=error.version)
     return operation
+
+
+def _a_bulk_run(name: str, queue: Queue) -> BulkRun:
+    now = timezone.now()
+    return BulkRun.objects.create(
+        job="import",
+        wish={"source": f"/srv/{name}.csv", "structure": "shared-structure", "rejects_queue": name},
+        progress={"stage": "stage", "done": 3, "total": 8, "rows": 3_000},
+        state="FAILED",
+        problem=["SOURCE_CHANGED", "The file is another one.", "Put it back."],
+        log="2026-11-22 12:00:00 It begins.",
+        queues=[queue.pk],
+        actor="otto",
+        asked_at=now,
+        started_at=now,
+        ended_at=now,
+    )
 
 
 def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:

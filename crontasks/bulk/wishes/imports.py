@@ -22,6 +22,7 @@ class ImportWish:
         "",
         "Which column becomes which member, one a line: COLUMN=PLACE[:KIND][!]. Kinds: text, "
         "integer, number, boolean, date, json; ! = required. As in WEIGHT=facts.weight:number.",
+        lines=True,
     )
     duplicates: Duplicates = option(Duplicates.LAST, "Which of several rows with one key counts.")
     encoding: str = option("utf-8", "The encoding of CSV files.")

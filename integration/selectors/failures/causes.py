@@ -147,7 +147,7 @@ def causes(
 ) -> Grouped:
     """The largest groups of open failures within the filter, in three queries.
 
-    Of the filter queue, system, service, code, fingerprint and one open state count.
+    Of the filter queue, system, service, code, fingerprint, run and one open state count.
     """
     places = _places(scope)
     conditions, values = _conditions(wanted, scope, places)
@@ -179,10 +179,10 @@ def _places(scope: Scope) -> dict[int, _Place]:
 def _conditions(
     wanted: FailureFilter, scope: Scope, places: Mapping[int, _Place]
 ) -> tuple[str, list[Any]]:
-    """What narrows the scan, and its values. Only columns of the index are named."""
+    """What narrows the scan, and its values. Only columns of indexes are named."""
     words: list[str] = []
     values: list[Any] = []
-    if not scope.is_whole or wanted.queue or wanted.system:
+    if not scope.is_whole or wanted.queue or wanted.system or wanted.run:
         words.append(" AND e.queue_id = ANY(%s)")
         values.append([pk for pk, place in places.items() if _fits(place, wanted)])
     exact = {
@@ -191,6 +191,10 @@ def _conditions(
         "e.fingerprint": wanted.fingerprint,
         "e.state": "" if wanted.state == "OPEN" else wanted.state,
     }
+    if wanted.run:
+        # No column of the index of causes, but of the one of positions: a run has few among all.
+        words.append(" AND e.topic_uuid = %s")
+        values.append(wanted.run)
     for column, text in exact.items():
         if text:
             words.append(f" AND {column} = %s")

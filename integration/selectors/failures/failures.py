@@ -29,7 +29,8 @@ class FailureFilter:
     """What a list shows. `state` is one state, "OPEN" for all open ones, or empty for all.
 
     `since` and `until` bound the last failure. `text` is looked for in payloads, which only
-    selectors.payload_search does; all other texts must match exactly, WITHOUT matches none.
+    selectors.payload_search does; all other texts must match exactly, WITHOUT matches none. `run`
+    is the id of a bulk run: its rejects.
     """
 
     state: str = "OPEN"
@@ -39,6 +40,7 @@ class FailureFilter:
     code: str = ""
     fingerprint: str = ""
     message_id: str = ""
+    run: str = ""
     key: str = ""
     text: str = ""
     since: datetime | None = None
@@ -181,6 +183,9 @@ def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
     if wanted.state:
         states = OPEN if wanted.state == "OPEN" else {wanted.state}
         found = found.filter(state__in=sorted(states))
+    if wanted.run:
+        # Where no record of Kafka can stand: its topic is the run.
+        found = found.filter(topic_uuid=wanted.run)
     if wanted.key:
         found = found.filter(key__in=_keys(wanted.key))
     if wanted.since is not None:
@@ -192,7 +197,9 @@ def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
 
 def _queues(wanted: FailureFilter, scope: Scope) -> Q:
     """The queues meant, by their numbers: a join would keep the index of times from being used."""
-    if scope.is_whole and not wanted.queue and not wanted.system:
+    # Rejects of a run are found by the index of positions, which begins with the queue.
+    is_any = not wanted.queue and not wanted.system and not wanted.run
+    if scope.is_whole and is_any:
         return Q()
     found = Queue.objects.filter(scope.within("system"))
     if wanted.queue:

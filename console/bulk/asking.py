@@ -1,0 +1,115 @@
+"""Asking for a run of a bulk job: say what is wanted, look at what would happen, confirm.
+
+What was said travels in the address or in the form, so that nothing is stored before somebody
+confirms it, and every step works without JavaScript.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from console.bulk import imports
+from console.bulk.forms import WishForm, carried, number_of_run, reason_of, wish_of
+from console.bulk.looking import asker_of, looked_at
+from console.bulk.showing import wished
+from console.frame.access import Right, needs, scope_of
+from console.frame.answers import parse_id, see
+from crontasks.bulk import deciding
+from crontasks.bulk.catalogue import CATALOGUE, Entry
+from crontasks.bulk.errors import BulkError
+from crontasks.bulk.reach import may_ask, out_of_reach
+from integration.selectors.bulk import runs
+
+EDIT, ASK = "edit", "ask"
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def new(request: HttpRequest, job: str) -> HttpResponse:
+    """The form of a job; `?again=RUN` begins with the wish of that run."""
+    entry = CATALOGUE.get(job)
+    if entry is None:
+        raise Http404("There is no such bulk job.")
+    if not may_ask(entry, scope_of(request.user)):
+        raise PermissionDenied(str(out_of_reach(entry)))
+    begun = _begun(request, entry)
+    if request.method != "POST":
+        return _form(request, entry, begun)
+    if EDIT in request.POST:
+        return _form(request, entry, wish_of(request))
+    if ASK in request.POST:
+        return _ask(request, entry, wish_of(request))
+    if job == imports.IMPORT:
+        return preview(request, entry, imports.mapped(request))
+    form = WishForm(request.POST, entry=entry, scope=scope_of(request.user), stored=begun)
+    if not form.is_valid():
+        return show_form(request, form, status=422)
+    return preview(request, entry, form.wish())
+
+
+def preview(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> HttpResponse:
+    """What a run would meet, and the button that asks for it."""
+    try:
+        found = looked_at(request, entry, wish)
+    except BulkError as problem:
+        return _form(request, entry, wish, problem=problem)
+    context = {
+        "entry": entry,
+        "found": found,
+        "wish": carried(wish),
+        "run": uuid4(),
+        "stepper": imports.stepper(wish, imports.LOOK) if entry.job == imports.IMPORT else (),
+    }
+    return render(request, "console/bulk/preview.html", context)
+
+
+def _ask(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> HttpResponse:
+    try:
+        run = deciding.ask_for(
+            entry.job,
+            wish,
+            asker_of(request),
+            number=number_of_run(request),
+            reason=reason_of(request),
+        )
+    except BulkError as problem:
+        return _form(request, entry, wish, problem=problem)
+    messages.success(request, "Asked for. The Spark driver takes it when it has ended what it has.")
+    return see("bulk-run", run.pk)
+
+
+def _form(
+    request: HttpRequest,
+    entry: Entry,
+    wish: Mapping[str, Any],
+    *,
+    problem: BulkError | None = None,
+) -> HttpResponse:
+    if entry.job == imports.IMPORT:
+        return imports.step(request, entry, wish, problem=problem)
+    form = WishForm(entry=entry, scope=scope_of(request.user), stored=wish)
+    return show_form(request, form, problem=problem, status=422 if problem else 200)
+
+
+def show_form(
+    request: HttpRequest,
+    form: WishForm,
+    *,
+    problem: BulkError | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    context = {"entry": form.entry, "form": form, "problem": problem}
+    return render(request, "console/bulk/new.html", context, status=status)
+
+
+def _begun(request: HttpRequest, entry: Entry) -> Mapping[str, Any]:
+    """The wish of an earlier run, as far as this person may see it; empty without one."""
+    number = parse_id(request.GET.get("again", ""))
+    found = None if number is None else runs.one(number, scope_of(request.user))
+    if found is None or found.run.job != entry.job:
+        return {}
+    return wished(found.run, request.user).values

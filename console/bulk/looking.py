@@ -1,0 +1,65 @@
+"""What a run would meet, as its preview shows it: the first rows, and how many there are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from console.frame.access import Right, has, scope_of
+from console.frame.answers import actor_of
+from crontasks.bulk import deciding, uploads
+from crontasks.bulk.catalogue import Entry
+from crontasks.bulk.reach import Asker
+from spark_jobs.contract import Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A preview. `rows` and `bytes` are estimates; None where nothing tells them.
+
+    `sees_text` is whether this person may see what is in the rows.
+    """
+
+    samples: Sequence[Sample]
+    rows: int | None
+    bytes: int | None
+    facts: Mapping[str, Any]
+    sees_text: bool
+
+    @property
+    def good(self) -> int:
+        return sum(not one.code for one in self.samples)
+
+    @property
+    def bad(self) -> int:
+        return len(self.samples) - self.good
+
+
+def asker_of(request: HttpRequest) -> Asker:
+    """Who asks, as the domain is told."""
+    return Asker(
+        name=actor_of(request),
+        scope=scope_of(request.user),
+        uploads=uploads.folder_of(request.user.pk or 0),
+    )
+
+
+def looked_at(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> Looked:
+    """Look, and write nothing. Raises BulkError."""
+    asker = asker_of(request)
+    found = deciding.look(entry.job, wish, asker)
+    return Looked(
+        samples=found.samples,
+        rows=found.rows,
+        bytes=found.bytes,
+        facts=found.facts,
+        sees_text=sees_text(request, entry, wish, asker),
+    )
+
+
+def sees_text(request: HttpRequest, entry: Entry, wish: Mapping[str, Any], asker: Asker) -> bool:
+    """People without the right to see payloads see what they uploaded themselves, no more."""
+    files = [str(wish.get(field) or "") for field in entry.files]
+    are_own = bool(files) and all(one.startswith(f"{asker.uploads}/") for one in files)
+    return has(request.user, Right.VIEW_PAYLOAD) or are_own

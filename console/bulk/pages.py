@@ -1,0 +1,119 @@
+"""Runs of bulk jobs: the list with the jobs there are, the page of one, and what it wrote."""
+
+from typing import Final, cast
+from uuid import UUID
+
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from console.bulk.showing import title_of, wished
+from console.bulk.words import STATES, sentence, stages
+from console.frame.access import Right, needs, scope_of
+from console.frame.context import refresh_of
+from crontasks.bulk import storage
+from crontasks.bulk.catalogue import CATALOGUE
+from crontasks.bulk.errors import BulkError
+from crontasks.bulk.reach import may_ask
+from crontasks.definitions import registry
+from integration.models import BulkRun, BulkState
+from integration.selectors import changes
+from integration.selectors.bulk import runs
+from integration.selectors.bulk.rejects import rejects
+from integration.selectors.bulk.runs import RunFilter, ShownRun
+from integration.selectors.failures.failures import Cursor
+
+# What is under way is looked at more often than other pages, unless the person wants no refresh.
+LIVE_SECONDS: Final = 2
+LOG_LINES: Final = 40
+# The cron task that asks for a bulk job by schedule.
+SCHEDULED: Final = "bulk_job"
+
+
+@require_GET
+@needs(Right.VIEW)
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Runs, the newest first, and the catalogue of jobs."""
+    scope = scope_of(request.user)
+    job, state = request.GET.get("job", ""), request.GET.get("state", "")
+    wanted = RunFilter(job if job in CATALOGUE else "", state if state in set(BulkState) else "")
+    cursor = Cursor.read(request.GET.get("at", ""))
+    page = runs.page(scope, wanted, cursor)
+    context = {
+        "page": page,
+        "lines": [(one, title_of(one.run)) for one in page.runs],
+        "wanted": wanted,
+        "jobs": [(entry, may_ask(entry, scope)) for entry in CATALOGUE.values()],
+        "states": [(state.value, STATES[state][2]) for state in BulkState],
+        "is_continued": cursor is not None,
+    }
+    return render(request, "console/bulk/list.html", context)
+
+
+@require_GET
+@needs(Right.VIEW)
+def run_page(request: HttpRequest, bulk_run_id: UUID) -> HttpResponse:
+    return show(request, wanted_run(request, bulk_run_id))
+
+
+def wanted_run(request: HttpRequest, run_id: UUID) -> ShownRun:
+    """The run, if this person may know of all it concerns. Raises Http404."""
+    found = runs.one(run_id, scope_of(request.user))
+    if found is None:
+        raise Http404("There is no such bulk run (any more).")
+    return found
+
+
+def show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpResponse:
+    """The page of a run, also as the answer to a verb that was not carried out."""
+    run = shown.run
+    refresh = refresh_of(request)
+    entry = CATALOGUE.get(run.job)
+    context = {
+        "shown": shown,
+        "run": run,
+        "standing": shown.standing,
+        "title": title_of(run),
+        "entry": entry,
+        "may_ask": entry is not None and may_ask(entry, scope_of(request.user)),
+        "told": sentence(shown),
+        "stages": stages(shown),
+        "rejects": rejects(run) if run.counts.get("rejected") else None,
+        "wished": wished(run, request.user),
+        "files": _files(run),
+        "log": "\n".join(run.log.splitlines()[-LOG_LINES:]),
+        "history": changes.history_of("bulkrun", run.pk),
+        "can_schedule": registry.get(SCHEDULED) is not None and scope_of(request.user).is_whole,
+        "scheduled": SCHEDULED,
+        "live_seconds": min(refresh, LIVE_SECONDS) if shown.standing.is_open else refresh,
+    }
+    return render(request, "console/bulk/run.html", context, status=status)
+
+
+@require_GET
+@needs(Right.VIEW, Right.VIEW_PAYLOAD)
+def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> HttpResponse:
+    """A file that the run wrote, as it is: never rendered by the browser."""
+    shown = wanted_run(request, bulk_run_id)
+    try:
+        path = storage.exported_file(shown.run.pk, file)
+    except BulkError as problem:
+        raise Http404("The run has no such file.") from problem
+    if path is None:
+        raise Http404("The run has no such file (any more).")
+    answer = FileResponse(
+        path.open("rb"),
+        as_attachment=True,
+        filename=path.name,
+        content_type="application/octet-stream",
+    )
+    # Django's two kinds of answer have no common name that the guard of rights knows.
+    return cast("HttpResponse", answer)
+
+
+def _files(run: BulkRun) -> list[storage.Stored]:
+    """No files where the folder cannot be looked at: the page tells of the run all the same."""
+    try:
+        return storage.exported(run.pk)
+    except (BulkError, OSError):
+        return []

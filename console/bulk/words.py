@@ -1,0 +1,138 @@
+"""How pages speak of bulk runs: states, stages, what became of a row, and one sentence on each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from integration.models import BulkRun, BulkState
+from integration.selectors.bulk.runs import ShownRun, Standing
+
+STATES: Final[Mapping[str, tuple[str, str, str]]] = {
+    BulkState.ASKED: ("azure", "…", "Waits"),
+    BulkState.RUNNING: ("azure", "◆", "Running"),
+    BulkState.DONE: ("green", "✓", "Done"),
+    BulkState.FAILED: ("red", "✕", "Failed"),
+    BulkState.CANCELLED: ("secondary", "✕", "Cancelled"),
+}
+SILENT: Final = ("yellow", "?", "No answer")
+# Of an import; another job's own words are written with a capital.
+STAGES: Final = {
+    "plan": "Looking at what there is",
+    "stage": "Reading and checking rows",
+    "apply": "Storing all of it in one commit",
+    "write": "Writing",
+    "verify": "Reading back what was written",
+    "drop": "Removing what is kept elsewhere",
+    "release": "Releasing",
+}
+# (tone, sign): what a preview says would become of a row; other words are shown neutrally.
+ENDS: Final = {
+    "stored": ("green", "✓"),
+    "sent": ("green", "✓"),
+    "written": ("green", "✓"),
+    "changed": ("green", "✓"),
+    "rejected": ("red", "!"),
+    "lost": ("red", "!"),
+    "skipped": ("secondary", "·"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What happens to a run in a sentence, and what a person may do about it."""
+
+    what: str
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a run's job: over, under way, or to come."""
+
+    words: str
+    state: str
+
+
+def stage_words(stage: str) -> str:
+    return STAGES.get(stage, stage.replace("_", " ").capitalize())
+
+
+def sentence(shown: ShownRun) -> Told:
+    """What happens to it now."""
+    run, standing = shown.run, shown.standing
+    match run.state:
+        case BulkState.ASKED:
+            return _waiting(run)
+        case BulkState.RUNNING:
+            return _silent(standing) if standing.is_silent else _running(shown)
+        case BulkState.DONE:
+            return Told(f"It is done: {_counted(shown)}.")
+        case BulkState.FAILED:
+            return _failed(run)
+        case BulkState.CANCELLED:
+            return Told(
+                "It was cancelled, and nothing of it counts.",
+                "Run it again: it goes on where it stopped, with what was planned.",
+            )
+        case _:
+            return Told(str(run.state))
+
+
+def stages(shown: ShownRun) -> list[Stage]:
+    """All stages of its job where the job names them; else the one it is in."""
+    standing = shown.standing
+    names = standing.stages or ((standing.stage,) if standing.stage else ())
+    at = names.index(standing.stage) if standing.stage in names else -1
+    is_over = shown.run.state == BulkState.DONE
+    return [
+        Stage(
+            stage_words(name),
+            "over" if is_over or place < at else "current" if place == at else "later",
+        )
+        for place, name in enumerate(names)
+    ]
+
+
+def _waiting(run: BulkRun) -> Told:
+    if run.cancel_asked_at is not None:
+        return Told("It waits for the Spark driver, and is cancelled as soon as that takes it.")
+    return Told(
+        "It waits for the Spark driver, which takes one run after the other.",
+        "Nothing. If no run is taken at all, look whether the driver is at work.",
+    )
+
+
+def _running(shown: ShownRun) -> Told:
+    run, standing = shown.run, shown.standing
+    if run.cancel_asked_at is not None:
+        return Told("It is being cancelled: its tasks are stopped, and nothing of it counts.")
+    if not standing.stage:
+        return Told(
+            "It has begun; the driver looks at what there is to do."
+            if not shown.is_planned
+            else "What it reads is planned; the first tasks begin."
+        )
+    if standing.stage == "stage" and standing.is_staged and not standing.stages:
+        return Told("All rows are read and checked; they are stored in one commit now.")
+    return Told(f"{stage_words(standing.stage)}.")
+
+
+def _silent(standing: Standing) -> Told:
+    known = "" if standing.percent is None else f"; it was at {standing.percent} % then"
+    return Told(
+        f"No answer from the driver: what is shown here is the last that is known of it{known}.",
+        "The next driver goes on where this one stopped. Look whether one is at work.",
+    )
+
+
+def _failed(run: BulkRun) -> Told:
+    _, text, next_step = run.problem or ("", "It failed, and nobody said why.", "")
+    return Told(text, next_step)
+
+
+def _counted(shown: ShownRun) -> str:
+    read, sent, rejected, skipped = (one or 0 for one in shown.counts)
+    parts = [f"{read:,} read", f"{sent:,} went where they should"]
+    parts += [f"{rejected:,} rejected"] if rejected else []
+    parts += [f"{skipped:,} skipped"] if skipped else []
+    return ", ".join(parts)

@@ -1,0 +1,84 @@
+"""What a file for an import seems to be: its format, encoding and delimiter, and its columns.
+
+Guesses for a form that a person then corrects; nothing is decided by them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from crontasks.bulk.asking import preview
+from crontasks.bulk.errors import BulkError
+from spark_jobs.imports import columns
+from spark_jobs.imports.columns import FoundColumn
+from spark_jobs.imports.parameters import Format
+from spark_jobs.problems import JobError
+
+LOOKED_AT_BYTES: Final = 2**16
+FORMATS: Final[Mapping[str, str]] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".xml": "xml",
+    ".parquet": "parquet",
+}
+DELIMITERS: Final = (",", ";", "\t", "|")
+# The first that fits: what has no sign outside of ASCII is UTF-8 as well.
+ENCODINGS: Final = ("utf-8", "latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Seeming:
+    """What a source seems to be, as the words of an import's wish."""
+
+    format: str
+    encoding: str = ENCODINGS[0]
+    delimiter: str = DELIMITERS[0]
+
+
+def seeming(source: Path) -> Seeming:
+    """Look at the name and the beginning of a file; of a folder or pattern nothing is looked at."""
+    kind = FORMATS.get(source.suffix.lower(), "")
+    if kind not in set(Format):
+        kind = Format.CSV.value
+    if not source.is_file():
+        return Seeming(kind)
+    with source.open("rb") as file:
+        begins = file.read(LOOKED_AT_BYTES)
+    head = begins.partition(b"\n")[0].decode("latin-1")
+    delimiter = max(DELIMITERS, key=head.count)
+    return Seeming(kind, _encoding(begins), delimiter if head.count(delimiter) else DELIMITERS[0])
+
+
+def columns_of(wish: Mapping[str, Any]) -> Sequence[FoundColumn]:
+    """The columns of an import's source that a map may name; none where it has no such thing.
+
+    Raises BulkError.
+    """
+    if wish.get("format", Format.CSV) == Format.CSV:
+        try:
+            return columns.found(
+                str(wish["source"]),
+                encoding=str(wish.get("encoding", ENCODINGS[0])),
+                delimiter=str(wish.get("delimiter", DELIMITERS[0])),
+            )
+        except JobError as e:
+            raise BulkError(e) from e
+    without_map = {name: value for name, value in wish.items() if name != "columns"}
+    return [FoundColumn(name, ()) for name in preview("import", without_map).columns]
+
+
+def _encoding(begins: bytes) -> str:
+    # The last sign of what was read may be cut in two.
+    whole = begins if len(begins) < LOOKED_AT_BYTES else begins[: begins.rfind(b"\n") + 1]
+    for name in ENCODINGS:
+        try:
+            whole.decode(name)
+        except UnicodeDecodeError:
+            continue
+        return name
+    return ENCODINGS[0]

@@ -1,0 +1,79 @@
+"""Whom a run concerns, and what of the shared folder it may read: judged for the person who asks.
+
+The command line may name any file of its machine; the console names files of the folder alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crontasks.bulk.catalogue import Entry
+from crontasks.bulk.errors import BulkError, unknown
+from crontasks.bulk.storage import source_inside
+from integration.models import Queue
+from integration.selectors.scope import Scope
+from spark_jobs.problems import JobError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks: the name for the history, what they may know of, and where their uploads lie."""
+
+    name: str
+    scope: Scope
+    uploads: str
+
+    @property
+    def folder(self) -> str:
+        """The part of the folder that they may read: people with limits only what is their own."""
+        return "" if self.scope.is_whole else self.uploads
+
+
+def may_ask(entry: Entry, scope: Scope) -> bool:
+    """Whether this person may ask for the job at all."""
+    return scope.is_whole or bool(entry.queues)
+
+
+def queues_of(entry: Entry, wish: Mapping[str, Any]) -> list[int]:
+    """The numbers of the queues that a run would concern, as far as there are such queues."""
+    names = {str(wish[field]) for field in entry.queues if wish.get(field)}
+    return sorted(Queue.objects.filter(name__in=names).values_list("pk", flat=True))
+
+
+def within(entry: Entry, wish: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+    """The wish with its files by their whole path.
+
+    Raises BulkError OUT_OF_REACH, UNKNOWN_QUEUE for a queue that this person may not know of,
+    OUTSIDE_FOLDER, TOO_MANY_FILES, NO_BULK_ROOT.
+    """
+    if not may_ask(entry, asker.scope):
+        raise out_of_reach(entry)
+    for field in entry.queues:
+        if not wish.get(field) and not asker.scope.is_whole:
+            raise out_of_reach(entry)
+        _known(str(wish.get(field) or ""), asker.scope)
+    files = {
+        field: str(source_inside(str(wish[field]), asker.folder))
+        for field in entry.files
+        if wish.get(field)
+    }
+    return {**wish, **files}
+
+
+def out_of_reach(entry: Entry) -> BulkError:
+    """A job concerns more than this person may know of."""
+    return BulkError(
+        JobError(
+            "OUT_OF_REACH",
+            f"{entry.title} concerns all external systems, and you may know of some only.",
+            "Ask somebody whom nothing limits.",
+        )
+    )
+
+
+def _known(name: str, scope: Scope) -> None:
+    """A queue that is out of scope is not there for this person."""
+    if scope.is_whole or not name:
+        return
+    if not Queue.objects.filter(scope.within("system"), name=name).exists():
+        raise unknown("inbound queue", name)

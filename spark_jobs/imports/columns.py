@@ -1,0 +1,54 @@
+"""The columns of a CSV source before anybody has mapped them, with their first values."""
+
+from itertools import islice
+from typing import Final, NamedTuple
+
+from spark_jobs.imports import planning
+from spark_jobs.imports.parameters import ImportParameters
+from spark_jobs.imports.planning import Range
+from spark_jobs.imports.preview import LOOKED_AT_BYTES
+from spark_jobs.imports.reading import header_of, rows
+
+VALUES: Final = 3
+SHOWN_CHARACTERS: Final = 60
+
+
+class FoundColumn(NamedTuple):
+    """One column, and what its first rows have in it."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+def found(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
+    """The columns of the first file that has any.
+
+    Raises JobError: NO_SOURCE, NO_HEADER, BAD_PARAMETERS for an encoding or a delimiter that
+    cannot be.
+    """
+    parameters = ImportParameters.of(
+        {
+            "source": source,
+            "format": "csv",
+            "structure": {"name": "", "key_paths": []},
+            "arrival": 0,
+            "rejects_queue": 0,
+            # A map is asked for; which one says nothing of the columns that there are.
+            "columns": [{"source": "-", "target": "-"}],
+            "encoding": encoding,
+            "delimiter": delimiter,
+        }
+    )
+    files = planning.files_of(parameters)
+    path, size = next(((path, size) for path, size in files if size), files[0])
+    names = header_of(path, parameters)
+    part = Range(number=0, file=str(path), begin=0, end=min(size, LOOKED_AT_BYTES), line=1)
+    first = [
+        row.values
+        for row in islice(rows(part, parameters, len(names)), VALUES)
+        if row.flaw is None and len(row.values) == len(names)
+    ]
+    return [
+        FoundColumn(name, tuple(values[place][:SHOWN_CHARACTERS] for values in first))
+        for place, name in enumerate(names)
+    ]

@@ -1,0 +1,59 @@
+"""What a file seems to be, for a form that a person corrects."""
+
+from pathlib import Path
+
+import pytest
+
+from crontasks.bulk.detecting import LOOKED_AT_BYTES, Seeming, seeming
+from spark_jobs.imports import columns
+from spark_jobs.problems import JobError
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "seems"),
+    [
+        ("a.csv", b"a,b\n1,2\n", Seeming("csv", "utf-8", ",")),
+        ("a.TXT", b"a;b;c\n1,5;2;3\n", Seeming("csv", "utf-8", ";")),
+        ("a.tsv", b"a\tb\n", Seeming("csv", "utf-8", "\t")),
+        ("a.csv", b"one column\n", Seeming("csv", "utf-8", ",")),
+        ("a.csv", "a|b\nMüller|1\n".encode("latin-1"), Seeming("csv", "latin-1", "|")),
+        ("a.jsonl", b'{"a": 1}\n', Seeming("jsonl", "utf-8", ",")),
+        ("a", b"", Seeming("csv", "utf-8", ",")),
+    ],
+)
+def test_a_file_is_looked_at(tmp_path: Path, name: str, data: bytes, seems: Seeming) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert seeming(tmp_path / name) == seems
+
+
+def test_a_sign_that_the_look_cuts_in_two_is_no_other_encoding(tmp_path: Path) -> None:
+    line = "Müller,1\n".encode()
+    for shift in range(3):
+        data = b"x" * shift + b",b\n" + line * (LOOKED_AT_BYTES // len(line) + 1)
+        (tmp_path / "a.csv").write_bytes(data)
+        assert seeming(tmp_path / "a.csv").encoding == "utf-8"
+
+
+def test_a_folder_seems_to_be_what_is_usual(tmp_path: Path) -> None:
+    assert seeming(tmp_path) == Seeming("csv")
+    assert seeming(tmp_path / "*.jsonl") == Seeming("jsonl")
+
+
+def test_columns_are_found_before_anybody_has_mapped_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("A;B\n1;x\n2\n3;y\n4;z\n5;w\n")
+    found = columns.found(str(tmp_path), encoding="utf-8", delimiter=";")
+    assert found == [("A", ("1", "3")), ("B", ("x", "y"))], "of the first rows that are whole"
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"encoding": "klingon", "delimiter": ","}, "BAD_PARAMETERS"),
+        ({"encoding": "utf-8", "delimiter": ""}, "BAD_PARAMETERS"),
+    ],
+)
+def test_what_cannot_be_is_told(tmp_path: Path, said: dict[str, str], code: str) -> None:
+    (tmp_path / "a.csv").write_text("A\n")
+    with pytest.raises(JobError) as told:
+        columns.found(str(tmp_path), **said)
+    assert told.value.code == code
