@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bench.cases import (
+    bulk_topics,
     console_lists,
     door,
     failing,
@@ -44,5 +45,6 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         http.http_lanes,
         spark_start.spark_warm_start,
         stopwatch.repair_stopwatch,
+        bulk_topics.spark_reconcile,
     )
 }

@@ -23,7 +23,9 @@ SLUICE_FILES_ROOT = ENV.files_root
 SLUICE_SPARK_MASTER = ENV.spark_master
 SLUICE_SPARK_MEMORY_MB = ENV.spark_memory_mb
 SLUICE_SPARK_CONF = ENV.spark_conf
-SLUICE_SPARK_JARS = ENV.spark_jars
+# Where the set-up on one machine puts them; without any, jobs that need no Kafka run all the same.
+_FETCHED_JARS = BASE_DIR / ".lib" / "spark"
+SLUICE_SPARK_JARS = ENV.spark_jars or (_FETCHED_JARS if _FETCHED_JARS.is_dir() else None)
 SLUICE_SPARK_UI = ENV.spark_ui
 SLUICE_BULK_ROOT = ENV.bulk_root
 SLUICE_BULK_UPLOAD_MB = ENV.bulk_upload_mb

@@ -11,6 +11,8 @@ from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
 from spark_jobs.imports import job as imports
 from spark_jobs.imports import preview as import_preview
 from spark_jobs.problems import JobError, Stopped, spark_died, unbalanced
+from spark_jobs.reconcile import job as reconcile
+from spark_jobs.reconcile import preview as reconcile_preview
 from spark_jobs.repairs import job as repairs
 from spark_jobs.repairs import preview as repair_preview
 from spark_jobs.session import is_alive
@@ -32,6 +34,7 @@ class Job(NamedTuple):
 JOBS: Final[Mapping[str, Job]] = {
     "import": Job(imports.run, import_preview.preview),
     "repair": Job(repairs.run, repair_preview.preview),
+    "reconcile": Job(reconcile.run, reconcile_preview.preview),
 }
 
 

@@ -25,6 +25,9 @@ BESIDE_THE_HEAP_MB: Final = 500
 LOCAL: Final = "local[*,4]"
 # After that it is killed, and leaves its temporary folders.
 JVM_ENDS_SECONDS: Final = 10.0
+REDACTED: Final = (
+    r"(?i)secret|password|passwd|token|access[.]?key|jaas|keystore|truststore|credential"
+)
 CONNECTORS: Final = "spark-sql-kafka-0-10_*.jar"
 FIXED: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -34,6 +37,10 @@ FIXED: Final = {
     "spark.ui.showConsoleProgress": "false",
     # Spark's own pages know no login; who wants them says so, and finds them on loopback.
     "spark.ui.enabled": "false",
+    # What Spark leaves out of its pages and its log: its own words, and what only Kafka's client
+    # calls its secrets.
+    "spark.redaction.regex": REDACTED,
+    "spark.sql.redaction.options.regex": REDACTED,
 }
 
 

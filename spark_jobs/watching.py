@@ -56,6 +56,19 @@ def _end(context: "SparkContext", group: str, thread: threading.Thread) -> None:
         thread.join(LOOK_SECONDS)
 
 
+def progress_of(session: "SparkSession", group: str) -> tuple[int, int]:
+    """How many tasks of the group's jobs have ended, and how many there are."""
+    tracker = session.sparkContext.statusTracker()
+    done = total = 0
+    for job in tracker.getJobIdsForGroup(group):
+        found = tracker.getJobInfo(job)
+        for stage in () if found is None else found.stageIds:
+            told = tracker.getStageInfo(stage)
+            if told is not None:
+                done, total = done + told.numCompletedTasks, total + told.numTasks
+    return done, total
+
+
 def _awaited(
     ended: "queue.SimpleQueue[Callable[[], Answer]]", watch: Watch
 ) -> Callable[[], Answer]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crontasks.bulk.wishes import imports, repairs
+from crontasks.bulk.wishes import imports, reconcile, repairs
 from crontasks.parameters import Dataclass
 
 
@@ -50,6 +50,14 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             sentence="One change is made in held failures, and they are released.",
             wish=repairs.RepairWish,
             prepare=repairs.prepare,
+        ),
+        Entry(
+            job="reconcile",
+            title="Reconcile",
+            sentence="Each offset of a topic is compared with what the database says became of it.",
+            wish=reconcile.ReconcileWish,
+            prepare=reconcile.prepare,
+            queues=("queue",),
         ),
     )
 }

@@ -5,11 +5,16 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
+from django.conf import settings
+
 from crontasks.bulk.asking import ask
 from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue
 from spark_jobs.session import SessionSettings
 
 SPARK: Final = SessionSettings(master="local[2,4]", memory_mb=768)
+KAFKA_SPARK: Final = SessionSettings(
+    master="local[2,4]", memory_mb=768, jars=settings.SLUICE_SPARK_JARS
+)
 COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
 

@@ -1,0 +1,64 @@
+"""A reconciliation as a person asks for it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from crontasks.bulk.errors import BulkError, unknown
+from crontasks.bulk.storage import inside
+from crontasks.parameters import option
+from integration.models import Queue
+from spark_jobs.problems import JobError
+from spark_jobs.reconcile.parameters import ReconcileParameters
+from spark_jobs.topics.planning import HOW
+
+BEGIN = f"Where the range begins; empty = with the oldest message there is. {HOW}"
+END = f"What it goes up to, without it; empty = what there is now. {HOW}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReconcileWish:
+    """What a form, a command or a schedule says of a reconciliation."""
+
+    queue: str = option(..., "The inbound queue whose topic is gone through.")
+    begin: str = option("", BEGIN)
+    end: str = option("", END)
+    file: str = option(
+        "",
+        "A new file in the shared folder for every offset that is named, one JSON object a line; "
+        "empty = the first 1,000 in the run's facts.",
+    )
+
+
+def prepare(wish: ReconcileWish) -> dict[str, Any]:
+    """What the job is told: names become what they stand for now.
+
+    Raises BulkError for a name that nobody has and for a file that cannot be, JobError
+    BAD_PARAMETERS.
+    """
+    queue = Queue.objects.filter(name=wish.queue, direction="inbound").first()
+    if queue is None:
+        raise unknown("inbound queue", wish.queue)
+    parameters = {
+        "provider": queue.provider_id,
+        "queue": queue.pk,
+        "topic": queue.topic,
+        "begin": wish.begin,
+        "end": wish.end,
+        "file": new_file(wish.file) if wish.file else "",
+    }
+    ReconcileParameters.of(parameters)
+    return parameters
+
+
+def new_file(name: str) -> str:
+    """The path of a file in the shared folder that is not there yet.
+
+    Raises BulkError NO_BULK_ROOT, OUTSIDE_FOLDER, FILE_EXISTS.
+    """
+    path = inside(name)
+    if path.exists() or not path.parent.is_dir():
+        why = "is there already" if path.exists() else "lies in a folder that is not there"
+        raise BulkError(
+            JobError("FILE_EXISTS", f"{name} {why}.", "Name a new file in a folder that is there.")
+        )
+    return str(path)

@@ -1,0 +1,62 @@
+"""What became of the first records of a range, read by a plain client; no Spark is needed."""
+
+from itertools import groupby, islice
+from operator import attrgetter
+
+import psycopg
+
+from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
+from spark_jobs.reconcile import knowing
+from spark_jobs.reconcile.fates import SENTENCES
+from spark_jobs.reconcile.job import APPLICATION
+from spark_jobs.reconcile.judging import judged
+from spark_jobs.reconcile.parameters import ReconcileParameters
+from spark_jobs.topics import planning
+from spark_jobs.topics.cluster import Cluster, Read
+from spark_jobs.topics.reading import kind_of
+
+
+def preview(arguments: Arguments) -> Preview:
+    """The first records, each with its fate, and how many offsets there are: at most as many.
+
+    Nothing of a payload is shown. Raises JobError: what planning and the cluster refuse.
+    """
+    parameters = ReconcileParameters.of(arguments.parameters)
+    cluster = Cluster(arguments.kafka)
+    plan = planning.plan(cluster, parameters.wanted)
+    begin = {part.partition: part.begin for part in plan.parts}
+    end = {part.partition: part.end for part in plan.parts}
+    found = list(islice(cluster.read(plan.topic, begin, end), SAMPLES))
+    samples: list[Sample] = []
+    with psycopg.connect(
+        arguments.database, autocommit=True, application_name=APPLICATION
+    ) as session:
+        reading = knowing.begin(session, parameters.queue, plan.uuid)
+        for partition, some in groupby(found, key=attrgetter("partition")):
+            samples += _samples(session, reading, partition, list(some))
+    ranges = {str(part.partition): [part.begin, part.end] for part in plan.parts}
+    facts = {"topic": plan.topic, "ranges": ranges, "oldest": list(plan.oldest)}
+    return Preview(samples=samples, rows=plan.offsets, facts=facts)
+
+
+def _samples(
+    session: "psycopg.Connection[tuple[object, ...]]",
+    reading: knowing.Reading,
+    partition: int,
+    found: list[Read],
+) -> list[Sample]:
+    known = knowing.known(session, reading, partition, (found[0].offset, found[-1].offset))
+    records = [(one.offset, kind_of(one)) for one in found]
+    samples = []
+    for (offset, _), fate in zip(records, judged(records, known), strict=True):
+        failed = known.failures.get(offset)
+        samples.append(
+            Sample(
+                place=f"partition {partition}, offset {offset:,}",
+                ends=str(fate),
+                text="",
+                code="" if failed is None else failed.code,
+                why=SENTENCES[fate],
+            )
+        )
+    return samples

@@ -1,0 +1,136 @@
+"""Records into Kafka out of a task: idempotent, with a look at every delivery report.
+
+At least once: a task that is tried again sends its records again, under the same message ids, by
+which the queue that reads them drops repeats.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from spark_jobs.problems import JobError
+
+Headers = Sequence[tuple[str, bytes | None]]
+# The promises of the road, as integration.kafka.client has them; nothing overrides them.
+PRODUCER: Final[Mapping[str, Any]] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "partitioner": "murmur2_random",
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 128 * 1_024,
+}
+# A record that no broker took for so long is given up, and its task with it.
+_PATIENCE: Final[Mapping[str, Any]] = {
+    "message.timeout.ms": 120_000,
+    # What goes wrong comes with the reports; the library's own lines would go to stderr.
+    "log_level": 2,
+}
+# By then every report has come.
+FLUSH_SECONDS: Final = 150.0
+FULL_QUEUE_SECONDS: Final = 0.1
+# Between two looks at the reports so many records are handed over.
+LOOK_EVERY: Final = 500
+# It follows upon each broker's own reason, and tells less.
+ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the library's own name
+SECRET: Final = ("sasl.password", "ssl.key.pem")
+
+
+def open_sender(settings: Mapping[str, Any]) -> "Sender":
+    """A sender to the cluster of these settings, which are those of `Arguments.kafka`.
+
+    Call it inside the task. Raises JobError KAFKA_UNUSABLE for settings that make no client.
+    """
+    return Sender(settings)
+
+
+class Sender:
+    """Hands records over and counts what became of them. For one thread."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._sent = self._confirmed = self._refused = 0
+        self._first: KafkaError | None = None
+        # Why records time out is told here alone, such as a login that is refused.
+        self._noticed: KafkaError | None = None
+        callbacks = {"error_cb": self._notice, "on_delivery": self._report}
+        try:
+            self._producer = Producer({**_PATIENCE, **settings, **PRODUCER, **callbacks})
+        except (KafkaException, ValueError, TypeError) as e:
+            raise _unusable(str(e), settings) from None
+
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> None:
+        """Hand one record over; its key chooses the partition, as Java's clients choose it.
+
+        Raises JobError NOT_DELIVERED for an earlier record, too: as soon as one is refused.
+        """
+        while True:
+            try:
+                self._producer.produce(topic, value, key, headers=list(headers) or None)
+                break
+            except BufferError:
+                # The client's queue is full; serving reports makes room.
+                self._producer.poll(FULL_QUEUE_SECONDS)
+                self._check()
+            except KafkaException as e:
+                self._refused += 1
+                self._first = self._first or e.args[0]
+                self._give_up()
+        self._sent += 1
+        if self._sent % LOOK_EVERY == 0:
+            self._producer.poll(0)
+            self._check()
+
+    def finish(self) -> int:
+        """Wait for every report; return how many records are in Kafka: all that were sent.
+
+        Raises JobError NOT_DELIVERED when one is not, or when nobody knows.
+        """
+        # It raises nothing and returns what is left: that and the reports have to be looked at.
+        left = self._producer.flush(FLUSH_SECONDS)
+        self._check()
+        if left or self._confirmed != self._sent:
+            self._give_up()
+        return self._confirmed
+
+    def _report(self, error: KafkaError | None, _message: Message) -> None:
+        """Runs inside the library's calls; must not raise."""
+        if error is None:
+            self._confirmed += 1
+        else:
+            self._refused += 1
+            self._first = self._first or error
+
+    def _notice(self, error: KafkaError) -> None:
+        """Runs inside the library's calls; must not raise."""
+        if self._noticed is None or error.code() != ALL_DOWN:
+            self._noticed = error
+
+    def _check(self) -> None:
+        if self._refused:
+            self._give_up()
+
+    def _give_up(self) -> NoReturn:
+        # What waits in the client is not sent behind the task's back.
+        self._producer.purge()
+        why = [error.str() for error in (self._first, self._noticed) if error is not None]
+        told = "; ".join(dict.fromkeys(why)) or "no answer came in time"
+        raise JobError(
+            "NOT_DELIVERED",
+            f"Kafka did not take every record ({told}).",
+            "Mend what it says, then let the run go on: what was sent is not sent again.",
+        )
+
+
+def _unusable(why: str, settings: Mapping[str, Any]) -> JobError:
+    for name in SECRET:
+        if settings.get(name):
+            why = why.replace(str(settings[name]), "***")
+    return JobError(
+        "KAFKA_UNUSABLE",
+        f"No Kafka client can be made of the provider's settings: {why}.",
+        "Correct the provider under Set up, then let the run go on.",
+    )

@@ -1,0 +1,131 @@
+"""Ranges as people write them, and providers in the words of Java's client."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from spark_jobs.problems import JobError
+from spark_jobs.session import FIXED, REDACTED
+from spark_jobs.topics.cluster import Topic
+from spark_jobs.topics.jvm import java_settings, options
+from spark_jobs.topics.planning import Part, TopicPlan, Wanted, bound
+
+pytestmark = pytest.mark.fast
+
+PLAIN = {"bootstrap.servers": "a:1,b:2", "security.protocol": "PLAINTEXT", "client.id": "sluice"}
+SASL = {
+    **PLAIN,
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "us\\er",
+    "sasl.password": 'pass"word;',
+}
+
+
+def code_of(act: Any) -> str:
+    with pytest.raises(JobError) as told:
+        act()
+    return told.value.code
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        ("  ", None),
+        ("1200", 1_200),
+        ("0:1200,1:800", {0: 1_200, 1: 800}),
+        ("0:1200, 3:0", {0: 1_200, 3: 0}),
+        ("2026-01-31T08:00Z", datetime(2026, 1, 31, 8, tzinfo=UTC)),
+        ("2026-01-31T09:00+01:00", datetime(2026, 1, 31, 8, tzinfo=UTC)),
+    ],
+)
+def test_an_end_of_a_range_is_read_as_it_is_written(text: str, expected: object) -> None:
+    assert bound(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["yesterday", "-5", "1.5", "0:1,0:2", "0:", "2026-01-31", "2026-01-31T08:00", "٣"]
+)
+def test_what_is_no_end_of_a_range_is_refused(text: str) -> None:
+    assert code_of(lambda: bound(text)) == "BAD_PARAMETERS"
+
+
+def test_a_range_does_not_end_before_it_begins() -> None:
+    assert code_of(Wanted(topic="t", begin="5", end="4").check) == "BAD_PARAMETERS"
+    late, early = "2026-01-31T09:00Z", "2026-01-31T08:00Z"
+    assert code_of(Wanted(topic="t", begin=late, end=early).check) == "BAD_PARAMETERS"
+    Wanted(topic="t", begin="5", end="5").check()
+
+
+def test_a_plan_is_read_back_as_it_was_told() -> None:
+    part = Part(partition=1, begin=5, end=9)
+    plan = TopicPlan(topic="t", uuid="u", parts=(part,), oldest=(1,))
+    assert TopicPlan.of(plan.told()) == plan
+    assert plan.offsets == 4
+
+
+def test_what_a_topic_does_not_have_any_more_is_named() -> None:
+    plan = TopicPlan(topic="t", uuid="u", parts=(Part(partition=0, begin=5, end=9),))
+    plan.check(Topic("u", {0: 5}, {0: 9}))
+    assert code_of(lambda: plan.check(Topic("u", {0: 6}, {0: 9}))) == "RANGE_EXPIRED"
+    assert code_of(lambda: plan.check(Topic("u", {0: 0}, {0: 8}))) == "RANGE_BEYOND_END"
+    assert code_of(lambda: plan.check(Topic("u", {}, {}))) == "RANGE_BEYOND_END"
+    assert code_of(lambda: plan.check(Topic("other", {0: 0}, {0: 9}))) == "TOPIC_REPLACED"
+
+
+def test_a_plain_provider_keeps_the_names_that_both_clients_have() -> None:
+    both = {**PLAIN, "socket.keepalive.enable": "True", "message.max.bytes": "67108864"}
+    assert java_settings(both) == PLAIN
+    assert options(PLAIN)["kafka.bootstrap.servers"] == "a:1,b:2"
+
+
+def test_a_login_is_quoted_as_java_reads_it() -> None:
+    found = java_settings(SASL)
+    assert found["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="us\\\\er" password="pass\\"word;";'
+    )
+    assert found["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert not {"sasl.username", "sasl.password"} & found.keys()
+
+
+def test_a_way_to_log_in_that_spark_does_not_know_is_refused() -> None:
+    unknown = {**SASL, "sasl.mechanism": "OAUTHBEARER"}
+    assert code_of(lambda: java_settings(unknown)) == "LOGIN_NOT_CARRIED"
+
+
+def test_certificates_are_told_as_texts_and_an_old_key_is_written_anew() -> None:
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+    old = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    ).decode()
+    found = java_settings(
+        {
+            **PLAIN,
+            "security.protocol": "SSL",
+            "ssl.ca.pem": "the authority",
+            "ssl.certificate.pem": "the chain",
+            "ssl.key.pem": old,
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+    )
+    assert found["ssl.truststore.certificates"] == "the authority"
+    assert found["ssl.keystore.certificate.chain"] == "the chain"
+    assert found["ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
+    assert (found["ssl.truststore.type"], found["ssl.keystore.type"]) == ("PEM", "PEM")
+    assert found["ssl.endpoint.identification.algorithm"] == ""
+    broken = {**PLAIN, "security.protocol": "SSL", "ssl.key.pem": "no key"}
+    assert code_of(lambda: java_settings(broken)) == "KAFKA_UNUSABLE"
+
+
+def test_what_is_secret_is_left_out_of_sparks_pages() -> None:
+    secret = {"sasl.jaas.config", "ssl.keystore.key", "ssl.truststore.certificates"}
+    assert all(re.search(REDACTED, f"kafka.{name}") for name in secret)
+    assert FIXED["spark.redaction.regex"] == FIXED["spark.sql.redaction.options.regex"] == REDACTED
