@@ -64,7 +64,8 @@ def ask_for(
 def stop(run: BulkRun, author: Author) -> None:
     """End a run that waits, or let the driver end one that runs. Raises BulkRunMovedError."""
     with transaction.atomic():
-        waiting = BulkRun.objects.filter(pk=run.pk, state=BulkState.ASKED, applied=False)
+        # What an earlier try staged is taken away by the driver: that one is left to it.
+        waiting = BulkRun.objects.filter(pk=run.pk, state=BulkState.ASKED, epoch=0)
         ended = {"state": BulkState.CANCELLED, "ended_at": database_now()}
         is_ended = bool(waiting.update(**ended, cancel_asked_at=database_now()))
         if not is_ended and not cancel(run.pk):

@@ -74,6 +74,14 @@ def test_what_failed_before_its_turn_or_without_it_does_not_count(queue: Queue) 
     assert run(operation) is OperationState.DONE
 
 
+def test_what_a_person_held_again_has_not_failed_again(queue: Queue) -> None:
+    operation = started(plan(), stop=StopRule(after=10))
+    MessageError.objects.update(last_failed_at=database_now())
+    turn(operation)
+    MessageError.objects.filter(state="READY").update(state="HOLD")
+    assert run(operation) is OperationState.DONE
+
+
 def test_a_share_is_of_what_was_released(queue: Queue) -> None:
     operation = started(plan(), stop=StopRule(share=50))
     turn(operation)

@@ -86,6 +86,12 @@ STRUCTURES = st.builds(
     ObjectStructure(name="ASSET", key_paths=["$.assetnum", "$.siteid"]),
     "",
 )
+@example(
+    b'{"a":1}',
+    '[{"op":"add","path":"/siteid","value":"B"}]',
+    ObjectStructure(name="ASSET", key_paths=["$.assetnum"]),
+    "MXOTHER",
+)
 def test_a_repair_makes_what_a_bulk_edit_makes(
     record: bytes | None, recipe: str, structure: ObjectStructure, interface: str
 ) -> None:
