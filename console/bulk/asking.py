@@ -15,14 +15,13 @@ from django.shortcuts import render
 
 from console.bulk import imports
 from console.bulk.forms import WishForm, carried, number_of_run, reason_of, wish_of
-from console.bulk.looking import asker_of, looked_at
+from console.bulk.looking import asker_of, hindrance, looked_at
 from console.bulk.showing import wished
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import parse_id, see
 from crontasks.bulk import deciding
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.reach import may_ask, out_of_reach
 from integration.selectors.bulk import runs
 
 EDIT, ASK = "edit", "ask"
@@ -34,8 +33,8 @@ def new(request: HttpRequest, job: str) -> HttpResponse:
     entry = CATALOGUE.get(job)
     if entry is None:
         raise Http404("There is no such bulk job.")
-    if not may_ask(entry, scope_of(request.user)):
-        raise PermissionDenied(str(out_of_reach(entry)))
+    if why := hindrance(request, entry):
+        raise PermissionDenied(why)
     begun = _begun(request, entry)
     if request.method != "POST":
         return _form(request, entry, begun)

@@ -10,7 +10,7 @@ from console.frame.access import Right, has, scope_of
 from console.frame.answers import actor_of
 from crontasks.bulk import deciding, uploads
 from crontasks.bulk.catalogue import Entry
-from crontasks.bulk.reach import Asker
+from crontasks.bulk.reach import Asker, may_ask
 from spark_jobs.contract import Sample
 
 
@@ -34,6 +34,14 @@ class Looked:
     @property
     def bad(self) -> int:
         return len(self.samples) - self.good
+
+
+def hindrance(request: HttpRequest, entry: Entry) -> str:
+    """Why this person may not ask for the job, nor stop or repeat it; empty when they may."""
+    if not may_ask(entry, scope_of(request.user)):
+        return "This job concerns all external systems, and you may know of some only."
+    wanted = (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD) if entry.edits else ()
+    return next((one.missing for one in wanted if not has(request.user, one)), "")
 
 
 def asker_of(request: HttpRequest) -> Asker:

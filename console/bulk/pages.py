@@ -7,6 +7,7 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from console.bulk.looking import hindrance
 from console.bulk.showing import title_of, wished
 from console.bulk.words import STATES, sentence, stages
 from console.frame.access import Right, needs, scope_of
@@ -14,7 +15,6 @@ from console.frame.context import refresh_of
 from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.reach import may_ask
 from crontasks.definitions import registry
 from integration.models import BulkRun, BulkState
 from integration.selectors import changes
@@ -26,6 +26,7 @@ from integration.selectors.failures.failures import Cursor
 # What is under way is looked at more often than other pages, unless the person wants no refresh.
 LIVE_SECONDS: Final = 2
 LOG_LINES: Final = 40
+GONE: Final = "There is no such job any more."
 # The cron task that asks for a bulk job by schedule.
 SCHEDULED: Final = "bulk_job"
 
@@ -43,7 +44,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "lines": [(one, title_of(one.run)) for one in page.runs],
         "wanted": wanted,
-        "jobs": [(entry, may_ask(entry, scope)) for entry in CATALOGUE.values()],
+        "jobs": [(entry, hindrance(request, entry)) for entry in CATALOGUE.values()],
         "states": [(state.value, STATES[state][2]) for state in BulkState],
         "is_continued": cursor is not None,
     }
@@ -75,7 +76,7 @@ def show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRes
         "standing": shown.standing,
         "title": title_of(run),
         "entry": entry,
-        "may_ask": entry is not None and may_ask(entry, scope_of(request.user)),
+        "hindrance": hindrance(request, entry) if entry is not None else GONE,
         "told": sentence(shown),
         "stages": stages(shown),
         "rejects": rejects(run) if run.counts.get("rejected") else None,

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 
+from console.bulk.looking import hindrance
 from console.bulk.pages import show, wanted_run
-from console.frame.access import Right, needs, scope_of
+from console.frame.access import Right, needs
 from console.frame.answers import actor_of, see, tell_problem
 from crontasks.bulk import deciding
 from crontasks.bulk.catalogue import CATALOGUE
-from crontasks.bulk.reach import may_ask, out_of_reach
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.models import BulkRun
@@ -26,8 +27,10 @@ def _verb(act: Act, done: str) -> Callable[[HttpRequest, UUID], HttpResponse]:
         if request.method != "POST":
             return see("bulk-run", bulk_run_id)
         author = Author(actor_of(request), request.POST.get("reason", "").strip()[:500])
+        entry = CATALOGUE.get(shown.run.job)
+        if entry is not None and (why := hindrance(request, entry)):
+            raise PermissionDenied(why)
         try:
-            _refuse_out_of_reach(request, shown.run)
             act(shown.run, author)
         except IntegrationError as problem:
             tell_problem(request, problem)
@@ -36,13 +39,6 @@ def _verb(act: Act, done: str) -> Callable[[HttpRequest, UUID], HttpResponse]:
         return see("bulk-run", bulk_run_id)
 
     return view
-
-
-def _refuse_out_of_reach(request: HttpRequest, run: BulkRun) -> None:
-    """A job that concerns everybody is nobody's to stop whom something limits."""
-    entry = CATALOGUE.get(run.job)
-    if entry is not None and not may_ask(entry, scope_of(request.user)):
-        raise out_of_reach(entry)
 
 
 cancel = _verb(deciding.stop, "It is being cancelled. What has not been committed counts nothing.")

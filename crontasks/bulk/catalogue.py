@@ -20,7 +20,8 @@ class Entry:
 
     `queues` are the fields of the wish that name queues, where these are all that a run concerns:
     people who may know of some external systems only may ask for no other job. `files` are those
-    that name files to be read.
+    that name files to be read. `edits` is whether the job changes payloads: it is for people who
+    may see and change them by hand.
     """
 
     job: str
@@ -30,6 +31,7 @@ class Entry:
     prepare: Callable[[Any], dict[str, Any]]
     queues: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    edits: bool = False
 
 
 CATALOGUE: Final[Mapping[str, Entry]] = {
@@ -50,6 +52,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             sentence="One change is made in held failures, and they are released.",
             wish=repairs.RepairWish,
             prepare=repairs.prepare,
+            edits=True,
         ),
         Entry(
             job="reconcile",
