@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from crontasks.bulk import storage
 from integration.models import BulkRun, BulkState
 from integration.selectors.bulk.runs import ShownRun, Standing
 
@@ -127,7 +128,7 @@ def _silent(standing: Standing) -> Told:
 
 def _failed(run: BulkRun) -> Told:
     _, text, next_step = run.problem or ("", "It failed, and nobody said why.", "")
-    return Told(text, next_step)
+    return Told(storage.told(text), next_step)
 
 
 def _counted(shown: ShownRun) -> str:

@@ -103,8 +103,10 @@ def _usual(one: Described) -> str:
     if isinstance(one.default, bool):
         return "Usually on." if one.default else "Usually off."
     is_whole = isinstance(one.default, float) and one.default.is_integer()
-    shown = f"{one.default:g}" if is_whole else _plain(one.default)
-    return f"Usually {shown}."
+    shown = f"{one.default:g}" if is_whole else str(_plain(one.default))
+    # A sign alone would be taken for the sentence's own.
+    is_word = any(sign.isalnum() for sign in shown)
+    return f"Usually {shown}." if is_word else f"Usually “{shown}”."
 
 
 def _plain(value: object) -> object:

@@ -67,6 +67,7 @@ def failure_groups(request: HttpRequest) -> HttpResponse:
         "ways": ways,
         "form": form,
         "narrows": narrows,
+        "run": wanted.run,
         "query": form.query(),
         "most": GROUPS_SHOWN,
     }

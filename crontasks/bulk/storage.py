@@ -93,6 +93,15 @@ def shown(path: str) -> str:
     return path
 
 
+def told(text: str) -> str:
+    """A sentence of a job with the names of files as people know them: within the folder."""
+    if not is_set():
+        return text
+    for folder in {root(), root().resolve()}:
+        text = text.replace(f"{folder}/", "")
+    return text
+
+
 def exported(run: UUID) -> list[Stored]:
     """The files that a run wrote for people to fetch, at most LISTED_FILES, by name."""
     if not is_set():

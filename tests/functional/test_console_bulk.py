@@ -101,6 +101,14 @@ class TestRun:
         assert "<code>NO_SOURCE</code> No file." in page
         assert "What to do now: Name one." in page
 
+    def test_files_are_named_as_people_know_them(
+        self, queue: Queue, settings: Any, tmp_path: Path
+    ) -> None:
+        settings.SLUICE_BULK_ROOT = tmp_path
+        text = f"{tmp_path}/in/a.csv is not the file any more."
+        failed = a_run(queue, state="FAILED", problem=["SOURCE_CHANGED", text, "Put it back."])
+        assert told(failed) == "in/a.csv is not the file any more."
+
     def test_a_driver_that_does_not_answer_is_told_with_what_was_known_last(
         self, queue: Queue
     ) -> None:
@@ -163,6 +171,9 @@ class TestRun:
         }
         assert groups.context["found"].total == 2
         assert f"run={run.pk}" in groups.context["lines"][0].query
+        assert reverse("bulk-run", args=[run.pk]) in groups.text
+        odd = client.get(reverse("failures"), {"by": "cause", "run": "'"})
+        assert odd.status_code == 200
         MessageError.objects.filter(topic_uuid=str(run.pk)).update(state="RESOLVED")
         assert "All 10 rows came to a good end" in see(client, run)
 
