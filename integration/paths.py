@@ -90,6 +90,21 @@ def compile_path(text: str) -> Path:
     return _JsonPath(text)
 
 
+def plain_steps(text: str) -> tuple[str | int, ...] | None:
+    """The names and places of a JSONPath that has nothing else; None for any other path.
+
+    >>> plain_steps("$.lines[0]['part number']")
+    ('lines', 0, 'part number')
+    """
+    if len(text) > MAX_PATH_CHARACTERS or not _PLAIN.fullmatch(text):
+        return None
+    return _steps(text)
+
+
+def _steps(text: str) -> tuple[str | int, ...]:
+    return tuple(int(step[3]) if step[3] else step[1] or step[2] for step in _STEPS.finditer(text))
+
+
 def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
     """Return the key that the paths find: one value as its text, several as a JSON array.
 
@@ -145,9 +160,7 @@ class _PlainPath:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._steps: tuple[str | int, ...] = tuple(
-            int(step[3]) if step[3] else step[1] or step[2] for step in _STEPS.finditer(text)
-        )
+        self._steps = _steps(text)
 
     @property
     def only_name(self) -> str | None:

@@ -8,6 +8,8 @@ import psycopg
 
 from integration.documents.refusals import plain_text
 from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
+from spark_jobs.exports import job as exports
+from spark_jobs.exports import preview as export_preview
 from spark_jobs.imports import job as imports
 from spark_jobs.imports import preview as import_preview
 from spark_jobs.problems import JobError, Stopped, spark_died, unbalanced
@@ -35,6 +37,7 @@ JOBS: Final[Mapping[str, Job]] = {
     "import": Job(imports.run, import_preview.preview),
     "repair": Job(repairs.run, repair_preview.preview),
     "reconcile": Job(reconcile.run, reconcile_preview.preview),
+    "export": Job(exports.run, export_preview.preview),
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crontasks.bulk.wishes import imports, reconcile, repairs
+from crontasks.bulk.wishes import exports, imports, reconcile, repairs
 from crontasks.parameters import Dataclass
 
 
@@ -61,6 +61,13 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             wish=reconcile.ReconcileWish,
             prepare=reconcile.prepare,
             queues=("queue",),
+        ),
+        Entry(
+            job="export",
+            title="Export",
+            sentence="Documents of a structure, or tracked messages, become files.",
+            wish=exports.ExportWish,
+            prepare=exports.prepare,
         ),
     )
 }

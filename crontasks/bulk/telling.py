@@ -18,6 +18,7 @@ def arguments_of(run: BulkRun) -> Arguments:
         database=conninfo(),
         kafka=_kafka(run.parameters.get("provider")),
         plan=run.plan,
+        epoch=run.epoch,
     )
 
 

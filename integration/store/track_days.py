@@ -3,11 +3,9 @@
 A row whose day has no partition goes to the default one: nothing ever fails for want of a day.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -15,17 +13,22 @@ from django.db import IntegrityError, OperationalError, connections, transaction
 from psycopg.errors import CheckViolation, LockNotAvailable
 
 from integration.store.sessions import alias
+from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, TABLE, Part, parts_of
 
-TABLE: Final = "integration_messagetrack"
-DEFAULT: Final = f"{TABLE}_default"
+__all__ = [
+    "DAYS_AHEAD",
+    "DEFAULT",
+    "TABLE",
+    "Part",
+    "drop_before",
+    "make_ahead",
+    "named",
+    "parts",
+    "summarize",
+]
+
 DAYS_AHEAD: Final = 7
-# A day is attached and taken off under locks that batches need too: rather later than long.
-_BRIEF: Final = "SET LOCAL lock_timeout = '500ms'"
 _ONE_AT_A_TIME: Final = f"SELECT pg_advisory_xact_lock(hashtext('{TABLE}'))"
-_PARTS: Final = f"""
-SELECT c.relname, pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits i
-JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '{TABLE}'::regclass ORDER BY c.relname
-"""  # noqa: S608 - a constant
 # What a run of ours took off and could not drop any more.
 _LEFT: Final = f"""
 SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
@@ -37,16 +40,6 @@ _SUMMARIZE: Final = (
     "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
     "WHERE i.indrelid = to_regclass(%s) AND a.amname = 'brin'"
 )
-_BOUNDS: Final = re.compile(r"FROM \((?:'([^']+)'|MINVALUE)\) TO \('([^']+)'\)")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One partition that has bounds; without `begin` it holds everything before `until`."""
-
-    table: str
-    begin: datetime | None
-    until: datetime
 
 
 def named(day: date) -> str:
@@ -103,18 +96,9 @@ def summarize() -> int:
 
 
 def _parts(cursor: Any) -> list[Part]:  # noqa: ANN401 - Django's cursor
-    cursor.execute("SET LOCAL TimeZone = 'UTC'")
-    cursor.execute(_PARTS)
-    found = [(name, _BOUNDS.search(bound)) for name, bound in cursor.fetchall()]
-    return [Part(name, _moment(m[1]), _aware(m[2])) for name, m in found if m is not None]
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else _aware(text)
-
-
-def _aware(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
+    cursor.execute(IN_UTC)
+    cursor.execute(LIST)
+    return parts_of(cursor.fetchall())
 
 
 def _made(day: date) -> bool:
@@ -122,7 +106,7 @@ def _made(day: date) -> bool:
     end = begin + timedelta(days=1)
     try:
         with _cursor() as cursor:
-            cursor.execute(_BRIEF)
+            cursor.execute(BRIEF)
             cursor.execute(_ONE_AT_A_TIME)
             there = _parts(cursor)
             if any(one.until > begin and (one.begin is None or one.begin < end) for one in there):
@@ -149,7 +133,7 @@ def _dropped(table: str) -> Counter[str]:
         counted = Counter(dict(cursor.fetchall()))
     try:
         with _cursor() as cursor:
-            cursor.execute(_BRIEF)
+            cursor.execute(BRIEF)
             cursor.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {table}")
     except OperationalError as failure:
         if isinstance(failure.__cause__, LockNotAvailable):
@@ -163,7 +147,7 @@ def _dropped(table: str) -> Counter[str]:
 def _summarized(table: str) -> int:
     try:
         with _cursor() as cursor:
-            cursor.execute(_BRIEF)
+            cursor.execute(BRIEF)
             cursor.execute(_SUMMARIZE, [table])
             return int(cursor.fetchone()[0])
     except OperationalError as failure:

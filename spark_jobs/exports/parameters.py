@@ -1,0 +1,157 @@
+"""What an export is told: it came as JSON, and is checked before anything is read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from integration.paths import plain_steps
+from spark_jobs.problems import JobError
+
+# PostgreSQL takes no more columns, and nobody reads as many.
+MOST_COLUMNS: Final = 500
+
+
+class What(StrEnum):
+    """What is exported."""
+
+    DOCUMENTS = "documents"
+    MESSAGES = "messages"
+
+
+class Format(StrEnum):
+    """How the rows are written."""
+
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class Formulas(StrEnum):
+    """What becomes of CSV values that a spreadsheet would take for formulas."""
+
+    EXACT = "exact"
+    QUOTED = "quoted"
+
+
+class Target(StrEnum):
+    """Where the rows go."""
+
+    FILES = "files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One column: its name, and where its value is, a field's name or a JSONPath."""
+
+    name: str
+    source: str
+
+    @property
+    def is_path(self) -> bool:
+        return self.source.startswith("$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportParameters:
+    """Which rows are exported, as what, and the folder that takes the run's own folder.
+
+    Times are ISO texts, empty where nothing limits. Of documents: `structure` is its number and
+    `structure_name` its name; `where` is (path, value). Of messages: `queues` are numbers, none
+    for all.
+    """
+
+    what: What
+    format: Format
+    folder: str
+    columns: tuple[Wanted, ...] = ()
+    since: str = ""
+    until: str = ""
+    structure: int = 0
+    structure_name: str = ""
+    key: str = ""
+    where: tuple[str, str] | None = None
+    deleted: bool = False
+    queues: tuple[int, ...] | None = None
+    service: str = ""
+    state: str = ""
+    payload: bool = False
+    delimiter: str = ","
+    formulas: Formulas = Formulas.EXACT
+    target: Target = Target.FILES
+
+    @staticmethod
+    def of(said: Mapping[str, Any]) -> "ExportParameters":
+        """Check and read them. Raises JobError BAD_PARAMETERS."""
+        known = {field.name for field in fields(ExportParameters)}
+        if unknown := sorted(set(said) - known):
+            raise bad(f"there is no parameter {unknown[0]!r}")
+        where, queues = said.get("where"), said.get("queues")
+        try:
+            read = ExportParameters(
+                **{
+                    **said,
+                    "what": What(said["what"]),
+                    "format": Format(said["format"]),
+                    "columns": tuple(Wanted(**one) for one in said.get("columns", ())),
+                    "where": None if where is None else (str(where[0]), str(where[1])),
+                    "queues": None if queues is None else tuple(map(int, queues)),
+                    "formulas": Formulas(said.get("formulas", Formulas.EXACT)),
+                    "target": Target(said.get("target", Target.FILES)),
+                }
+            )
+        except (KeyError, TypeError, ValueError, IndexError) as e:
+            raise bad(str(e)) from e
+        read._check()
+        return read
+
+    def _check(self) -> None:
+        _check_names([column.name for column in self.columns])
+        for column in self.columns:
+            if column.is_path:
+                steps_of(column.source)
+        if self.where is not None:
+            steps_of(self.where[0])
+        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '\r\n\0"':
+            raise bad("the delimiter must be one ASCII character, and no quote")
+        if self.what is What.DOCUMENTS and self.deleted and self._is_bare:
+            raise bad(
+                "a deleted document has no line of its own: name columns, such as key=key and "
+                "deleted=deleted"
+            )
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether each line is the document itself."""
+        return self.format is Format.JSON_LINES and not self.columns
+
+
+def steps_of(path: str) -> tuple[str | int, ...]:
+    """Names and places of a path. Raises JobError BAD_PARAMETERS for any other path."""
+    steps = plain_steps(path)
+    if steps is None:
+        raise bad(
+            f"{path!r} is no path of names and places, such as $.site.siteid or $.lines[0].item"
+        )
+    return steps
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise bad(f"there are more than {MOST_COLUMNS} columns")
+    known = set()
+    for name in names:
+        if not name.strip() or "\n" in name or "\r" in name:
+            raise bad(f"{name!r} is no name of a column")
+        # Readers of Parquet do not tell them apart by case.
+        if name.casefold() in known:
+            raise bad(f"two columns are named {name!r}")
+        known.add(name.casefold())
+
+
+def bad(why: str) -> JobError:
+    return JobError(
+        "BAD_PARAMETERS",
+        f"The export cannot be run as it is asked for: {why}.",
+        "Correct the parameter and start the run again.",
+    )

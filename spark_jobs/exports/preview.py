@@ -1,0 +1,94 @@
+"""What an export would write: its first rows and how many there are; nothing is written."""
+
+from typing import Any, Final
+
+import psycopg
+from psycopg.errors import QueryCanceled
+
+from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
+from spark_jobs.exports.parameters import ExportParameters, Format
+from spark_jobs.exports.selecting import Selection, selection
+from spark_jobs.exports.shaping import Row, csv_lines, json_lines, shaped
+from spark_jobs.tables.columns import Column, Kind
+
+SHOWN_CHARACTERS: Final = 2_000
+# A look must not be what slows the database down.
+LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '10s'"
+_KEYS: Final = ("key", "message_id")
+
+
+def preview(arguments: Arguments) -> Preview:
+    """The first rows as they would be written, and about how many there are.
+
+    Raises JobError BAD_PARAMETERS.
+    """
+    parameters = ExportParameters.of(arguments.parameters)
+    chosen = selection(parameters)
+    columns, values = shaped(parameters, chosen)
+    with psycopg.connect(arguments.database) as session:
+        session.execute("SET TRANSACTION READ ONLY")
+        session.execute(LONGEST_STATEMENT)
+        found = [values(row) for row in _first(session, chosen)]
+        count, is_counted = _counted(session, chosen)
+        session.rollback()
+    texts = _texts(parameters, columns, found)
+    size = sum(len(text.encode()) for text in texts)
+    return Preview(
+        samples=[
+            Sample(
+                place=_place(number, columns, row), ends="exported", text=text[:SHOWN_CHARACTERS]
+            )
+            for number, (row, text) in enumerate(zip(found, texts, strict=True), 1)
+        ],
+        rows=count,
+        bytes=round(size / len(texts) * count) if texts else None,
+        columns=[column.name for column in columns],
+        facts={"counted": is_counted},
+    )
+
+
+def _first(session: psycopg.Connection[Any], chosen: Selection) -> list[Row]:
+    """None where a filter that nearly nothing meets would take too long."""
+    statement = f"{chosen.statement()} LIMIT {SAMPLES}".encode()
+    try:
+        with session.transaction():
+            return session.execute(statement, chosen.said).fetchall()
+    except QueryCanceled:
+        return []
+
+
+def _counted(session: psycopg.Connection[Any], chosen: Selection) -> tuple[int, bool]:
+    """How many rows there are, and whether they were counted; else it is the planner's guess."""
+    try:
+        with session.transaction():
+            row = session.execute(chosen.counting().encode(), chosen.said).fetchone()
+            return int(row[0]) if row else 0, True
+    except QueryCanceled:
+        statement = f"EXPLAIN (FORMAT JSON) {chosen.statement()}".encode()
+        told = session.execute(statement, chosen.said).fetchone()
+        return int(told[0][0]["Plan"]["Plan Rows"]) if told else 0, False
+
+
+def _texts(
+    parameters: ExportParameters, columns: tuple[Column, ...], found: list[Row]
+) -> list[str]:
+    """Each row alone; of Parquet, which is no text, as it would be in JSON."""
+    if parameters.format is Format.CSV:
+        text = csv_lines(columns, parameters)
+    else:
+        shown = [Column(c.name, Kind.TEXT if c.kind is Kind.BYTES else c.kind, "") for c in columns]
+        text = json_lines(shown if parameters.format is Format.PARQUET else columns)
+        found = [[_shown(value) for value in row] for row in found]
+    return [text([row]).rstrip("\r\n") for row in found]
+
+
+def _shown(value: object) -> object:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _place(number: int, columns: tuple[Column, ...], row: Row) -> str:
+    """The key or id where that is a column, else which row it is."""
+    for column, value in zip(columns, row, strict=True):
+        if column.name in _KEYS and value:
+            return str(value)[:200]
+    return f"row {number}"

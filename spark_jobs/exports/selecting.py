@@ -1,0 +1,206 @@
+"""Which rows an export reads, and which columns: as SQL over the table `t`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_jobs.exports.parameters import ExportParameters, Format, Wanted, What, bad, steps_of
+from spark_jobs.tables.columns import Column, Kind, select
+
+DOCUMENTS: Final = "integration_storedobject"
+MESSAGES: Final = "integration_messagetrack"
+_DELETED: Final = "t.document IS NULL AND t.xml = ''"
+# A removed document is a row that remembers it; XML has its text in a column of its own.
+OF_DOCUMENTS: Final[Mapping[str, Column]] = {
+    one.name: one
+    for one in (
+        Column("key", Kind.TEXT, "t.key"),
+        Column("version", Kind.WHOLE, "t.version"),
+        Column("updated_at", Kind.MOMENT, "t.updated_at"),
+        Column("deleted", Kind.FLAG, _DELETED),
+        Column("document", Kind.JSON, "t.document"),
+        Column("xml", Kind.TEXT, "nullif(t.xml, '')"),
+        Column("message_id", Kind.TEXT, "t.message_id"),
+        Column("arrival_batch", Kind.WHOLE, "t.arrival_batch"),
+        Column("arrival_index", Kind.WHOLE, "t.arrival_index"),
+    )
+}
+OF_MESSAGES: Final[Mapping[str, Column]] = {
+    one.name: one
+    for one in (
+        Column("message_id", Kind.TEXT, "t.message_id"),
+        Column("queue", Kind.TEXT, "q.name"),
+        Column("direction", Kind.TEXT, "q.direction"),
+        Column("partition", Kind.WHOLE, "t.partition"),
+        Column("offset", Kind.WHOLE, 't."offset"'),
+        Column("service", Kind.TEXT, "t.interface"),
+        Column("state", Kind.TEXT, "t.ended"),
+        Column("at", Kind.MOMENT, "t.at"),
+        Column("kafka_ms", Kind.WHOLE, "nullif(t.kafka_ms, 0)"),
+        Column("key", Kind.TEXT, "t.key"),
+        Column("external_id", Kind.TEXT, "t.external_id"),
+        Column("search_a", Kind.TEXT, "t.search_a"),
+        Column("search_b", Kind.TEXT, "t.search_b"),
+        Column("caused_by", Kind.TEXT, "t.caused_by"),
+        Column("arrival_batch", Kind.WHOLE, "t.arrival_batch"),
+    )
+}
+# As the record had it; tracking keeps it compressed.
+PAYLOAD: Final = Column("payload", Kind.BYTES, "t.payload")
+BASE64: Final = "payload_base64"
+# A value of JSON as its own text: without the quotes of a text, with all digits of a number.
+_AS_TEXT: Final = "#>> '{}'"
+# The line itself: a document, or the text of one that came as XML.
+BARE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, to_jsonb(t.xml)::text)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is read: the columns of `source` for the rows that meet `condition`, told `said`.
+
+    `source` holds {table} where the rows lie. `wanted` are the columns that are written; where
+    they come out of payloads, `columns` has the payload instead.
+    """
+
+    table: str
+    source: str
+    condition: str
+    said: Mapping[str, Any]
+    columns: tuple[Column, ...]
+    wanted: tuple[Wanted, ...]
+
+    def statement(self, more: str = "true", table: str = "") -> str:
+        return select(self.columns, self._source(table), f"{self.condition} AND {more}")
+
+    def counting(self) -> str:
+        return f"SELECT count(*) FROM {self._source()} WHERE {self.condition}"  # noqa: S608 - constants
+
+    def _source(self, table: str = "") -> str:
+        return self.source.format(table=table or self.table)
+
+
+def selection(parameters: ExportParameters) -> Selection:
+    """Raises JobError BAD_PARAMETERS for a column that is neither a field nor a path."""
+    if parameters.what is What.DOCUMENTS:
+        return _documents(parameters)
+    return _messages(parameters)
+
+
+def _documents(parameters: ExportParameters) -> Selection:
+    said: dict[str, Any] = {"structure": parameters.structure, **_times(parameters)}
+    conditions = ["t.structure_id = %(structure)s", *_within("t.updated_at", parameters)]
+    if not parameters.deleted:
+        conditions.append(f"NOT ({_DELETED})")
+    if parameters.key:
+        conditions.append("t.key LIKE %(key)s")
+        said["key"] = _like(parameters.key)
+    if parameters.where is not None:
+        path, said["value"] = parameters.where
+        said["path"] = json_path(steps_of(path))
+        conditions.append(f"{_found('path')} {_AS_TEXT} = %(value)s")
+    wanted = parameters.columns or _all(OF_DOCUMENTS, parameters)
+    is_json = parameters.format is Format.JSON_LINES
+    columns = [_document_column(one, place, is_json=is_json) for place, one in enumerate(wanted)]
+    said |= {f"path{n}": json_path(steps_of(w.source)) for n, w in enumerate(wanted) if w.is_path}
+    return Selection(
+        table=DOCUMENTS,
+        source="{table} t",
+        condition=" AND ".join(conditions),
+        said=said,
+        columns=tuple(columns) or (BARE,),
+        wanted=tuple(wanted),
+    )
+
+
+def _messages(parameters: ExportParameters) -> Selection:
+    said: dict[str, Any] = _times(parameters)
+    conditions = ["true", *_within("t.at", parameters)]
+    if parameters.queues is not None:
+        conditions.append("t.queue_id = ANY(%(queues)s::bigint[])")
+        said["queues"] = list(parameters.queues)
+    for name, column in (("service", "interface"), ("state", "ended")):
+        if value := getattr(parameters, name):
+            conditions.append(f"t.{column} = %({name})s")
+            said[name] = value
+    wanted = parameters.columns or _all(OF_MESSAGES, parameters)
+    names = dict.fromkeys(one.source for one in wanted if not _is_of_payload(one))
+    columns = [_field(OF_MESSAGES, name) for name in names]
+    if any(map(_is_of_payload, wanted)):
+        columns.append(PAYLOAD)
+    return Selection(
+        table=MESSAGES,
+        source="{table} t LEFT JOIN integration_queue q ON q.id = t.queue_id",
+        condition=" AND ".join(conditions),
+        said=said,
+        columns=tuple(columns),
+        wanted=tuple(wanted),
+    )
+
+
+def json_path(steps: Sequence[str | int]) -> str:
+    """The same path as PostgreSQL writes it.
+
+    >>> json_path(("lines", 0, "part number"))
+    'strict $."lines"[0]."part number"'
+    """
+    told = (f"[{one}]" if isinstance(one, int) else f".{json.dumps(one)}" for one in steps)
+    return f"strict ${''.join(told)}"
+
+
+def _all(fields: Mapping[str, Column], parameters: ExportParameters) -> list[Wanted]:
+    if parameters.what is What.DOCUMENTS and parameters.format is Format.JSON_LINES:
+        return []
+    names = list(fields)
+    if parameters.what is What.MESSAGES and parameters.payload:
+        names.append(PAYLOAD.name)
+        if parameters.format is not Format.PARQUET:
+            names.append(BASE64)
+    return [Wanted(name=name, source=name) for name in names]
+
+
+def _is_of_payload(one: Wanted) -> bool:
+    return one.is_path or one.source in (PAYLOAD.name, BASE64)
+
+
+def _document_column(one: Wanted, place: int, *, is_json: bool) -> Column:
+    if not one.is_path:
+        field = _field(OF_DOCUMENTS, one.source)
+        return Column(one.name, field.kind, field.sql)
+    found = _found(f"path{place}")
+    if is_json:
+        return Column(one.name, Kind.JSON, found)
+    return Column(one.name, Kind.TEXT, f"{found} {_AS_TEXT}")
+
+
+def _found(parameter: str) -> str:
+    """What is at a path of the document; nothing where it leads nowhere."""
+    return f"jsonb_path_query_first(t.document, %({parameter})s::jsonpath, '{{}}', true)"
+
+
+def _field(fields: Mapping[str, Column], name: str) -> Column:
+    if name in fields:
+        return fields[name]
+    known = ", ".join([*fields, *([PAYLOAD.name, BASE64] if fields is OF_MESSAGES else [])])
+    raise bad(f"{name!r} is neither a path that begins with $ nor one of {known}")
+
+
+def _within(column: str, parameters: ExportParameters) -> list[str]:
+    conditions = []
+    if parameters.since:
+        conditions.append(f"{column} >= %(since)s::timestamptz")
+    if parameters.until:
+        conditions.append(f"{column} < %(until)s::timestamptz")
+    return conditions
+
+
+def _times(parameters: ExportParameters) -> dict[str, Any]:
+    said = {"since": parameters.since, "until": parameters.until}
+    return {name: text for name, text in said.items() if text}
+
+
+def _like(pattern: str) -> str:
+    """* stands for any signs and ? for one; all others mean themselves."""
+    for sign in "\\%_":
+        pattern = pattern.replace(sign, f"\\{sign}")
+    return pattern.replace("*", "%").replace("?", "_")

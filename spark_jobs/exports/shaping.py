@@ -1,0 +1,151 @@
+"""Makes of a row what is written: values in the order of the columns, and lines of text."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from json import JSONEncoder
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, Wanted, What, steps_of
+from spark_jobs.exports.payloads import Payload
+from spark_jobs.exports.selecting import BARE, BASE64, PAYLOAD, Selection
+from spark_jobs.tables.columns import Column, Kind
+
+Row = Sequence[Any]
+_Getter = Callable[[Row, Payload | None], Any]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_quoted: Final = JSONEncoder(ensure_ascii=False).encode
+# What spreadsheets take for the beginning of a formula.
+_BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
+
+
+class Shaped(NamedTuple):
+    """The columns that are written, and what makes their values of a row that SQL gave."""
+
+    columns: tuple[Column, ...]
+    values: Callable[[Row], Row]
+
+
+def shaped(parameters: ExportParameters, selection: Selection) -> Shaped:
+    """Documents are taken apart by SQL; messages here, because tracking compresses payloads."""
+    if parameters.what is What.DOCUMENTS:
+        return Shaped(selection.columns, lambda row: row)
+    places = {column.name: place for place, column in enumerate(selection.columns)}
+    made = [_of_message(one, parameters.format, selection, places) for one in selection.wanted]
+    getters = [getter for _, getter in made]
+    kept = places.get(PAYLOAD.name)
+
+    def values(row: Row) -> Row:
+        compressed = None if kept is None else row[kept]
+        payload = None if compressed is None else Payload(compressed)
+        return [getter(row, payload) for getter in getters]
+
+    return Shaped(tuple(column for column, _ in made), values)
+
+
+def _of_message(
+    one: Wanted, form: Format, selection: Selection, places: dict[str, int]
+) -> tuple[Column, _Getter]:
+    if one.is_path:
+        steps, is_json = steps_of(one.source), form is Format.JSON_LINES
+        kind = Kind.JSON if is_json else Kind.TEXT
+        return Column(one.name, kind, ""), _asked(
+            lambda payload: payload.json_at(steps) if is_json else payload.text_at(steps)
+        )
+    if one.source == BASE64:
+        return Column(one.name, Kind.TEXT, ""), _asked(attrgetter("base64"))
+    if one.source == PAYLOAD.name and form is not Format.PARQUET:
+        return Column(one.name, Kind.TEXT, ""), _asked(attrgetter("text"))
+    if one.source == PAYLOAD.name:
+        return Column(one.name, Kind.BYTES, ""), _asked(attrgetter("raw"))
+    place = places[one.source]
+    return Column(one.name, selection.columns[place].kind, ""), lambda row, _: row[place]
+
+
+def _asked(ask: Callable[[Payload], Any]) -> _Getter:
+    return lambda _, payload: None if payload is None else ask(payload)
+
+
+def json_lines(columns: Sequence[Column]) -> Callable[[Sequence[Row]], str]:
+    """What makes lines of JSON of rows of values; of a bare document its own text."""
+    if tuple(columns) == (BARE,):
+        return lambda rows: "".join([f"{row[0]}\n" for row in rows])
+    names = [f"{_quoted(column.name)}:" for column in columns]
+    kinds = [column.kind for column in columns]
+
+    def text(rows: Sequence[Row]) -> str:
+        lines = []
+        for row in rows:
+            told = map(_as_json, row, kinds)
+            members = ",".join(map(str.__add__, names, told))
+            lines.append(f"{{{members}}}\n")
+        return "".join(lines)
+
+    return text
+
+
+def csv_lines(
+    columns: Sequence[Column], parameters: ExportParameters
+) -> Callable[[Sequence[Row]], str]:
+    """What makes CSV as RFC 4180 has it: in quotes is what holds a delimiter, a quote or a line."""
+    kinds = [column.kind for column in columns]
+    is_exact = parameters.formulas is Formulas.EXACT
+
+    def text(rows: Sequence[Row]) -> str:
+        made = io.StringIO(newline="")
+        writer = csv.writer(made, delimiter=parameters.delimiter, lineterminator="\r\n")
+        for row in rows:
+            told = map(_as_text, row, kinds)
+            writer.writerow(told if is_exact else map(harmless, told))
+        return made.getvalue()
+
+    return text
+
+
+def header(columns: Sequence[Column], parameters: ExportParameters) -> str:
+    """The first row of a CSV file."""
+    named = [Column(column.name, Kind.TEXT, "") for column in columns]
+    return csv_lines(named, parameters)([[column.name for column in columns]])
+
+
+def harmless(text: str) -> str:
+    """The text behind an apostrophe where a spreadsheet would run it; numbers stay.
+
+    >>> harmless("=1+1"), harmless("-5"), harmless("A-5")
+    ("'=1+1", '-5', 'A-5')
+    """
+    if text.startswith(_BEGINS_FORMULA) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
+
+
+def moment(micros: int) -> str:
+    """Microseconds since 1970 as people read them.
+
+    >>> moment(0)
+    '1970-01-01T00:00:00.000000Z'
+    """
+    at = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None)
+    return f"{at.isoformat(timespec='microseconds')}Z"
+
+
+def _as_json(value: Any, kind: Kind) -> str:  # noqa: ANN401 - a value of any kind
+    if value is None:
+        return "null"
+    if kind is Kind.JSON:
+        return str(value)
+    return _quoted(moment(value) if kind is Kind.MOMENT else value)
+
+
+def _as_text(value: Any, kind: Kind) -> str:  # noqa: ANN401 - as above
+    if value is None:
+        return ""
+    if kind is Kind.MOMENT:
+        return moment(value)
+    if kind is Kind.FLAG:
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,113 @@
+"""Columns of rows that are read: their SQL, their types, and the sum that proves them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+# Of a row's digest so many hexadecimal digits are summed up: they fit a bigint.
+SUMMED_DIGITS: Final = 15
+
+
+class Kind(StrEnum):
+    """What a value is. A moment is microseconds since 1970: no zone and no calendar in between."""
+
+    TEXT = "text"
+    JSON = "json"
+    WHOLE = "whole"
+    FLAG = "flag"
+    MOMENT = "moment"
+    BYTES = "bytes"
+
+
+_TYPES: Final = {
+    Kind.TEXT: "text",
+    Kind.JSON: "text",
+    Kind.WHOLE: "bigint",
+    Kind.FLAG: "boolean",
+    Kind.MOMENT: "bigint",
+    Kind.BYTES: "bytea",
+}
+SPARK_TYPES: Final = {
+    Kind.TEXT: "STRING",
+    Kind.JSON: "STRING",
+    Kind.WHOLE: "BIGINT",
+    Kind.FLAG: "BOOLEAN",
+    Kind.MOMENT: "BIGINT",
+    Kind.BYTES: "BINARY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name in the files, its kind, and the SQL that gives it."""
+
+    name: str
+    kind: Kind
+    sql: str
+
+    @property
+    def database_type(self) -> str:
+        return _TYPES[self.kind]
+
+    @property
+    def selected(self) -> str:
+        value = self.sql
+        if self.kind is Kind.MOMENT:
+            value = f"extract(epoch FROM {value}) * 1000000"
+        return f"({value})::{self.database_type} AS {quoted(self.name)}"
+
+
+def quoted(name: str) -> str:
+    """An identifier, whatever signs it has, in a statement that has parameters."""
+    return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+
+
+def select(columns: Sequence[Column], source: str, condition: str) -> str:
+    """SQL: these columns of the rows that meet the condition."""
+    wanted = ", ".join(column.selected for column in columns)
+    return f"SELECT {wanted} FROM {source} WHERE {condition}"  # noqa: S608 - written by us
+
+
+def digest_sql(columns: Sequence[Column]) -> str:
+    """SQL: what `digest` computes, of a row `c` that `select` gave."""
+    pieces = ", ".join(_piece(column) for column in columns)
+    return f"encode(sha256(convert_to(concat({pieces}), 'UTF8')), 'hex')"
+
+
+def tally_sql(columns: Sequence[Column], source: str, condition: str) -> str:
+    """SQL: how many rows there are, and the sum of their digests' beginnings."""
+    # OFFSET keeps the columns from being computed again for each piece.
+    rows = f"{select(columns, source, condition)} OFFSET 0"
+    summed = f"('x' || left({digest_sql(columns)}, {SUMMED_DIGITS}))::bit(60)::bigint"
+    return f"SELECT count(*), coalesce(sum({summed}), 0) FROM ({rows}) c"  # noqa: S608 - as above
+
+
+def digest(values: Sequence[Any]) -> str:
+    """A row's values as one text of 64 hexadecimal digits; the same as SQL's."""
+    text = "".join(map(_told, values))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def summed(found: str) -> int:
+    """What of a digest is summed up."""
+    return int(found[:SUMMED_DIGITS], 16)
+
+
+def _piece(column: Column) -> str:
+    name = f"c.{quoted(column.name)}"
+    text = f"encode(sha256({name}), 'hex')" if column.kind is Kind.BYTES else f"{name}::text"
+    return f"CASE WHEN {name} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"
+
+
+def _told(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bytes | bytearray):
+        text = hashlib.sha256(value).hexdigest()
+    elif isinstance(value, bool):
+        text = "true" if value else "false"
+    else:
+        text = str(value)
+    return f"{len(text)}:{text}"

@@ -1,0 +1,109 @@
+"""Parquet by Spark's own writer and reader, whatever the session is set to."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from spark_jobs.tables.columns import SPARK_TYPES, Column, Kind, digest, summed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Part = TypeVar("Part")
+# A task keeps so much of a file in memory before it writes.
+GROUP_BYTES: Final = 16 * 2**20
+# Settings under which rows could be left out or altered, or a task's memory grow with them.
+_FIXED: Final = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.columnarReaderBatchSize": "128",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.maxRecordsPerFile": "0",
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
+}
+
+
+class Tally(NamedTuple):
+    """How many rows a file has, and the sum of their digests' beginnings."""
+
+    rows: int
+    sum: int
+
+
+def settled(session: "SparkSession") -> "SparkSession":
+    """The same Spark under settings of our own; those of others are not touched."""
+    own = session.newSession()
+    for name, value in _FIXED.items():
+        own.conf.set(name, value)
+    return own
+
+
+def frame(
+    session: "SparkSession",
+    parts: Sequence[Part],
+    columns: Sequence[Column],
+    read: Callable[[Part], Iterable[Sequence[Any]]],
+) -> "DataFrame":
+    """The rows of all parts, each read by a task of its own."""
+    wanted = session.sparkContext.parallelize(parts, max(len(parts), 1)).flatMap(read)
+    schema = ", ".join(f"`{_named(one)}` {SPARK_TYPES[one.kind]}" for one in columns)
+    raw = session.createDataFrame(wanted, schema, verifySchema=False)
+    return raw.selectExpr(*map(_as_stored, columns))
+
+
+def write(rows: "DataFrame", folder: Path, by: str = "") -> None:
+    """Write them into a folder that is not there yet, a folder within it for each value of `by`."""
+    writer = rows.write.option("parquet.block.size", GROUP_BYTES)
+    if by:
+        writer = writer.partitionBy(by)
+    writer.parquet(_address(folder))
+
+
+def read(
+    session: "SparkSession", folder: Path, paths: Sequence[Path], columns: Sequence[Column]
+) -> "DataFrame":
+    """The columns of these files as they were before they were written, and `file`, its name."""
+    found = session.read.option("basePath", _address(folder)).parquet(*map(_address, paths))
+    return found.selectExpr(*map(_as_read, columns), "_metadata.file_path AS file")
+
+
+def counts(session: "SparkSession", folder: Path) -> dict[str, int]:
+    """How many rows the files of a folder have, by name; a file without any is left out."""
+    found = session.read.parquet(_address(folder)).selectExpr("_metadata.file_name AS file")
+    return {str(row["file"]): int(row["count"]) for row in found.groupBy("file").count().collect()}
+
+
+def tallies(rows: "DataFrame") -> dict[str, Tally]:
+    """What the rows of `read` come to, by the last part of each file's name."""
+    found: dict[str, Tally] = {}
+    for name, count, total in rows.rdd.mapPartitions(_tallied).collect():
+        known = found.get(name, Tally(0, 0))
+        found[name] = Tally(known.rows + count, known.sum + total)
+    return found
+
+
+def _tallied(rows: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
+    found: dict[str, Tally] = {}
+    for *values, file in rows:
+        known = found.get(file, Tally(0, 0))
+        found[file] = Tally(known.rows + 1, known.sum + summed(digest(values)))
+    return ((file.rsplit("/", 1)[-1], *tally) for file, tally in found.items())
+
+
+def _address(path: Path) -> str:
+    # Not as_uri: Hadoop takes signs as they are.
+    return f"file://{path}"
+
+
+def _named(column: Column) -> str:
+    return column.name.replace("`", "``")
+
+
+def _as_stored(column: Column) -> str:
+    name = _named(column)
+    return f"timestamp_micros(`{name}`) AS `{name}`" if column.kind is Kind.MOMENT else f"`{name}`"
+
+
+def _as_read(column: Column) -> str:
+    name = _named(column)
+    return f"unix_micros(`{name}`) AS `{name}`" if column.kind is Kind.MOMENT else f"`{name}`"

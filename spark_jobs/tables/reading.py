@@ -1,0 +1,49 @@
+"""Streams rows out of one moment of the database: each task reads what all others see."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from spark_jobs.tables.columns import Column
+
+NAME: Final = "sluice bulk"
+_BEGIN: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_SHARE: Final = "SET TRANSACTION SNAPSHOT {}"
+
+
+class Moment(NamedTuple):
+    """One moment of the database, shared by all who name its snapshot while `session` is open."""
+
+    session: psycopg.Connection[Any]
+    snapshot: str
+
+
+@contextmanager
+def moment(database: str) -> Iterator[Moment]:
+    """Hold one moment of the database, as long as its rows are read."""
+    with psycopg.connect(database, application_name=NAME) as session:
+        session.execute(_BEGIN)
+        found = session.execute("SELECT pg_export_snapshot()").fetchone()
+        yield Moment(session, str(found[0]) if found else "")
+        session.rollback()
+
+
+def rows(
+    database: str,
+    snapshot: str,
+    statement: str,
+    said: Mapping[str, Any],
+    columns: Sequence[Column],
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of a statement, one after the other: no more than one of them is in memory."""
+    with psycopg.connect(database, application_name=NAME) as session:
+        session.execute(_BEGIN)
+        session.execute(sql.SQL(_SHARE).format(snapshot))
+        copying = f"COPY ({statement}) TO STDOUT (FORMAT BINARY)".encode()
+        with session.cursor() as cursor, cursor.copy(copying, said) as copy:
+            copy.set_types([column.database_type for column in columns])
+            yield from copy.rows()
+        session.rollback()

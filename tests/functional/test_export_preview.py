@@ -1,0 +1,141 @@
+"""What an export would write, told without Spark: which rows, how they look, what is refused."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crontasks.bulk.asking import preview
+from crontasks.bulk.errors import BulkError
+from integration.models import BulkRun, ExternalSystem, ObjectStructure, Queue
+from tests.support.bulk import an_asset_structure
+from tests.support.exports import a_document, a_plain_queue, some_documents
+from tests.support.tracks import a_track_row
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, settings: Any) -> None:
+    settings.SLUICE_BULK_ROOT = tmp_path
+
+
+@pytest.fixture
+def structure(db: Any) -> ObjectStructure:
+    return an_asset_structure()
+
+
+@pytest.fixture
+def queue(db: Any) -> Queue:
+    return a_plain_queue("orders")
+
+
+@pytest.mark.parametrize(
+    ("wish", "keys"),
+    [
+        ({"key": "A*"}, {"A1", "A2"}),
+        ({"key": "?1"}, {"A1", "B1"}),
+        ({"key": "100%*"}, {"100%_"}),
+        ({"since": "2026-01-05"}, {"A2", "B1", "100%_"}),
+        ({"since": "2026-01-05T00:00Z", "until": "2026-01-10T00:00:00+01:00"}, {"A2"}),
+        ({"where": "$.site=S=1"}, {"A1"}),
+        ({"where": "$.lines[0]['part no']=7"}, {"A2"}),
+        ({"where": "$.flag=true"}, {"B1"}),
+        ({"where": "$.site=nowhere"}, set()),
+        ({"deleted": True, "key": "D*"}, {"D1"}),
+    ],
+)
+def test_filters_choose_what_they_say(
+    structure: ObjectStructure, wish: dict[str, Any], keys: set[str]
+) -> None:
+    a_document(structure, "A1", '{"site": "S=1"}', updated_at="2026-01-01T00:00Z")
+    a_document(structure, "A2", '{"lines": [{"part no": 7}]}', updated_at="2026-01-05T00:00Z")
+    a_document(structure, "B1", '{"flag": true, "lines": {"0": 7}}')
+    a_document(structure, "100%_", "[7]")
+    a_document(structure, "D1", None, updated_at="2026-01-01T00:00Z")
+    other = ObjectStructure.objects.create(name="OTHER", key_paths=["$.a"])
+    a_document(other, "A1", '{"site": "S=1"}')
+
+    said = {"what": "documents", "structure": "ASSET", "columns": "key=key\ngone=deleted"}
+    looked = preview("export", said | wish)
+
+    found = [json.loads(one.text) for one in looked.samples]
+    assert {one["key"] for one in found} == keys
+    assert {one["gone"] for one in found} <= {"deleted" in wish}
+    assert looked.rows == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("wish", "ids"),
+    [
+        ({}, {"a", "b", "c", "d"}),
+        ({"state": "HOLD"}, {"b"}),
+        ({"service": "MXPO"}, {"c"}),
+        ({"since": "2 h"}, {"b", "c", "d"}),
+        ({"since": "2 h", "until": "30 min"}, {"b"}),
+        ({"system": "partner"}, {"d"}),
+    ],
+)
+def test_messages_are_chosen_as_people_search_for_them(
+    queue: Queue, wish: dict[str, Any], ids: set[str]
+) -> None:
+    theirs = a_plain_queue("theirs")
+    Queue.objects.filter(pk=theirs.pk).update(system=ExternalSystem.objects.create(name="partner"))
+    a_track_row(queue, message_id="a", ago=timedelta(hours=3))
+    a_track_row(queue, message_id="b", ago=timedelta(hours=1), ended="HOLD")
+    a_track_row(queue, message_id="c", interface="MXPO")
+    a_track_row(theirs, message_id="d")
+
+    looked = preview("export", {"what": "messages", "columns": "id=message_id", **wish})
+
+    assert {json.loads(one.text)["id"] for one in looked.samples} == ids
+    assert looked.rows == len(ids)
+
+
+def test_a_look_first_shows_rows_as_they_would_be_written(structure: ObjectStructure) -> None:
+    some_documents(structure, 100)
+    found = preview("export", {"what": "documents", "structure": "ASSET", "format": "csv"})
+    assert (found.rows, len(found.samples), found.facts) == (100, 20, {"counted": True})
+    assert found.samples[0].text.startswith("A-000001,1,")
+    assert "document" in found.columns
+    assert found.bytes is not None
+    assert found.bytes > 100 * 50
+    plain = preview("export", {"what": "documents", "structure": "ASSET"})
+    assert json.loads(plain.samples[0].text)["num"] == 1
+    assert not BulkRun.objects.exists()
+
+
+def test_a_look_at_messages_shows_payloads(queue: Queue) -> None:
+    a_track_row(queue, payload=b'{"a": 1}', message_id="m")
+    for form in ("jsonl", "parquet", "csv"):
+        wish = {"what": "messages", "payload": True, "format": form}
+        (sample,) = preview("export", wish).samples
+        assert sample.place == "m"
+        assert "a" in sample.text
+
+
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        ({"structure": "NONE"}, "UNKNOWN_STRUCTURE"),
+        ({"structure": "ASSET", "queue": "orders"}, "BAD_PARAMETERS"),
+        ({"what": "messages", "queue": "none"}, "UNKNOWN_QUEUE"),
+        ({"what": "messages", "state": "WELL"}, "BAD_PARAMETERS"),
+        ({"what": "messages", "structure": "ASSET"}, "BAD_PARAMETERS"),
+        ({"structure": "ASSET", "where": "$.a"}, "BAD_PARAMETERS"),
+        ({"structure": "ASSET", "where": "$..a=1"}, "BAD_PARAMETERS"),
+        ({"structure": "ASSET", "columns": "a=$.a\nA=$.b"}, "BAD_PARAMETERS"),
+        ({"structure": "ASSET", "columns": "a=weight"}, "BAD_PARAMETERS"),
+        ({"structure": "ASSET", "deleted": True}, "BAD_PARAMETERS"),
+        ({"structure": "ASSET", "since": "soon"}, "BAD_PARAMETERS"),
+        ({"structure": "ASSET", "delimiter": '"'}, "BAD_PARAMETERS"),
+    ],
+)
+def test_what_cannot_be_exported_is_told_before_a_run_is_stored(
+    structure: ObjectStructure, wish: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(BulkError) as told:
+        preview("export", {"what": "documents", **wish})
+    assert told.value.job_code == code
