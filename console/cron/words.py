@@ -79,6 +79,8 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             ),
             "operations": ("operation removed", "operations removed"),
             "uploads": ("upload removed", "uploads removed"),
+            "stages": ("table of a bulk run removed", "tables of bulk runs removed"),
+            "bulk_runs": ("bulk run removed", "bulk runs removed"),
             "lost_runs": ("run found lost", "runs found lost"),
         },
         "lag_monitor": {"unreachable": ("provider out of reach", "providers out of reach")},

@@ -34,6 +34,15 @@ class HistoryParameters:
     uploads_days: int = option(
         30, "Uploads for bulk jobs whose runs have ended, in days.", least=1, most=3_650
     )
+    stages_days: int = option(
+        7, "What bulk runs that have ended had staged, in days.", least=1, most=3_650
+    )
+    bulk_days: int = option(
+        90,
+        "Bulk runs of Spark that have ended, their rejects closed, in days.",
+        least=1,
+        most=3_650,
+    )
     decisions_days: int | None = option(
         None, "What people decided and changed, in days; empty = for ever.", least=30, most=36_500
     )
@@ -46,8 +55,9 @@ class HistoryCleanup:
 
     That is: sent outbox rows, tracking, batch logs and message
     ids the topic has outlived, notices that are
-    over, ended bulk operations and abandoned ones, uploads for bulk jobs that have ended, and,
-    where days are set, what people decided. Rows that still wait, are in doubt or dead stay.
+    over, ended bulk operations and abandoned ones, ended bulk runs, what they staged and what was
+    uploaded for them, and, where days are set, what people decided. Rows that still wait, are in
+    doubt or dead stay.
     """
 
     rules: tuple[Rule, ...] = HISTORY

@@ -5,6 +5,7 @@ from typing import Final
 from crontasks.cleanup.calls import CALLS
 from crontasks.cleanup.receipts import RECEIPTS
 from crontasks.cleanup.rules import Rule, Spared, older_than
+from crontasks.cleanup.stages import BULK_RUNS, STAGES
 
 SENT: Final = (
     f"(t.state = 'PUBLISHED' AND {older_than('t.published_at', 'outbox_days')}) "
@@ -172,6 +173,8 @@ HISTORY: Final = (
         loosened=(("integration_operation", "retry_of_id"),),
         kept=(Spared("Young or under way", f"NOT ({OLD_OPERATION})"),),
     ),
+    STAGES,
+    BULK_RUNS,
     _decisions("queue_decisions", "Decisions about queues", "integration_queuechange"),
     _decisions("outbox_decisions", "Decisions about outgoing messages", "integration_outboxchange"),
     _decisions("configuration", "Changes of the configuration", "integration_configurationchange"),

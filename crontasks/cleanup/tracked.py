@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import transaction
 
-from crontasks.cleanup import removing
+from crontasks.cleanup import removing, stages
 from crontasks.cleanup.rules import Rule
 from crontasks.cursor import django_cursor
 from integration.store import track_days
@@ -24,8 +24,12 @@ DELETE FROM {table} WHERE ctid = ANY(ARRAY(
 
 
 def remover(rule: Rule) -> Remover:
-    """What removes by this rule: for tracking the days, for all others a chunk after another."""
-    return remove if rule.name == "tracking" else removing.remove
+    """What removes by this rule: tracking goes by days, what bulk runs staged by tables.
+
+    All others go a chunk after another.
+    """
+    whole: Mapping[str, Remover] = {"tracking": remove, stages.STAGES.name: stages.remove}
+    return whole.get(rule.name, removing.remove)
 
 
 def remove(

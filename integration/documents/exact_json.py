@@ -1,7 +1,7 @@
 """JSON text whose numbers are exactly those of the document; the standard writer has no Decimal."""
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from json import JSONEncoder
@@ -33,41 +33,41 @@ def encode(document: object) -> str:
     try:
         return _quick(document)
     except _Slow:
-        return "".join(_parts(document))
+        return _exact(document)
 
 
-def _parts(value: Any) -> Iterator[str]:  # noqa: ANN401 - any document
+def _exact(value: Any) -> str:  # noqa: ANN401 - any document
+    form = _FORMS.get(type(value))
+    if form is not None:
+        return form(value)
     match value:
         case Mapping():
-            yield from _members(value)
+            return _members(value)
         case list() | tuple():
-            yield from _items(value)
-        case Decimal():
-            yield _number(value)
-        case datetime() | date() | time():
-            yield _quick(value.isoformat())
-        case uuid.UUID():
-            yield _quick(str(value))
+            return _items(value)
         case _:
-            yield _scalar(value)
+            return _single(value)
 
 
-def _members(value: Mapping[Any, Any]) -> Iterator[str]:
-    between = "{"
-    for name, member in value.items():
-        yield f"{between}{_quick(str(name))}:"
-        yield from _parts(member)
-        between = ","
-    yield "}" if value else "{}"
+def _single(value: object) -> str:
+    match value:
+        case Decimal():
+            return _number(value)
+        case datetime() | date() | time():
+            return _quick(value.isoformat())
+        case uuid.UUID():
+            return _quick(str(value))
+        case _:
+            return _scalar(value)
 
 
-def _items(value: list[Any] | tuple[Any, ...]) -> Iterator[str]:
-    between = "["
-    for item in value:
-        yield between
-        yield from _parts(item)
-        between = ","
-    yield "]" if value else "[]"
+def _members(value: Mapping[Any, Any]) -> str:
+    members = [f"{_quick(str(name))}:{_exact(member)}" for name, member in value.items()]
+    return f"{{{','.join(members)}}}"
+
+
+def _items(value: Iterable[Any]) -> str:
+    return f"[{','.join(map(_exact, value))}]"
 
 
 def _number(value: Decimal) -> str:
@@ -81,3 +81,13 @@ def _scalar(value: object) -> str:
         return _quick(value)
     except _Slow:
         raise ValueError(f"JSON cannot hold a {type(value).__name__}") from None
+
+
+# What most members are; whatever else there is takes the longer way.
+_FORMS: Final[Mapping[type, Callable[[Any], str]]] = {
+    str: _quick,
+    int: int.__repr__,
+    Decimal: _number,
+    dict: _members,
+    list: _items,
+}
