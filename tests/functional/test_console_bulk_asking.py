@@ -18,7 +18,7 @@ from crontasks.parameters import describe, option
 from integration.models import BulkRun, ConfigurationChange, ExternalSystem, Queue
 from spark_jobs import running
 from spark_jobs.contract import Arguments, Preview, Sample
-from tests.support.bulk_pages import a_file, a_run, act, assets, logged_in, new, see
+from tests.support.bulk_pages import a_file, a_run, assets, logged_in, new, see
 from tests.support.rows import a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -244,24 +244,6 @@ class TestImport:
         assert step(viewer).status_code == 403
         assert ask(viewer).status_code == 403
         assert not BulkRun.objects.exists()
-
-    def test_a_job_that_edits_payloads_is_for_those_who_may_edit_them(self, queue: Queue) -> None:
-        address = reverse("bulk-new", args=["repair"])
-        wish = {"queue": queue.name, "recipe": '[{"op": "add", "path": "/a", "value": 1}]'}
-        operator, editor = logged_in("Operators"), logged_in("Editors")
-        run = a_run(job="repair", wish=wish, state="FAILED")
-
-        for answer in (
-            operator.get(address),
-            operator.post(address, {"ask": "1", "wish": json.dumps(wish)}),
-            act(operator, run, "again"),
-        ):
-            assert answer.status_code == 403
-        assert [one.state for one in BulkRun.objects.all()] == ["FAILED"]
-        assert "You lack the right to see payloads" in operator.get(reverse("bulk")).text
-        assert editor.get(address).status_code == 200
-        assert act(editor, run, "again").status_code == 303
-        assert BulkRun.objects.get().state == "ASKED"
 
     def test_without_a_folder_it_is_told_what_to_set(self, queue: Queue) -> None:
         client = logged_in()

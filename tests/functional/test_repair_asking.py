@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.urls import reverse
 
 from crontasks.bulk.asking import preview
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, ExternalSystem, MessageError, Queue
 from spark_jobs.repairs import preview as previewing
 from tests.support.bulk import an_asset_structure, storing
+from tests.support.bulk_pages import a_run, act, logged_in
 from tests.support.repairs import CODE, SITE, a_repair, some_assets
 from tests.support.rows import a_queue_row
 
@@ -95,3 +97,22 @@ def test_the_command_looks_first_and_wants_a_reason(queue: Queue) -> None:
     call_command("bulk_repair", SITE, stdout=out, **words)
     run = BulkRun.objects.get(pk=json.loads(out.getvalue())["run"])
     assert (run.job, run.reason, run.state) == ("repair", "agreed", "ASKED")
+
+
+def test_a_job_that_edits_payloads_is_for_those_who_may_edit_them(queue: Queue) -> None:
+    address = reverse("bulk-new", args=["repair"])
+    wish = {"queue": queue.name, "recipe": '[{"op": "add", "path": "/a", "value": 1}]'}
+    operator, editor = logged_in("Operators"), logged_in("Editors")
+    run = a_run(job="repair", wish=wish, state="FAILED")
+
+    for answer in (
+        operator.get(address),
+        operator.post(address, {"ask": "1", "wish": json.dumps(wish)}),
+        act(operator, run, "again"),
+    ):
+        assert answer.status_code == 403
+    assert [one.state for one in BulkRun.objects.all()] == ["FAILED"]
+    assert "You lack the right to see payloads" in operator.get(reverse("bulk")).text
+    assert editor.get(address).status_code == 200
+    assert act(editor, run, "again").status_code == 303
+    assert BulkRun.objects.get().state == "ASKED"
