@@ -21,7 +21,8 @@ from integration.selectors.scope import Scope
 WISH_CHARACTERS: Final = 200_000
 REASON_CHARACTERS: Final = 500
 # A field of a wish that names a queue which takes what is rejected: only queues that are read do.
-REJECTS: Final = "rejects_queue"
+# Of these only queues that are read can be meant.
+READ: Final = frozenset({"queue", "rejects_queue"})
 
 
 class BadWishError(BadRequest):
@@ -69,7 +70,7 @@ class WishForm(forms.Form):
         """Names are chosen, not typed, where it is known what they name."""
         for one in self.described:
             if one.name in self.entry.queues:
-                direction = "inbound" if one.name == REJECTS else ""
+                direction = "inbound" if one.name in READ else ""
                 self._choose(name_of(one), choices.queue_names(scope, direction=direction))
             elif one.name == "structure":
                 self._choose(name_of(one), choices.structure_names())

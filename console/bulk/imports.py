@@ -112,7 +112,10 @@ def mapped(request: HttpRequest) -> dict[str, Any]:
 
 def stepper(wish: Mapping[str, Any], current: str) -> list[Step]:
     """All steps; those before the current one can be gone back to."""
-    made = {SOURCE: str(wish.get("source") or ""), TARGET: str(wish.get("structure") or "")}
+    made = {
+        SOURCE: str(wish.get("source") or ""),
+        TARGET: str(wish.get("structure") or wish.get("queue") or ""),
+    }
     names = list(TITLES)
     return [
         Step(

@@ -40,10 +40,10 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
         Entry(
             job="import",
             title="Import",
-            sentence="Rows of files become documents of an object structure.",
+            sentence="Rows of files become documents of a structure, or messages of a queue.",
             wish=imports.ImportWish,
             prepare=imports.prepare,
-            queues=("rejects_queue",),
+            queues=("queue", "rejects_queue"),
             files=("source",),
         ),
         Entry(

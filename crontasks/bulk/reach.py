@@ -48,9 +48,9 @@ def within(entry: Entry, wish: Mapping[str, Any], asker: Asker) -> dict[str, Any
     """
     if not may_ask(entry, asker.scope):
         raise out_of_reach(entry)
+    if not asker.scope.is_whole and not any(wish.get(field) for field in entry.queues):
+        raise out_of_reach(entry)
     for field in entry.queues:
-        if not wish.get(field) and not asker.scope.is_whole:
-            raise out_of_reach(entry)
         _known(str(wish.get(field) or ""), asker.scope)
     files = {
         field: str(source_inside(str(wish[field]), asker.folder))

@@ -1,13 +1,10 @@
 """The columns of a CSV source before anybody has mapped them, with their first values."""
 
-from itertools import islice
 from typing import Final, NamedTuple
 
-from spark_jobs.imports import planning
+from spark_jobs.imports import planning, sources
 from spark_jobs.imports.parameters import ImportParameters
-from spark_jobs.imports.planning import Range
-from spark_jobs.imports.preview import LOOKED_AT_BYTES
-from spark_jobs.imports.reading import header_of, rows
+from spark_jobs.imports.reading import header_of
 
 VALUES: Final = 3
 SHOWN_CHARACTERS: Final = 60
@@ -40,12 +37,11 @@ def found(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
         }
     )
     files = planning.files_of(parameters)
-    path, size = next(((path, size) for path, size in files if size), files[0])
-    names = header_of(path, parameters)
-    part = Range(number=0, file=str(path), begin=0, end=min(size, LOOKED_AT_BYTES), line=1)
+    names = header_of(next((path for path, size in files if size), files[0][0]), parameters)
+    seen = sources.glimpse(files, parameters)
     first = [
         row.values
-        for row in islice(rows(part, parameters, len(names)), VALUES)
+        for row in seen.rows[:VALUES]
         if row.flaw is None and len(row.values) == len(names)
     ]
     return [

@@ -1,61 +1,58 @@
-"""The job itself: plan, stage each range in a task of Spark, apply all in one commit."""
+"""The job itself: plan, stage each range in a task of Spark, send or store, in one commit."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 
 from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
-from spark_jobs.imports import planning
+from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Mapper
-from spark_jobs.imports.parameters import Format, ImportParameters
-from spark_jobs.imports.planning import Plan, Range
-from spark_jobs.imports.reading import header_of
-from spark_jobs.imports.staging import Stage, Staged, stage
-from spark_jobs.imports.storing import applied, apply
+from spark_jobs.imports.owning import Owned, applied, own
+from spark_jobs.imports.parameters import ImportParameters
+from spark_jobs.imports.planning import Plan
+from spark_jobs.imports.rows import Range
+from spark_jobs.imports.sending import Sending, prepare, send, sent
+from spark_jobs.imports.staging import Stage, stage
+from spark_jobs.imports.storing import apply
 from spark_jobs.problems import JobError, Stopped
-from spark_jobs.watching import Watch, watched
+from spark_jobs.watching import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Session = psycopg.Connection[Any]
+# What may be over at the next try of a task; whatever else a job refuses, it refuses at once.
+_PASSING: Final = frozenset({"NOT_DELIVERED"})
+TRIES: Final = 3
+
 
 class Work(NamedTuple):
-    """What there is to do: the columns of each file by its name."""
+    """What there is to do, and whose it is."""
 
+    session: "SparkSession"
+    arguments: Arguments
+    tell: Tell
+    owned: Owned
     parameters: ImportParameters
     plan: Plan
-    names: Mapping[str, Sequence[str]]
 
 
 def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     """Import everything the source holds. Raises JobError, Stopped, and the database's errors."""
     parameters = ImportParameters.of(arguments.parameters)
-    tables = Stage(arguments.run)
     with psycopg.connect(arguments.database, autocommit=True) as database:
         done = applied(database, arguments.run)
         if done is not None:
             return _report(arguments, done, Plan.known(arguments.plan))
+        owned = own(database, arguments.run)
         plan = _planned(arguments, parameters, tell)
-        names = _names(plan, parameters)
-        tables.make(database)
-
-        def watch() -> None:
-            staged = tables.staged(database)
-            rows = sum(one.read for one in staged)
-            total = len(plan.ranges)
-            tell.progress(Progress(stage="stage", done=len(staged), total=total, rows=rows))
-            tell.go_on()
-
-        try:
-            _stage_all(session, arguments, Work(parameters, plan, names), watch)
-            watch()
-        except Stopped:
-            tables.drop(database)
-            raise
+        work = Work(session, arguments, tell, owned, parameters, plan)
+        _stage_all(database, work)
         plan.check()
-        counts = apply(database, arguments.run, parameters, plan)
+        if parameters.target is not None:
+            _send_all(database, work)
+        counts = apply(database, owned, parameters, plan)
     return _report(arguments, counts, plan)
 
 
@@ -81,34 +78,74 @@ def _planned(arguments: Arguments, parameters: ImportParameters, tell: Tell) -> 
     return made
 
 
-def _names(plan: Plan, parameters: ImportParameters) -> dict[str, list[str]]:
-    """The columns of each file; an empty file has none, and no range either."""
-    if parameters.format is not Format.CSV:
-        return {part.file: [] for part in plan.ranges}
-    found: dict[str, list[str]] = {}
-    for part in plan.ranges:
-        if part.file not in found:
-            found[part.file] = header_of(Path(part.file), parameters)
-            Mapper(parameters, found[part.file])  # an unknown column is told before rows are read
-    return found
+def _stage_all(database: Session, work: Work) -> None:
+    """Judge every row. What was staged is taken away when somebody cancels it."""
+    tables = Stage(work.owned.run)
+    plan, parameters = work.plan, work.parameters
+    where, run_id = work.arguments.database, work.owned.run
+    names = sources.names_of((part.file for part in plan.ranges), parameters)
+    for columns in names.values():
+        Mapper(parameters, columns)  # an unknown column is told before rows are read
+    tables.make(database, parameters)
+
+    def watch() -> None:
+        staged = tables.staged(database)
+        _tell(work, "stage", len(staged), sum(one.read for one in staged))
+
+    def act(part: Range) -> object:
+        return stage(where, run_id, parameters, names[part.file], part)
+
+    try:
+        _in_tasks(work, act, watch)
+        watch()
+    except Stopped:
+        tables.drop(database)
+        raise
 
 
-def _stage_all(
-    session: "SparkSession",
-    arguments: Arguments,
-    work: Work,
-    watch: Watch,
-) -> None:
-    database, run_id = arguments.database, arguments.run
-    parameters, plan, names = work
+def _send_all(database: Session, work: Work) -> None:
+    """Send what counts. What was staged stays when somebody cancels it: some of it is out."""
+    arguments, parameters = work.arguments, work.parameters
+    prepare(database, work.owned, parameters, work.plan)
+    what = Sending(arguments.database, arguments.kafka, work.owned, parameters)
 
-    def task(part: Range) -> Staged | tuple[str, str, str]:
+    def watch() -> None:
+        out = sent(database, work.owned)
+        _tell(work, "send", len(out), sum(one.records for one in out))
+
+    try:
+        _in_tasks(work, lambda part: send(what, part), watch)
+        watch()
+    except Stopped:
+        out = sum(one.records for one in sent(database, work.owned))
+        work.tell.say(f"Cancelled when {out:,} messages were out; let again, it sends the others.")
+        raise
+
+
+def _tell(work: Work, stage: str, done: int, rows: int) -> None:
+    total = len(work.plan.ranges)
+    work.tell.progress(Progress(stage=stage, done=done, total=total, rows=rows))
+    work.tell.go_on()
+
+
+def _in_tasks(work: Work, act: Callable[[Range], object], watch: Callable[[], None]) -> None:
+    """Do something with each range, in a task of its own. Raises what is refused in them."""
+    ranges = work.plan.ranges
+
+    def task(part: Range) -> tuple[str, str, str] | None:
+        from pyspark import TaskContext  # noqa: PLC0415 - as in session.py
+
         try:
-            return stage(database, run_id, parameters, names[part.file], part)
+            act(part)
         except JobError as e:
+            context = TaskContext.get()
+            tries = context.attemptNumber() + 1 if context is not None else TRIES
+            if e.code in _PASSING and tries < TRIES:
+                raise
             return e.told
+        return None
 
-    wanted = session.sparkContext.parallelize(plan.ranges, max(len(plan.ranges), 1))
-    for answer in watched(session, run_id, wanted.map(task).collect, watch):
-        if not isinstance(answer, Staged):
-            raise JobError(*answer)
+    wanted = work.session.sparkContext.parallelize(ranges, max(len(ranges), 1))
+    for told in watched(work.session, work.owned.run, wanted.map(task).collect, watch):
+        if told is not None:
+            raise JobError(*told)

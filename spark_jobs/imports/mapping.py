@@ -11,8 +11,11 @@ from integration.documents.exact_json import encode
 from integration.documents.structures import plan_for
 from integration.envelope import Flaw as DocumentFlaw
 from integration.envelope.json_text import parse_json
+from integration.envelope.xml_text import parse_xml
 from spark_jobs.imports.parameters import Column, Format, ImportParameters, Kind
-from spark_jobs.imports.reading import Flaw, Row
+from spark_jobs.imports.plain_values import has_nul, plainly, text_of
+from spark_jobs.imports.quick_mapping import quick
+from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Row, too_long
 from spark_jobs.problems import JobError
 
 MAX_DEPTH: Final = 100
@@ -22,13 +25,23 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 # What a text becomes that is not of its column's kind; None is a value.
 WRONG: Final = object()
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_NUL: Final = Flaw(
+    "NUL_CHARACTER", "It has a NUL character, which neither JSON documents nor the database take."
+)
+_NO_NUMBER: Final = Flaw(
+    "NOT_A_NUMBER", "It has a value that JSON cannot hold: NaN, an infinity, or such a year."
+)
+_NO_TEXT: Final = Flaw("BAD_ENCODING", "It has bytes that are no UTF-8.")
 
 
 class Document(NamedTuple):
-    """What is stored: JSON text, its key, and its version where the structure has a path for it."""
+    """What is stored or sent: JSON or XML text.
+
+    Its key, and its version where the structure has a path for it; without a structure neither.
+    """
 
     text: str
-    key: str
+    key: str | None
     version: Decimal | None
 
 
@@ -36,11 +49,21 @@ class Rejected(NamedTuple):
     """A row that is not stored.
 
     `payload` is what a person mends: the document as far as it goes, or the row itself where it
-    could not be taken apart.
+    could not be taken apart. `shown` is the row's own text.
     """
 
     flaw: Flaw
     payload: bytes
+    shown: str
+
+
+class _Way(NamedTuple):
+    """From a place among a row's values to one in the document."""
+
+    place: int
+    column: Column
+    outer: Sequence[str]
+    last: str
 
 
 class Mapper:
@@ -51,57 +74,121 @@ class Mapper:
     """
 
     def __init__(self, parameters: ImportParameters, names: Sequence[str]) -> None:
-        self._plan = plan_for(parameters.structure)
-        self._is_json = parameters.format is Format.JSON_LINES
-        self._columns = [(_place(one, names), one) for one in parameters.columns]
+        self._plan = None if parameters.structure is None else plan_for(parameters.structure)
+        self.names, self.parameters = names, parameters
+        self._is_typed = parameters.format is Format.PARQUET
+        self._ways = [_way(one, names) for one in parameters.columns]
+        if self._is_typed and not self._ways:
+            self._ways = [_itself(place, name) for place, name in enumerate(names)]
+        self._quick = quick(parameters, names)
+        if parameters.are_xml:
+            self._make: Callable[[Row], Document | Rejected] = self._xml
+        elif self._is_typed:
+            self._make = self._typed
+        else:
+            self._make = self._json if parameters.are_documents else self._mapped
 
     def map(self, row: Row) -> Document | Rejected:
-        if row.flaw is not None:
-            return Rejected(row.flaw, row.raw)
-        if self._is_json:
-            return self._json(row)
+        if row.flaw is None:
+            return self._make(row)
+        if row.values:
+            return Rejected(row.flaw, encode(self._body(row.values)[0]).encode(), row.text)
+        return Rejected(row.flaw, row.raw, row.text)
+
+    def _mapped(self, row: Row) -> Document | Rejected:
+        found = None if self._quick is None else self._quick.document(row.values)
+        return self._plainly(row) if found is None else Document(*found, None)
+
+    def _plainly(self, row: Row) -> Document | Rejected:
         body, flaw = self._body(row.values)
-        return Rejected(flaw, encode(body).encode()) if flaw else self._judged(body, encode(body))
+        text = encode(body)
+        return Rejected(flaw, text.encode(), row.text) if flaw else self._judged(body, text, row)
 
     def _json(self, row: Row) -> Document | Rejected:
         body = parse_json(row.text, MAX_DEPTH)
         if isinstance(body, DocumentFlaw):
-            return Rejected(Flaw(body.code, f"{body.message} {body.hint}"), row.raw)
+            return _flawed(body, row)
         if not isinstance(body, dict):
             flaw = Flaw("NO_OBJECT", "The line is valid JSON, but no object.")
-            return Rejected(flaw, row.raw)
-        return self._judged(body, row.text.strip().removeprefix("\ufeff"))
+            return Rejected(flaw, row.raw, row.text)
+        return self._judged(body, row.text.strip().removeprefix("\ufeff"), row)
 
-    def _judged(self, body: Mapping[str, Any], text: str) -> Document | Rejected:
+    def _xml(self, row: Row) -> Document | Rejected:
+        body = parse_xml(row.text.encode(), MAX_DEPTH, is_utf8=True)
+        if isinstance(body, DocumentFlaw):
+            return _flawed(body, row)
+        return self._judged(body, row.text, row)
+
+    def _typed(self, row: Row) -> Document | Rejected:
+        """Of Parquet: values that are no texts, and that no file of text could have."""
+        body, flaw = self._body(row.values)
+        try:
+            text = encode(body)
+        except ValueError:
+            flaw = flaw or _NO_NUMBER
+            text = encode(plainly(body))
+        if "\\u0000" in text and has_nul(body):
+            flaw = flaw or _NUL
+        if not text.isascii() and any("\udc80" <= sign <= "\udcff" for sign in text):
+            flaw = flaw or _NO_TEXT
+        if len(text) > LARGEST_ROW_CHARACTERS:
+            flaw, text = too_long(row.line, text, len(text))[3], text[:LARGEST_ROW_CHARACTERS]
+        if flaw is None:
+            return self._judged(body, text, row)
+        return Rejected(flaw, text.encode("utf-8", "surrogateescape"), self._shown(row))
+
+    def _judged(self, body: object, text: str, row: Row) -> Document | Rejected:
+        if self._plan is None:
+            return Document(text, None, None)
         try:
             found = self._plan.read(body)
         except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its row
             flaw = Flaw("UNJUDGED", f"The structure cannot judge it: {type(e).__name__}.")
-            return Rejected(flaw, text.encode())
+            return Rejected(flaw, text.encode(), self._shown(row))
         if isinstance(found, Failure):
-            return Rejected(Flaw(found.code, found.text), text.encode())
+            return Rejected(Flaw(found.code, found.text), text.encode(), self._shown(row))
         key, version = found
         return Document(text, key, version)
 
-    def _body(self, values: Sequence[str]) -> tuple[dict[str, Any], Flaw | None]:
+    def _shown(self, row: Row) -> str:
+        """A row's own text; of Parquet, which has none, its values under their names."""
+        if row.text or not self._is_typed:
+            return row.text
+        return encode(plainly(dict(zip(self.names, row.values, strict=True))))
+
+    def _body(self, values: Sequence[Any]) -> tuple[dict[str, Any], Flaw | None]:
         """The document, and the first thing wrong with it; what is wrong stays in as its text."""
         body: dict[str, Any] = {}
         first: Flaw | None = None
-        for place, column in self._columns:
-            text = values[place]
-            if not text:
+        for place, column, outer, last in self._ways:
+            value = values[place]
+            if value is None or (value == "" and (column.required or not self._is_typed)):
                 if column.required and first is None:
                     first = Flaw("MISSING_VALUE", f"{column.source} is empty.")
                 continue
-            value: Any = text
-            if column.kind is not Kind.TEXT:
-                value = _KINDS[column.kind](text)
+            if column.kind is not None:
+                text = value if type(value) is str else text_of(value)
+                value = text if column.kind is Kind.TEXT else _KINDS[column.kind](text)
                 if value is WRONG:
                     value = text
                     told = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
                     first = first or Flaw("WRONG_KIND", told)
-            _put(body, column.target, value)
+            (_within(body, outer) if outer else body)[last] = value
         return body, first
+
+
+def _flawed(flaw: DocumentFlaw, row: Row) -> Rejected:
+    return Rejected(Flaw(flaw.code, f"{flaw.message} {flaw.hint}"), row.raw, row.text)
+
+
+def _way(column: Column, names: Sequence[str]) -> _Way:
+    *outer, last = column.target.split(".")
+    return _Way(_place(column, names), column, outer, last)
+
+
+def _itself(place: int, name: str) -> _Way:
+    """A column whose name is its place, whatever signs it has."""
+    return _Way(place, Column(source=name, target=name), (), name)
 
 
 def _place(column: Column, names: Sequence[str]) -> int:
@@ -120,14 +207,10 @@ def _place(column: Column, names: Sequence[str]) -> int:
     )
 
 
-def _put(body: dict[str, Any], target: str, value: object) -> None:
-    if "." not in target:
-        body[target] = value
-        return
-    *outer, last = target.split(".")
+def _within(body: dict[str, Any], outer: Sequence[str]) -> dict[str, Any]:
     for name in outer:
         body = body.setdefault(name, {})
-    body[last] = value
+    return body
 
 
 def _integer(text: str) -> object:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from integration.paths import BadPath, compile_path
+from spark_jobs.imports.fields import missing_field
 from spark_jobs.problems import JobError
 
 
@@ -15,6 +16,8 @@ class Format(StrEnum):
 
     CSV = "csv"
     JSON_LINES = "jsonl"
+    XML = "xml"
+    PARQUET = "parquet"
 
 
 class Kind(StrEnum):
@@ -29,20 +32,29 @@ class Kind(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """Which of several rows with one key counts; the others are skipped, or rejected."""
+    """Which of several rows with one key counts; the others are skipped, or rejected.
+
+    The newest is the one with the highest version, of equal ones the last; a row without a version
+    is older than all that have one.
+    """
 
     LAST = "last"
     FIRST = "first"
+    NEWEST = "newest"
     REJECT = "reject"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of the source and its place in the document: names with dots between them."""
+    """One column of the source and its place in the document: names with dots between them.
+
+    Of XML the source is a path within the record, such as LOCATION/SITEID or @id. Without a kind a
+    value is what it is there: text in CSV and XML, in Parquet what JSON has of its type.
+    """
 
     source: str
     target: str
-    kind: Kind = Kind.TEXT
+    kind: Kind | None = None
     required: bool = False
 
 
@@ -58,20 +70,41 @@ class Structure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The queue that takes the documents, as it was when the run was asked for.
+
+    `interface`, `sender` and `destination` stand in their envelopes. `largest_bytes` is the
+    largest record that its topic takes; 0 where nobody knows.
+    """
+
+    queue: int
+    topic: str
+    interface: str = ""
+    sender: str = ""
+    destination: str = ""
+    largest_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportParameters:
     """Where rows come from, what becomes of them, and the queue that takes the rejects.
 
-    `columns` maps CSV; JSON lines are documents already. `arrival` is the run's arrival number:
-    what was stored later by a message stays.
+    Documents go into the structure; where there is a `target` they go there, and the structure,
+    if its service has one, judges them and makes their keys. `columns` map rows; without a map
+    they are documents already, as lines of JSON always are. `record` is the element that is one
+    row of XML. `arrival` is the run's arrival number: what was stored later by a message stays.
     """
 
     source: str
     format: Format
-    structure: Structure
     arrival: int
     rejects_queue: int
+    structure: Structure | None = None
+    target: Target | None = None
+    provider: int | None = None
     columns: tuple[Column, ...] = ()
     duplicates: Duplicates = Duplicates.LAST
+    record: str = ""
     encoding: str = "utf-8"
     delimiter: str = ","
     quote: str = '"'
@@ -79,7 +112,7 @@ class ImportParameters:
 
     @staticmethod
     def of(said: Mapping[str, Any]) -> "ImportParameters":
-        """Check and read them. Raises JobError BAD_PARAMETERS."""
+        """Check and read them. Raises JobError: BAD_PARAMETERS, UNKNOWN_FIELD."""
         known = {field.name for field in fields(ImportParameters)}
         if unknown := sorted(set(said) - known):
             raise bad(f"there is no parameter {unknown[0]!r}")
@@ -88,12 +121,8 @@ class ImportParameters:
                 **{
                     **said,
                     "format": Format(said["format"]),
-                    "structure": Structure(
-                        **{
-                            **said["structure"],
-                            "key_paths": tuple(said["structure"]["key_paths"]),
-                        }
-                    ),
+                    "structure": _structure(said.get("structure")),
+                    "target": None if said.get("target") is None else Target(**said["target"]),
                     "columns": tuple(_column(one) for one in said.get("columns", ())),
                     "duplicates": Duplicates(said.get("duplicates", Duplicates.LAST)),
                 }
@@ -103,19 +132,71 @@ class ImportParameters:
         read._check()
         return read
 
+    @property
+    def are_documents(self) -> bool:
+        """Whether rows are documents already."""
+        return self.format is Format.JSON_LINES or not self.columns
+
+    @property
+    def are_xml(self) -> bool:
+        """Whether documents are XML; else they are JSON."""
+        return self.format is Format.XML and self.are_documents
+
     def _check(self) -> None:
-        for path in (*self.structure.key_paths, *filter(None, [self.structure.version_path])):
+        if self.structure is not None:
+            self._check_structure(self.structure)
+        elif self.target is None:
+            raise bad("it names neither an object structure nor a queue")
+        elif self.duplicates is not Duplicates.LAST:
+            raise bad("no structure makes keys of its rows, so none of them is a duplicate")
+        if not self.are_documents:
+            self._check_map()
+        match self.format:
+            case Format.CSV:
+                self._check_csv()
+            case Format.XML:
+                self._check_xml()
+            case Format.JSON_LINES | Format.PARQUET:
+                pass
+
+    def _check_structure(self, structure: Structure) -> None:
+        for path in (*structure.key_paths, *filter(None, [structure.version_path])):
             try:
                 compile_path(path)
             except BadPath as e:
                 raise bad(str(e)) from e
-        if self.format is Format.CSV:
-            self._check_csv()
+        if self.duplicates is Duplicates.NEWEST and not structure.version_path:
+            raise bad(f"{structure.name} has no version path that tells the newest row")
+        if any(path.startswith("/") is not self.are_xml for path in structure.key_paths):
+            made, wanted = ("XML", "JSON") if self.are_xml else ("JSON", "XML")
+            raise bad(f"its documents are {made}, and {structure.name} has key paths for {wanted}")
+
+    def _check_map(self) -> None:
+        targets = [column.target for column in self.columns]
+        _check_targets(targets)
+        if self.structure is None:
+            return
+        for target in targets:
+            found = missing_field(self.structure.json_schema, target)
+            if found is not None:
+                raise JobError(
+                    "UNKNOWN_FIELD",
+                    f"The JSON Schema of {self.structure.name} permits no {found}.",
+                    "Correct the map of the columns, or the schema.",
+                )
+
+    def _check_xml(self) -> None:
+        if not self.record or set(self.record) & set("{}/@: \t\n"):
+            raise bad("it names no element that is one record, as in ASSET")
+        for column in self.columns:
+            *outer, last = column.source.split("/")
+            names = [*outer, last.removeprefix("@")]
+            if not all(names) or any("@" in name for name in names):
+                raise bad(f"{column.source!r} is no place in a record, as LOCATION/SITEID or @id")
 
     def _check_csv(self) -> None:
         if not self.columns:
             raise bad("a CSV file needs a map of its columns")
-        _check_targets([column.target for column in self.columns])
         for name, text in (("delimiter", self.delimiter), ("quote", self.quote)):
             if len(text) != 1 or not text.isascii() or text in "\r\n\0":
                 raise bad(f"the {name} must be one ASCII character")
@@ -154,8 +235,15 @@ def _check_encoding(name: str) -> None:
         raise bad(f"rows of {name} cannot be told apart by their bytes")
 
 
+def _structure(said: Mapping[str, Any] | None) -> Structure | None:
+    if said is None:
+        return None
+    return Structure(**{**said, "key_paths": tuple(said["key_paths"])})
+
+
 def _column(said: Mapping[str, Any]) -> Column:
-    return Column(**{**said, "kind": Kind(said.get("kind", Kind.TEXT))})
+    kind = said.get("kind")
+    return Column(**{**said, "kind": None if kind is None else Kind(kind)})
 
 
 def bad(why: str) -> JobError:

@@ -1,38 +1,48 @@
-"""Reads the rows of one range: each with its line, its own bytes, and its values or a flaw."""
+"""Reads the rows of one range of text: each with its line, its own text, and values or a flaw.
+
+It is read as a stream: however large a range or a line is, little more than one row is held.
+"""
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, TextIO
 
 from spark_jobs.imports.parameters import Format, ImportParameters
-from spark_jobs.imports.planning import Range
+from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Range, Row, too_long
 from spark_jobs.problems import JobError, changed
 
-# Beyond this a row is not taken apart; its beginning and its place are kept.
-LARGEST_ROW_CHARACTERS: Final = 2**20
+_BUFFER_BYTES: Final = 2**18
+# A line, or the lines of one row, with their ends.
+_MOST: Final = LARGEST_ROW_CHARACTERS + 2
 
 
-class Flaw(NamedTuple):
-    """What is wrong with a row: a stable code, and a sentence for the person who mends it."""
-
-    code: str
-    text: str
+class _TooMuch(Exception):  # noqa: N818 - not an error: the lines are not taken for one row
+    """The row being read is larger than any that is taken apart."""
 
 
-class Row(NamedTuple):
-    """One row. `values` are a CSV row's texts; JSON lines are told by their `text` alone."""
+class _Window(io.RawIOBase):
+    """The bytes of a range, as a file of their own."""
 
-    line: int
-    text: str
-    values: Sequence[str] = ()
-    flaw: Flaw | None = None
+    def __init__(self, opened: BinaryIO, part: Range) -> None:
+        super().__init__()
+        self._opened, self._file = opened, part.file
+        self._left = part.end - part.begin
+        opened.seek(part.begin)
 
-    @property
-    def raw(self) -> bytes:
-        """The bytes it had in its file, if it was UTF-8 or could not be read as what it should."""
-        return self.text.encode("utf-8", "surrogateescape")
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # always one
+        data = self._opened.read(min(len(buffer), self._left))
+        if self._left and not data:
+            raise changed(self._file)
+        buffer[: len(data)] = data
+        self._left -= len(data)
+        return len(data)
 
 
 def header_of(file: Path, parameters: ImportParameters) -> list[str]:
@@ -40,7 +50,7 @@ def header_of(file: Path, parameters: ImportParameters) -> list[str]:
     with file.open("rb") as opened:
         first = opened.read(LARGEST_ROW_CHARACTERS)
     text = first.decode(parameters.encoding, "surrogateescape").removeprefix("\ufeff")
-    row = next(_csv(text, 1, parameters), None)
+    row = next(_csv(io.StringIO(text, newline="\n"), 1, parameters), None)
     if row is None:
         raise _no_header(file, "it is empty")
     if row.flaw is not None:
@@ -52,58 +62,75 @@ def header_of(file: Path, parameters: ImportParameters) -> list[str]:
 
 
 def rows(part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]:
-    """The rows of a range, without the header and without empty lines."""
-    with Path(part.file).open("rb") as opened:
-        opened.seek(part.begin)
-        data = opened.read(part.end - part.begin)
-    csv.field_size_limit(max(len(data), LARGEST_ROW_CHARACTERS))
-    text = data.decode(parameters.encoding, "surrogateescape")
-    if parameters.format is Format.JSON_LINES:
-        yield from _json_lines(text, part.line)
-        return
-    if len(data) != part.end - part.begin:
-        raise changed(part.file)
+    """The rows of a range, without the header and without empty lines.
+
+    Raises JobError SOURCE_CHANGED where the file ends too early.
+    """
+    with Path(part.file).open("rb", buffering=0) as opened:
+        buffered = io.BufferedReader(_Window(opened, part), _BUFFER_BYTES)
+        text = io.TextIOWrapper(buffered, parameters.encoding, "surrogateescape", newline="\n")
+        if parameters.format is Format.JSON_LINES:
+            yield from _json_lines(text, part.line)
+        else:
+            yield from _table(text, part, parameters, width)
+
+
+def _table(text: TextIO, part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]:
     read = _csv_lines if part.by_line else _csv
     found = read(text, part.line, parameters)
-    is_first = part.line == 1 and parameters.has_header
+    if part.line == 1 and parameters.has_header:
+        next(found, None)
     for row in found:
-        if is_first:
-            is_first = False
-        elif row.flaw is None and len(row.values) != width:
-            yield row._replace(flaw=_wrong_width(len(row.values), width))
+        if row.flaw is None and len(row.values) != width:
+            yield row._replace(values=(), flaw=_wrong_width(len(row.values), width))
         else:
             yield row
 
 
 def _reader(lines: Iterable[str], parameters: ImportParameters) -> Iterator[list[str]]:
+    # Of the process: no field is larger than a row may be.
+    csv.field_size_limit(2 * _MOST)
     return csv.reader(
         lines, delimiter=parameters.delimiter, quotechar=parameters.quote, strict=True
     )
 
 
-def _json_lines(text: str, line: int) -> Iterator[Row]:
-    for number, one in enumerate(text.split("\n"), line):
-        if one and not one.isspace():
-            yield _checked(Row(number, one.removesuffix("\r")))
+def _json_lines(text: TextIO, line: int) -> Iterator[Row]:
+    for number, one in enumerate(_pieces(text), line):
+        if len(one) > _MOST:
+            yield too_long(number, one, len(one) + _passed(text)[0])
+        elif one and not one.isspace():
+            yield _checked(Row(number, one.rstrip("\r\n")))
 
 
-def _csv(text: str, line: int, parameters: ImportParameters) -> Iterator[Row]:
+def _csv(text: TextIO, line: int, parameters: ImportParameters) -> Iterator[Row]:
     """Rows may have line ends inside quotes; what each was made of is kept beside the reader."""
     eaten: list[str] = []
+    while True:
+        reader = _reader(_fed(text, eaten), parameters)
+        try:
+            while (row := _next(reader, line, eaten)) is not None:
+                if len(eaten) > 1 and (row.flaw or len(row.text) > LARGEST_ROW_CHARACTERS):
+                    yield from (_torn(line, number, one) for number, one in enumerate(eaten, line))
+                elif row.values or row.flaw:
+                    yield _checked(row)
+                line += len(eaten)
+                eaten.clear()
+        except _TooMuch:
+            line = yield from _untaken(text, line, eaten, parameters.quote)
+            eaten.clear()
+        else:
+            return
 
-    def feed() -> Iterator[str]:
-        for one in io.StringIO(text, newline="\n"):
-            eaten.append(one)
-            yield one
 
-    reader = _reader(feed(), parameters)
-    while (row := _next(reader, line, eaten)) is not None:
-        if len(eaten) > 1 and (row.flaw or len(row.text) > LARGEST_ROW_CHARACTERS):
-            yield from _apart(line, eaten)
-        elif row.values or row.flaw:
-            yield _checked(row)
-        line += len(eaten)
-        eaten.clear()
+def _fed(text: TextIO, eaten: list[str]) -> Iterator[str]:
+    size = 0
+    for one in _pieces(text):
+        size = size + len(one) if eaten else len(one)
+        eaten.append(one)
+        if size > _MOST:
+            raise _TooMuch
+        yield one
 
 
 def _next(reader: Iterator[list[str]], line: int, eaten: Sequence[str]) -> Row | None:
@@ -117,38 +144,70 @@ def _next(reader: Iterator[list[str]], line: int, eaten: Sequence[str]) -> Row |
     return Row(line, _whole(eaten), values)
 
 
-def _apart(first: int, lines: Sequence[str]) -> Iterator[Row]:
-    """The lines between two quotes that do not belong together: each is kept, none is believed."""
-    last = first + len(lines) - 1
-    text = f"Lines {first:,} to {last:,} cannot be taken apart: a quote is missing or too many."
-    for number, one in enumerate(lines, first):
-        if one := one.rstrip("\r\n"):
-            yield _checked(Row(number, one, (), Flaw("BAD_CSV", text)))
+def _untaken(
+    text: TextIO, first: int, eaten: Sequence[str], quote: str
+) -> Generator[Row, None, int]:
+    """The lines of what is too large for a row: each is kept, none is believed.
+
+    It ends where the quotes pair up, as where files are cut; returns the number of the line behind.
+    """
+    number, is_inside = first, False
+    for one in chain(eaten, _pieces(text)):
+        length, quotes = (0, 0) if one.endswith("\n") else _passed(text, quote)
+        is_inside ^= (one.count(quote) + quotes) % 2 == 1
+        if len(one) + length > _MOST:
+            yield too_long(number, one, len(one) + length)
+        elif one.rstrip("\r\n"):
+            yield _torn(first, number, one)
+        number += 1
+        if number >= first + len(eaten) and not is_inside:
+            break
+    return number
 
 
-def _csv_lines(text: str, first: int, parameters: ImportParameters) -> Iterator[Row]:
-    for number, one in enumerate(text.split("\n"), first):
-        line = one.removesuffix("\r")
-        if not line:
-            continue
-        try:
-            row = Row(number, line, next(_reader([line], parameters), []))
-        except csv.Error as e:
-            flaw = Flaw("BAD_CSV", f"It is no row of CSV: {e}. A quote is missing in this file.")
-            row = Row(number, line, (), flaw)
-        yield _checked(row)
+def _torn(first: int, number: int, line: str) -> Row:
+    told = f"The row that begins on line {first:,} cannot be taken apart: a quote is missing, or "
+    flaw = Flaw("BAD_CSV", f"{told}one too many.")
+    return _checked(Row(number, line.rstrip("\r\n"), (), flaw))
+
+
+def _csv_lines(text: TextIO, first: int, parameters: ImportParameters) -> Iterator[Row]:
+    for number, one in enumerate(_pieces(text), first):
+        line = one.rstrip("\r\n")
+        if len(one) > _MOST:
+            yield too_long(number, one, len(one) + _passed(text)[0])
+        elif line:
+            try:
+                row = Row(number, line, next(_reader([line], parameters), []))
+            except csv.Error as e:
+                told = f"It is no row of CSV: {e}. A quote is missing in this file."
+                row = Row(number, line, (), Flaw("BAD_CSV", told))
+            yield _checked(row)
+
+
+def _pieces(text: TextIO) -> Iterator[str]:
+    """The lines with their ends; of one that is far too long the beginning, `_passed` the rest."""
+    return iter(partial(text.readline, _MOST + 1), "")
+
+
+def _passed(text: TextIO, quote: str = '"') -> tuple[int, int]:
+    """Read on to the line's end: how many characters these are, and how many quotes."""
+    characters = quotes = 0
+    for piece in _pieces(text):
+        characters, quotes = characters + len(piece), quotes + piece.count(quote)
+        if piece.endswith("\n"):
+            break
+    return characters, quotes
 
 
 def _whole(eaten: Sequence[str]) -> str:
-    return "".join(eaten).rstrip("\r\n")
+    return (eaten[0] if len(eaten) == 1 else "".join(eaten)).rstrip("\r\n")
 
 
 def _checked(row: Row) -> Row:
     """A row with bytes that are no text of this encoding, or far too long."""
     if len(row.text) > LARGEST_ROW_CHARACTERS:
-        kept = row.text[:LARGEST_ROW_CHARACTERS]
-        text = f"The row has {len(row.text):,} characters; {len(kept):,} are kept here."
-        return Row(row.line, kept, (), Flaw("ROW_TOO_LONG", text))
+        return too_long(row.line, row.text, len(row.text))
     if "\0" in row.text:
         text = "It has a NUL character, which neither JSON documents nor the database take."
         return Row(row.line, row.text, (), Flaw("NUL_CHARACTER", text))

@@ -43,7 +43,7 @@ class TestList:
     def test_who_has_no_run_yet_sees_what_can_be_asked_for(self) -> None:
         page = logged_in("Viewers").get(reverse("bulk")).text
         assert "No run yet" in page
-        assert "Rows of files become documents of an object structure." in page
+        assert "Rows of files become documents of a structure, or messages of a queue." in page
         assert "You lack the right to release" in page
 
     def test_a_run_is_told_with_its_counts_and_how_far_it_is(self, queue: Queue) -> None:

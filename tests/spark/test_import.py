@@ -18,7 +18,17 @@ from spark_jobs.imports import job as import_job
 from spark_jobs.problems import JobError
 from spark_jobs.session import open_session
 from tests.support.builders import a_queue
-from tests.support.bulk import COLUMNS, SPARK, a_csv, an_asset_structure, an_import, storing
+from tests.support.bulk import (
+    COLUMNS,
+    SPARK,
+    a_csv,
+    an_asset_structure,
+    an_import,
+    driven,
+    stages,
+    stored,
+    storing,
+)
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 
@@ -40,26 +50,6 @@ def structure() -> ObjectStructure:
 @pytest.fixture
 def queue(servers: Any, structure: ObjectStructure) -> Queue:
     return storing(a_queue(Kafka(servers.kafka_bootstrap)), structure)
-
-
-def driven(run: BulkRun) -> BulkRun:
-    ended = drive(run.pk, owner="a test")
-    assert ended is not None
-    return ended
-
-
-def stored() -> set[str]:
-    return {json.loads(key)[0] for key in StoredObject.objects.values_list("key", flat=True)}
-
-
-def stages(run: BulkRun) -> list[str]:
-    """The tables of a run that are still there."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT tablename FROM pg_tables WHERE starts_with(tablename, %s)",
-            [f"bulk_{run.pk.hex}_"],
-        )
-        return [name for (name,) in cursor.fetchall()]
 
 
 def test_every_row_is_stored_or_a_failure_and_the_counts_balance(

@@ -1,14 +1,17 @@
 """Bulk runs for tests: a structure, a queue that stores into it, files, and a Spark session."""
 
 import csv
+import json
 import random
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
+from django.db import connection
 
 from crontasks.bulk.asking import ask
-from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue
+from crontasks.bulk.driving import drive
+from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue, StoredObject
 from spark_jobs.session import SessionSettings
 
 SPARK: Final = SessionSettings(master="local[2,4]", memory_mb=768)
@@ -19,8 +22,9 @@ COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
 
 
-def an_asset_structure() -> ObjectStructure:
-    return ObjectStructure.objects.create(name="ASSET", key_paths=["$.assetnum", "$.siteid"])
+def an_asset_structure(**fields: Any) -> ObjectStructure:
+    paths = ["$.assetnum", "$.siteid"]
+    return ObjectStructure.objects.create(**{"name": "ASSET", "key_paths": paths, **fields})
 
 
 def storing(queue: Queue, structure: ObjectStructure) -> Queue:
@@ -44,7 +48,7 @@ def a_csv(path: Path, count: int, *, bad: int = 0, first: int = 0) -> set[int]:
     return wrong
 
 
-def an_import(source: Path, queue: Queue, *, send: bool = False, **more: Any) -> BulkRun:
+def an_import(source: Path, queue: Queue, /, *, send: bool = False, **more: Any) -> BulkRun:
     """A run that the test drives itself, unless it is sent to the Spark driver."""
     wish = {
         "source": str(source),
@@ -55,3 +59,25 @@ def an_import(source: Path, queue: Queue, *, send: bool = False, **more: Any) ->
         **more,
     }
     return ask("import", wish, actor="tester", send=send)
+
+
+def driven(run: BulkRun) -> BulkRun:
+    """Drive it here, to its end."""
+    ended = drive(run.pk, owner="a test")
+    assert ended is not None
+    return ended
+
+
+def stored() -> set[str]:
+    """The numbers of the assets that are stored."""
+    return {json.loads(key)[0] for key in StoredObject.objects.values_list("key", flat=True)}
+
+
+def stages(run: BulkRun) -> list[str]:
+    """The tables of a run that are still there."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tablename FROM pg_tables WHERE starts_with(tablename, %s)",
+            [f"bulk_{run.pk.hex}_"],
+        )
+        return [name for (name,) in cursor.fetchall()]

@@ -4,10 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crontasks.bulk.errors import bad_wish, unknown
+from django.conf import settings
+
+from crontasks.bulk.errors import BulkError, bad_wish, unknown
 from crontasks.parameters import option
 from integration.models import ObjectStructure, Queue
+from integration.selectors.failures.lateness import keeps_order
 from spark_jobs.imports.parameters import Duplicates, Format, ImportParameters
+from spark_jobs.problems import JobError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,12 +20,15 @@ class ImportWish:
 
     source: str = option(..., "A file, a folder, or a pattern such as /data/assets-*.csv.")
     format: Format = option(Format.CSV, "How the rows lie in the files.")
-    structure: str = option(..., "The object structure that takes the rows.")
+    record: str = option("", "Of XML files: the element that is one row, for example ASSET.")
+    structure: str = option("", "The object structure that takes the rows; or name a queue.")
+    queue: str = option("", "The inbound queue that takes the rows, as messages.")
     rejects_queue: str = option(..., "The inbound queue whose failures the rejected rows are.")
     columns: str = option(
         "",
         "Which column becomes which member, one a line: COLUMN=PLACE[:KIND][!]. Kinds: text, "
-        "integer, number, boolean, date, json; ! = required. As in WEIGHT=facts.weight:number.",
+        "integer, number, boolean, date, json; ! = required. As in WEIGHT=facts.weight:number. "
+        "Of XML, COLUMN is a path in the record: LOCATION/SITEID, @id.",
         lines=True,
     )
     duplicates: Duplicates = option(Duplicates.LAST, "Which of several rows with one key counts.")
@@ -32,26 +39,18 @@ class ImportWish:
 def prepare(wish: ImportWish) -> dict[str, Any]:
     """What the job is told: names become what they stand for now.
 
-    Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
+    Raises BulkError for a name that nobody has, and REJECTS_ELSEWHERE; JobError BAD_PARAMETERS,
+    UNKNOWN_FIELD.
     """
-    structure = ObjectStructure.objects.filter(name=wish.structure).first()
-    queue = Queue.objects.filter(name=wish.rejects_queue, direction="inbound").first()
-    if structure is None:
-        raise unknown("object structure", wish.structure)
-    if queue is None:
-        raise unknown("inbound queue", wish.rejects_queue)
+    if bool(wish.structure) is bool(wish.queue):
+        raise bad_wish("it names an object structure or a queue, and only one of them")
     parameters = {
         "source": str(Path(wish.source).absolute()),
         "format": str(wish.format),
-        "structure": {
-            "name": structure.name,
-            "key_paths": structure.key_paths,
-            "version_path": structure.version_path,
-            "json_schema": structure.json_schema,
-            "tombstone": structure.tombstone,
-        },
+        "record": wish.record,
+        **(_into_queue(wish.queue) if wish.queue else _into_structure(wish.structure)),
         "arrival": 0,
-        "rejects_queue": queue.pk,
+        "rejects_queue": _rejects_queue(wish.rejects_queue).pk,
         "columns": [column(line) for line in wish.columns.splitlines() if line.strip()],
         "duplicates": str(wish.duplicates),
         "encoding": wish.encoding,
@@ -59,6 +58,66 @@ def prepare(wish: ImportWish) -> dict[str, Any]:
     }
     ImportParameters.of(parameters)
     return parameters
+
+
+def _into_structure(name: str) -> dict[str, Any]:
+    structure = ObjectStructure.objects.filter(name=name).first()
+    if structure is None:
+        raise unknown("object structure", name)
+    return {"structure": _told(structure)}
+
+
+def _into_queue(name: str) -> dict[str, Any]:
+    """The queue, and the structure of the service that takes its messages, if that has one."""
+    queue = _inbound(name)
+    service = queue.default_service
+    structure = None if service is None else service.structure
+    return {
+        "structure": None if structure is None else _told(structure),
+        "target": {
+            "queue": queue.pk,
+            "topic": queue.topic,
+            "interface": "" if service is None else service.interface,
+            "sender": "" if queue.system is None else queue.system.name,
+            "destination": str(settings.SLUICE_DEPLOYMENT),
+            "largest_bytes": queue.topic_max_bytes or 0,
+        },
+        "provider": queue.provider_id,
+    }
+
+
+def _told(structure: ObjectStructure) -> dict[str, Any]:
+    return {
+        "name": structure.name,
+        "key_paths": structure.key_paths,
+        "version_path": structure.version_path,
+        "json_schema": structure.json_schema,
+        "tombstone": structure.tombstone,
+    }
+
+
+def _rejects_queue(name: str) -> Queue:
+    """A continuous queue: on one that keeps its order each release would come late."""
+    queue = _inbound(name)
+    if keeps_order(queue):
+        problem = JobError(
+            "REJECTS_ELSEWHERE",
+            f"The queue {name} is sequential: rejects have no place in the order of its messages.",
+            "Name a continuous queue whose service stores into the same structure.",
+        )
+        raise BulkError(problem)
+    return queue
+
+
+def _inbound(name: str) -> Queue:
+    found = (
+        Queue.objects.select_related("system", "default_service__structure")
+        .filter(name=name, direction=Queue.Direction.INBOUND)
+        .first()
+    )
+    if found is None:
+        raise unknown("inbound queue", name)
+    return found
 
 
 def column(line: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`manage.py bulk_import`: rows of files into the object store, in a Spark of its own."""
+"""`manage.py bulk_import`: rows of files into the object store or a queue, on Spark."""
 
 from crontasks.bulk.command import BulkCommand
 
@@ -10,6 +10,7 @@ class Command(BulkCommand):
     positional = ("source",)
     lines = {"columns": "map"}
     help = (
-        "Imports rows of files into an object structure. Every row is stored, rejected with its "
-        "line and reason into a queue's failures, or skipped for a newer document."
+        "Imports rows of files into an object structure, or into a queue. Every row is stored or "
+        "sent, rejected with its line and reason into a queue's failures, or skipped for a newer "
+        "document."
     )

@@ -16,6 +16,7 @@ IMPORTING: Final[Mapping[str, str]] = MappingProxyType(
         "COLUMN_COUNT": RETYPE,
         "ROW_TOO_LONG": RETYPE,
         "NO_OBJECT": RETYPE,
+        "VALUE_TWICE": FILL_IN,
         "BAD_ENCODING": "Delete it, and import the file again in its own encoding; or write the "
         "document under Edit and release it.",
         "MISSING_VALUE": FILL_IN,

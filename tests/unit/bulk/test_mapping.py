@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.contract import Arguments, Report
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
-from spark_jobs.imports.reading import Row
+from spark_jobs.imports.rows import Row
 from spark_jobs.problems import JobError
 from tests.unit.bulk.wishes import STRUCTURE, import_parameters
 
@@ -163,3 +163,65 @@ def test_a_value_that_a_schema_stumbles_over_costs_its_row() -> None:
     found = Mapper(parameters, []).map(Row(1, '{"assetnum": 1, "siteid": "B", "weight": 1e40}'))
     assert isinstance(found, Rejected)
     assert found.flaw.code == "UNJUDGED"
+
+
+STRICT = {
+    "properties": {
+        "assetnum": {},
+        "siteid": {},
+        "facts": {"properties": {"weight": {}}, "additionalProperties": False},
+    },
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "shut_out"),
+    [("facts.weight", ""), ("facts.wieght", "facts.wieght"), ("color", "color"), ("siteid", "")],
+)
+def test_a_map_to_a_field_that_does_not_exist_is_refused_at_once(
+    target: str, shut_out: str
+) -> None:
+    asked = {
+        "columns": [{"source": "num", "target": "assetnum"}, {"source": "x", "target": target}],
+        "structure": {**STRUCTURE, "json_schema": STRICT},
+    }
+    if not shut_out:
+        assert import_parameters(**asked)
+        return
+    with pytest.raises(JobError) as told:
+        import_parameters(**asked)
+    assert told.value.code == "UNKNOWN_FIELD"
+    assert shut_out in told.value.text
+
+
+def test_a_schema_that_says_it_by_a_pattern_judges_each_row() -> None:
+    schema = {**STRICT, "patternProperties": {"^x_": {}}}
+    parameters = import_parameters(
+        columns=[*COLUMNS[:2], {"source": "weight", "target": "color"}],
+        structure={**STRUCTURE, "json_schema": schema},
+    )
+    found = Mapper(parameters, NAMES).map(Row(2, "", ("A-1", "B", "9", "", "", "")))
+    assert isinstance(found, Rejected)
+    assert found.flaw.code == "SCHEMA_VIOLATION"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"duplicates": "newest"},
+        {"structure": None},
+        {"structure": None, "target": {"queue": 1, "topic": "t"}, "duplicates": "first"},
+        {"structure": {"name": "A", "key_paths": ["/ASSET/NUM"]}},
+    ],
+)
+def test_what_cannot_be_judged_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(JobError) as told:
+        import_parameters(**wrong)
+    assert told.value.code == "BAD_PARAMETERS"
+
+
+def test_without_a_structure_documents_have_no_key() -> None:
+    parameters = import_parameters(structure=None, target={"queue": 1, "topic": "t"})
+    found = Mapper(parameters, ["a", "b"]).map(Row(2, "A,B", ("A", "B")))
+    assert found == Document('{"assetnum":"A","siteid":"B"}', None, None)

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.contract import Arguments, Preview
-from spark_jobs.imports import preview as previewing
+from spark_jobs.imports import sources
 from spark_jobs.problems import JobError
 from spark_jobs.running import preview
 from tests.unit.bulk.wishes import COLUMNS, STRUCTURE
@@ -42,7 +44,7 @@ def test_the_first_rows_are_shown_with_what_becomes_of_them(tmp_path: Path) -> N
 def test_rows_beyond_what_is_looked_at_are_estimated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(previewing, "LOOKED_AT_BYTES", 1_000)
+    monkeypatch.setattr(sources, "LOOKED_AT_BYTES", 1_000)
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv").write_text("a,b\n" + "A-1,BEDFORD\n" * 2_000)
 
@@ -68,3 +70,35 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(JobError) as told:
         previewed(tmp_path)
     assert told.value.code == "UNKNOWN_COLUMN"
+
+
+def test_records_of_xml_are_shown_with_the_names_that_a_map_may_use(tmp_path: Path) -> None:
+    record = '<ASSET id="1"><NUM>A</NUM><LOCATION><SITE>B</SITE></LOCATION></ASSET>\n'
+    (tmp_path / "a.xml").write_text(f"<ASSETS>{record * 3_000}<ASSET>")
+    found = previewed(
+        tmp_path,
+        format="xml",
+        record="ASSET",
+        columns=[
+            {"source": "NUM", "target": "assetnum"},
+            {"source": "LOCATION/SITE", "target": "siteid"},
+        ],
+    )
+    assert found.columns == ["@id", "NUM", "LOCATION/SITE"]
+    assert (len(found.samples), found.samples[0].ends) == (20, "stored")
+    assert found.samples[0].text == '{"assetnum":"A","siteid":"B"}'
+    assert found.rows is not None
+    assert 2_700 < found.rows < 3_300, "estimated by what was looked at"
+    assert found.facts == {"files": 1, "root": "ASSETS"}
+
+
+def test_rows_of_parquet_are_counted_by_the_footers(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        table = pa.table({"num": ["A"] * 500, "site": ["B"] * 500, "weight": [1.5] * 500})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    columns = [{"source": "num", "target": "assetnum"}, {"source": "site", "target": "siteid"}]
+    found = previewed(tmp_path, format="parquet", columns=columns)
+    assert (found.rows, len(found.samples)) == (1_000, 20)
+    assert found.columns == ["num", "site", "weight"]
+    assert found.samples[0].place == "row 1"
+    assert found.samples[0].text == '{"assetnum":"A","siteid":"B"}'

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from spark_jobs.imports import planning
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Plan
-from spark_jobs.imports.reading import LARGEST_ROW_CHARACTERS, Row, header_of, rows
+from spark_jobs.imports.reading import header_of, rows
+from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Row
 from spark_jobs.problems import JobError
 from tests.unit.bulk.wishes import import_parameters
 

@@ -1,0 +1,72 @@
+"""Cuts files of text into ranges of whole rows: behind line ends outside of quotes."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+_BLOCK_BYTES: Final = 2**20
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class Cut(NamedTuple):
+    """A range of one file, as `rows.Range` has it."""
+
+    begin: int
+    end: int
+    line: int
+    by_line: bool = False
+
+
+def cuts(path: Path, size: int, quote: bytes, range_bytes: int) -> Iterator[Cut]:
+    """The ranges of a file. Without a quote each line is a row."""
+    with path.open("rb") as file:
+        begin = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+        by_line = bool(quote) and not _pairs_up(file, begin, quote)
+        marks = _marks(file, begin, size, b"" if by_line else quote, range_bytes)
+        first, line = begin, 1
+        for place, next_line in [*marks, (size, 0)]:
+            if place > first:
+                yield Cut(first, place, line, by_line)
+            first, line = place, next_line
+
+
+def _pairs_up(file: BinaryIO, begin: int, quote: bytes) -> bool:
+    file.seek(begin)
+    return sum(block.count(quote) for block in _blocks(file)) % 2 == 0
+
+
+def _marks(
+    file: BinaryIO, begin: int, size: int, quote: bytes, range_bytes: int
+) -> Sequence[tuple[int, int]]:
+    """Where the next ranges begin, each with its line: behind a line's end outside of quotes."""
+    marks: list[tuple[int, int]] = []
+    file.seek(begin)
+    place, line, is_open, wanted = begin, 1, False, begin + range_bytes
+    for block in _blocks(file):
+        here = 0
+        while wanted < place + len(block):
+            cut = _line_end(block, max(wanted - place, here), here, quote, is_open=is_open)
+            if cut is None:
+                break
+            marks.append((place + cut, line + block.count(b"\n", 0, cut)))
+            wanted = place + cut + range_bytes
+        is_open ^= bool(quote) and block.count(quote) % 2 == 1
+        place, line = place + len(block), line + block.count(b"\n")
+    return [mark for mark in marks if mark[0] < size]
+
+
+def _line_end(block: bytes, wanted: int, begin: int, quote: bytes, *, is_open: bool) -> int | None:
+    """Behind the first line's end at or after `wanted` that is outside of quotes."""
+    is_inside, seen = is_open, 0
+    cut = block.find(b"\n", wanted) + 1
+    while cut:
+        is_inside ^= bool(quote) and block.count(quote, seen, cut) % 2 == 1
+        if not is_inside and cut > begin:
+            return cut
+        seen, cut = cut, block.find(b"\n", cut) + 1
+    return None
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    while block := file.read(_BLOCK_BYTES):
+        yield block

@@ -1,0 +1,140 @@
+"""Reads rows of Parquet: ranges are row groups, planned from the footers, and read in portions.
+
+Columns are found by their names, each value is what JSON has of it (`arrow_values`).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.imports.arrow_values import category, values_of
+from spark_jobs.imports.cutting import Cut
+from spark_jobs.imports.parameters import ImportParameters
+from spark_jobs.imports.rows import Range, Row
+from spark_jobs.problems import JobError
+
+# A portion is so many rows at most, fewer where rows are large.
+PORTION_ROWS: Final = 10_000
+PORTION_BYTES: Final = 4 * 2**20
+
+
+def cuts(path: Path, range_bytes: int) -> Iterator[Cut]:
+    """Row groups, several together where they are small. Raises JobError UNREADABLE_FILE."""
+    facts = _footer(path)
+    begin, line, rows, size = 0, 1, 0, 0
+    for number in range(facts.num_row_groups):
+        group = facts.row_group(number)
+        rows, size = rows + group.num_rows, size + group.total_byte_size
+        if rows and (size >= range_bytes or number == facts.num_row_groups - 1):
+            yield Cut(begin, number + 1, line)
+            begin, line, rows, size = number + 1, line + rows, 0, 0
+
+
+def row_count(path: Path) -> int:
+    """How many rows a file has, by its footer. Raises JobError UNREADABLE_FILE."""
+    return int(_footer(path).num_rows)
+
+
+def all_columns(path: Path) -> list[str]:
+    """The names of a file's columns. Raises JobError UNREADABLE_FILE."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
+    """The columns that are read, each with what it has in JSON: those of the map, else all.
+
+    Raises JobError: UNKNOWN_COLUMN and COLUMN_TWICE for a column of the map, COLUMN_TYPE for one
+    that no JSON document can hold, UNREADABLE_FILE.
+    """
+    with _opened(path) as file:
+        schema = file.schema_arrow
+    known = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
+    wanted = dict.fromkeys(column.source for column in parameters.columns) or known
+    found: dict[str, str] = {}
+    for name in wanted:
+        if name not in known:
+            raise _unknown_column(path, name, schema.names)
+        if schema.names.count(name) > 1:
+            raise _twice(path, name)
+        if not known[name]:
+            raise _no_form(path, name, schema.field(name).type)
+        found[name] = known[name]
+    return found
+
+
+def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:
+    """The rows of a range, with the values of these columns. Raises JobError UNREADABLE_FILE."""
+    numbers = count(part.line)
+    groups = list(range(part.begin, part.end))
+    with _opened(Path(part.file)) as file:
+        portions = file.iter_batches(
+            batch_size=_portion(file.metadata, groups),
+            row_groups=groups,
+            columns=list(names),
+            use_threads=False,
+        )
+        for portion in portions:
+            columns = [values_of(portion.column(_place(portion.schema, name))) for name in names]
+            # The numbers come last: none of them is drawn for a row that is not there.
+            for values, line in zip(zip(*columns, strict=True), numbers, strict=False):
+                yield Row(line, "", values)
+
+
+def _place(schema: Any, name: str) -> int:  # noqa: ANN401 - pyarrow has no types
+    """Columns come in the file's order, not in the one they were asked for in."""
+    return int(schema.get_field_index(name))
+
+
+def _portion(facts: Any, groups: Sequence[int]) -> int:  # noqa: ANN401 - pyarrow has no types
+    rows: int = sum(facts.row_group(number).num_rows for number in groups)
+    size: int = sum(facts.row_group(number).total_byte_size for number in groups)
+    return max(1, min(PORTION_ROWS, PORTION_BYTES * rows // max(size, 1)))
+
+
+def _footer(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
+    with _opened(path) as file:
+        return file.metadata
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        # Not read ahead: a column of a whole row group would lie in memory.
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            yield file
+    except (pa.ArrowException, OSError) as e:
+        raise JobError(
+            "UNREADABLE_FILE",
+            f"{path} cannot be read as Parquet: {str(e)[:300]}.",
+            "Look whether it is whole, and of the format that the import was asked for.",
+        ) from e
+
+
+def _unknown_column(path: Path, name: str, names: Sequence[str]) -> JobError:
+    return JobError(
+        "UNKNOWN_COLUMN",
+        f"{path} has no column {name!r}; it has {', '.join(names)[:500]}.",
+        "Correct the map of the columns, or import files of another schema apart.",
+    )
+
+
+def _twice(path: Path, name: str) -> JobError:
+    return JobError(
+        "COLUMN_TWICE",
+        f"{path} has two columns named {name!r}, and one of them is mapped.",
+        "Give the columns names of their own.",
+    )
+
+
+def _no_form(path: Path, name: str, kind: object) -> JobError:
+    return JobError(
+        "COLUMN_TYPE",
+        f"The column {name!r} of {path} is {kind}, which no JSON document can hold.",
+        "Leave the column out of the map, or write it with another type.",
+    )

@@ -1,0 +1,293 @@
+"""Imports into a queue: every good row is in Kafka, and applied once, whatever happens."""
+
+import json
+import random
+import string
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from crontasks.bulk import driving
+from crontasks.bulk.asking import cancel, preview
+from crontasks.bulk.driving import again
+from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from spark_jobs.imports import job as import_job
+from spark_jobs.problems import JobError
+from spark_jobs.session import open_session
+from spark_jobs.topics.producing import Sender
+from tests.support.builders import a_queue
+from tests.support.bulk import (
+    COLUMNS,
+    SPARK,
+    a_csv,
+    an_asset_structure,
+    an_import,
+    driven,
+    stages,
+    stored,
+    storing,
+)
+from tests.support.flows import drain, ended
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Iterator[Any]:
+    session = open_session(SPARK)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def broker(servers: Any) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture
+def structure() -> ObjectStructure:
+    return an_asset_structure()
+
+
+@pytest.fixture
+def queue(broker: Kafka, structure: ObjectStructure) -> Queue:
+    return storing(a_queue(broker, partitions=PARTITIONS, dedupe=True), structure)
+
+
+def to_queue(source: Path, queue: Queue, **more: Any) -> BulkRun:
+    return an_import(source, queue, structure="", queue=queue.name, **more)
+
+
+def sent(broker: Kafka, queue: Queue) -> list[Message]:
+    return broker.read_all(queue.topic, range(PARTITIONS))
+
+
+def some_files(folder: Path, count: int = 4, rows: int = 100, bad: int = 0) -> None:
+    for number in range(count):
+        a_csv(folder / f"{number}.csv", rows, bad=bad, first=number * rows)
+
+
+def test_rows_become_messages_of_the_queue(tmp_path: Path, broker: Kafka, queue: Queue) -> None:
+    some_files(tmp_path, bad=2)
+
+    run = driven(to_queue(tmp_path, queue))
+
+    assert run.counts == {"read": 400, "sent": 392, "rejected": 8, "skipped": 0}, run.problem
+    assert stages(run) == []
+    records = sent(broker, queue)
+    envelopes = [json.loads(record.value() or b"") for record in records]
+    ids = {envelope["MEAMessageID"] for envelope in envelopes}
+    assert len(ids) == len(records) == 392
+    assert all(id_.startswith(f"{run.pk}~") for id_ in ids)
+    assert {(one["INTERFACE"], one["SENDER"], one["destjndiname"]) for one in envelopes} == {
+        ("MXASSET", "partner", queue.topic)
+    }
+    keys = {
+        json.loads(one["payload"])["assetnum"]: record.key()
+        for one, record in zip(envelopes, records, strict=True)
+    }
+    assert keys["A-1"] == b'["A-1","BEDFORD"]', "the key is the document's, as the engine makes it"
+    # Where Java's clients put it: the engine's own producer is held to that elsewhere.
+    broker.producer = _murmur2(broker)
+    broker.send(queue.topic, [b"{}"], key=keys["A-1"])
+    place = {r.partition() for r in sent(broker, queue) if r.key() == keys["A-1"]}
+    assert len(place) == 1
+
+    drain(queue, runs=2)
+    assert stored() >= {"A-1", "A-399"} - {_missing(one) for one in MessageError.objects.all()}
+    assert StoredObject.objects.count() == 392
+    assert MessageError.objects.filter(state="HOLD", code="MISSING_VALUE").count() == 8
+
+
+def _murmur2(broker: Kafka) -> Any:
+    from confluent_kafka import Producer  # noqa: PLC0415 - beside its only use
+
+    return Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+
+
+def _missing(row: MessageError) -> str:
+    return str(json.loads(bytes(row.payload or b"{}")).get("assetnum"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "weight", "counts"),
+    [
+        ("last", 99, {"read": 11, "sent": 10, "rejected": 0, "skipped": 1}),
+        ("reject", 3, {"read": 11, "sent": 10, "rejected": 1, "skipped": 0}),
+    ],
+)
+def test_of_rows_with_one_key_one_is_sent(
+    tmp_path: Path, broker: Kafka, queue: Queue, rule: str, weight: int, counts: dict[str, int]
+) -> None:
+    a_csv(tmp_path / "a.csv", 10)
+    (tmp_path / "b.csv").write_text("ASSETNUM,SITEID,WEIGHT\nA-3,BEDFORD,99\n")
+    run = driven(to_queue(tmp_path, queue, duplicates=rule))
+    assert run.counts == counts, run.problem
+    payloads = [json.loads(json.loads(r.value() or b"")["payload"]) for r in sent(broker, queue)]
+    assert [one["weight"] for one in payloads if one["assetnum"] == "A-3"] == [weight]
+    assert MessageError.objects.count() == counts["rejected"]
+
+
+def test_a_run_that_is_let_go_on_sends_the_others_only(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_files(tmp_path, bad=1)
+    run = to_queue(tmp_path, queue)
+    original = import_job.send
+
+    def failing(what: Any, part: Any) -> Any:
+        if part.number == 2:
+            raise JobError("KAFKA_UNUSABLE", "It is not there.", "Wait.")
+        return original(what, part)
+
+    monkeypatch.setattr(import_job, "send", failing)
+    failed = driven(run)
+    assert (failed.state, failed.problem[0]) == ("FAILED", "KAFKA_UNUSABLE")
+    assert MessageError.objects.count() == 0, "rejects wait for the commit"
+    assert len(sent(broker, queue)) == 3 * 99
+    monkeypatch.undo()
+
+    assert again(run.pk)
+    assert driven(run).counts == {"read": 400, "sent": 396, "rejected": 4, "skipped": 0}
+    ids = Counter(json.loads(r.value() or b"")["MEAMessageID"] for r in sent(broker, queue))
+    assert (len(ids), set(ids.values())) == (396, {1}), "none was sent again"
+
+
+def test_what_was_sent_and_not_written_down_is_sent_again_and_dropped_by_the_queue(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task dies between Kafka's confirmation and its own commit."""
+    some_files(tmp_path, count=2)
+    (tmp_path / "died").mkdir()
+    original, marks = import_job.send, tmp_path / "died"
+
+    def dying(what: Any, part: Any) -> Any:
+        finish = Sender.finish
+
+        def and_die(self: Sender) -> int:
+            done = finish(self)
+            mark = marks / str(part.number)
+            if not mark.exists():
+                mark.touch()
+                raise OSError("the power is gone")
+            return done
+
+        Sender.finish = and_die  # type: ignore[method-assign] # in the worker, for this call
+        try:
+            return original(what, part)
+        finally:
+            Sender.finish = finish  # type: ignore[method-assign]
+
+    monkeypatch.setattr(import_job, "send", dying)
+    run = driven(to_queue(f"{tmp_path}/*.csv", queue))  # type: ignore[arg-type]
+    assert run.counts["sent"] == 200, run.problem
+    ids = Counter(json.loads(r.value() or b"")["MEAMessageID"] for r in sent(broker, queue))
+    assert (len(ids), set(ids.values())) == (200, {2})
+
+    drain(queue, runs=2)
+    assert StoredObject.objects.filter(version=1).count() == 200 == StoredObject.objects.count()
+    assert MessageError.objects.count() == 0
+
+
+def test_a_task_that_kafka_refuses_is_tried_again(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_files(tmp_path, count=1)
+    (tmp_path / "tries").mkdir()
+    original, marks = import_job.send, tmp_path / "tries"
+
+    def failing(what: Any, part: Any) -> Any:
+        tries = len(list(marks.iterdir()))
+        (marks / str(tries)).touch()
+        if tries < 2:
+            raise JobError("NOT_DELIVERED", "It is away.", "Wait.")
+        return original(what, part)
+
+    monkeypatch.setattr(import_job, "send", failing)
+    run = driven(to_queue(tmp_path / "0.csv", queue))
+    assert run.counts["sent"] == 100, run.problem
+    for mark in marks.iterdir():
+        mark.unlink()
+
+    def always(what: Any, part: Any) -> Any:
+        raise JobError("NOT_DELIVERED", "It is away.", "Wait.")
+
+    monkeypatch.setattr(import_job, "send", always)
+    failed = driven(to_queue(tmp_path / "0.csv", queue))
+    assert failed.problem == ["NOT_DELIVERED", "It is away.", "Wait."]
+
+
+def test_a_message_that_is_too_large_for_its_topic_is_a_reject(
+    tmp_path: Path, broker: Kafka, structure: ObjectStructure
+) -> None:
+    topic = broker.topic(PARTITIONS, **{"max.message.bytes": "20000"})
+    queue = storing(a_queue(broker, topic=topic, partitions=PARTITIONS), structure)
+    Queue.objects.update(topic_max_bytes=20_000)
+    # Envelopes are compressed, and this cannot be.
+    noise = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=60_000))
+    rows = ["ASSETNUM,SITEID,WEIGHT,NOTE", "A-1,B,1,", f"A-2,B,2,{noise}", "A-3,B,3,"]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    run = driven(to_queue(tmp_path, queue, columns=f"{COLUMNS}\nNOTE=note"))
+    assert run.counts == {"read": 3, "sent": 2, "rejected": 1, "skipped": 0}, run.problem
+    assert MessageError.objects.get().code == "ROW_TOO_LONG"
+
+
+def test_documents_without_a_structure_are_sent_as_they_are(tmp_path: Path, broker: Kafka) -> None:
+    queue = a_queue(broker, partitions=PARTITIONS)
+    (tmp_path / "a.xml").write_text("<A><ASSET><N>1</N></ASSET><ASSET><N>2</N></ASSET></A>")
+    wish = {"format": "xml", "record": "ASSET", "columns": ""}
+    run = driven(to_queue(tmp_path, queue, **wish))
+    assert run.counts == {"read": 2, "sent": 2, "rejected": 0, "skipped": 0}, run.problem
+    found = [(r.key(), json.loads(r.value() or b"")) for r in sent(broker, queue)]
+    assert [key for key, _ in found] == [None, None]
+    assert {one["payload"] for _, one in found} == {
+        "<ASSET><N>1</N></ASSET>",
+        "<ASSET><N>2</N></ASSET>",
+    }
+    assert {(one["INTERFACE"], one["mimetype"]) for _, one in found} == {
+        ("OBEY", "application/xml")
+    }
+
+
+def test_a_run_that_is_cancelled_while_it_sends_goes_on_with_the_others(
+    tmp_path: Path, broker: Kafka, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_files(tmp_path)
+    run = to_queue(tmp_path, queue)
+    told = driving.RowTell.progress
+
+    def and_cancel(self: driving.RowTell, progress: Any) -> None:
+        told(self, progress)
+        if progress.stage == "send" and progress.done:
+            cancel(run.pk)
+
+    monkeypatch.setattr(driving.RowTell, "progress", and_cancel)
+    stopped = driven(run)
+    assert stopped.state == "CANCELLED"
+    assert "messages were out" in stopped.log
+    assert stages(run) != []
+    assert MessageError.objects.count() == 0
+    monkeypatch.undo()
+    assert again(run.pk)
+    assert driven(run).counts["sent"] == 400
+    ids = Counter(json.loads(r.value() or b"")["MEAMessageID"] for r in sent(broker, queue))
+    assert (len(ids), set(ids.values())) == (400, {1})
+
+
+def test_a_look_first_tells_that_rows_are_sent(tmp_path: Path, queue: Queue) -> None:
+    a_csv(tmp_path / "a.csv", 5, bad=1)
+    wish = {
+        "source": str(tmp_path),
+        "queue": queue.name,
+        "rejects_queue": queue.name,
+        "columns": COLUMNS,
+    }
+    found = preview("import", wish)
+    assert Counter(one.ends for one in found.samples) == {"sent": 4, "rejected": 1}
+    assert ended(queue) == {}

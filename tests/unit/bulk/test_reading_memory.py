@@ -1,0 +1,112 @@
+"""However large a file, a line or a record is, reading it takes little: told by a new process."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.architecture.sources import ROOT
+from tests.support.parquet import a_parquet
+
+# 50 MB are in each file, and none of them may lie in memory as a whole.
+LINE = "x" * 50_000_000
+MOST_MB = 40
+PROGRAM = """
+import json, resource, sys
+from collections import Counter
+from spark_jobs.imports import planning, sources
+from spark_jobs.imports.mapping import Document, Mapper
+from tests.unit.bulk.wishes import import_parameters
+
+parameters = import_parameters(**json.loads(sys.argv[1]))
+plan = planning.plan(parameters)
+names = sources.names_of([part.file for part in plan.ranges], parameters)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = Counter()
+for part in plan.ranges:
+    mapper = Mapper(parameters, names[part.file])
+    for row in sources.rows_of(part, parameters, names[part.file]):
+        became = mapper.map(row)
+        found["good" if isinstance(became, Document) else str(became.flaw.code)] += 1
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(json.dumps([found, grown / 1024]))
+"""
+
+
+def measured(path: Path, **parameters: Any) -> tuple[dict[str, int], float]:
+    said = json.dumps({"source": str(path), **parameters})
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, said], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found, grown = json.loads(done.stdout)
+    return found, grown
+
+
+def a_long_line(path: Path) -> dict[str, int]:
+    path.write_text(f"a,b\nA,B\nA,{LINE}\nC,D\n")
+    return {"good": 2, "ROW_TOO_LONG": 1}
+
+
+def what_two_lost_quotes_enclose(path: Path) -> dict[str, int]:
+    lines = "1,2\n" * 500_000
+    path.write_text(f'a,b\nA,B\nA,"B\n{lines}C,D"\nE,F\n')
+    return {"good": 2, "BAD_CSV": 500_002}
+
+
+def many_rows(path: Path) -> dict[str, int]:
+    row = "A" * 40 + "," + "B" * 40 + "\n"
+    path.write_text("a,b\n" + row * 400_000)
+    return {"good": 400_000}
+
+
+@pytest.mark.parametrize("write", [a_long_line, what_two_lost_quotes_enclose, many_rows])
+def test_of_csv(write: Callable[[Path], dict[str, int]], tmp_path: Path) -> None:
+    wanted = write(tmp_path / "a.csv")
+    found, grown_mb = measured(tmp_path / "a.csv")
+    assert found == wanted
+    assert grown_mb < MOST_MB
+
+
+def test_of_lines_of_json(tmp_path: Path) -> None:
+    good = '{"assetnum": 1, "siteid": "B"}'
+    (tmp_path / "a.jsonl").write_text(f'{good}\n{{"a": "{LINE}"}}\n{good}\n')
+    found, grown_mb = measured(tmp_path / "a.jsonl", format="jsonl", columns=[])
+    assert found == {"good": 2, "ROW_TOO_LONG": 1}
+    assert grown_mb < MOST_MB
+
+
+def test_of_xml(tmp_path: Path) -> None:
+    """Junk between the records, and a record that grows beyond every row, are let go."""
+    good = "<ASSET><NUM>1</NUM><SITE>B</SITE></ASSET>"
+    with (tmp_path / "a.xml").open("w") as out:
+        out.write(f"<A>\n{good}\n")
+        out.writelines("<JUNK><a>0123456789</a></JUNK>\n" for _ in range(400_000))
+        out.write("<ASSET>")
+        out.writelines("<x>0123456789</x>\n" for _ in range(1_500_000))
+        out.write(f"</ASSET>\n{good}</A>")
+    columns = [{"source": "NUM", "target": "assetnum"}, {"source": "SITE", "target": "siteid"}]
+    found, grown_mb = measured(tmp_path / "a.xml", format="xml", record="ASSET", columns=columns)
+    assert found == {"good": 2, "ROW_TOO_LONG": 1}
+    # As a tree these files take some 400 MB.
+    assert grown_mb < 2 * MOST_MB
+
+
+def test_of_parquet(tmp_path: Path) -> None:
+    """One row group of 150 MB, which lies compressed on the disk."""
+    count = 300_000
+    a_parquet(
+        tmp_path / "a.parquet",
+        rows=count,
+        a=[f"A-{n}" for n in range(count)],
+        b=pa.array(["B" * 500] * count),
+    )
+    columns = [{"source": "a", "target": "assetnum"}, {"source": "b", "target": "siteid"}]
+    found, grown_mb = measured(tmp_path / "a.parquet", format="parquet", columns=columns)
+    assert found == {"good": count}
+    assert grown_mb < 2 * MOST_MB
