@@ -13,7 +13,8 @@ from console.frame.access import ROLES, Right
 from tests.support.every_page import OWN, PUBLIC, a_world, every_address, every_pattern
 from tests.support.rows import a_person
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+# Each goes through every address by every method; pages that ask Kafka wait for it in vain.
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(500)]
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 # What a session or a login leaves behind is no change of what Sluice does.

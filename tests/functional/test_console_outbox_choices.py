@@ -157,5 +157,5 @@ def test_the_number_of_statements_does_not_grow_with_the_choice(
     provider: Provider, client: Client, django_assert_max_num_queries: pytest.FixtureRequest
 ) -> None:
     marks = [mark(a_dead_row(provider, topic=f"topic-{number}")) for number in range(20)]
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         reviewed(client, GIVE_UP, chosen=marks)
