@@ -81,7 +81,9 @@ def rows_by_status(rule: Any) -> dict[str, int]:
     """What is in the rule's table, counted past the rule's own conditions."""
     status = "''" if rule.status.startswith(("''", "o.")) else rule.status
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {status}, count(*) FROM {rule.table} t GROUP BY 1")
+        # Tables of bulk runs are listed by a query, and have no table of their own.
+        source = rule.source if rule.source.startswith("(") else f"{rule.table} t"
+        cursor.execute(f"SELECT {status}, count(*) FROM {source} GROUP BY 1")
         return dict(cursor.fetchall())
 
 

@@ -28,6 +28,9 @@ def files_no_longer_than(size: int) -> Iterator[None]:
 def _of_spark() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
+        # The JVM of a session before this one, which nobody has waited for.
+        if child.status() == psutil.STATUS_ZOMBIE:
+            continue
         if any("SparkSubmit" in word for word in child.cmdline()):
             found += [child, *child.children(recursive=True)]
     return found
