@@ -41,7 +41,11 @@ from tests.support.exports import (
 from tests.support.full_disk import files_no_longer_than
 from tests.support.tracks import a_track_row
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

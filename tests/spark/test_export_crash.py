@@ -24,7 +24,11 @@ from tests.support.exports import (
     some_documents,
 )
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
 ROWS, RANGE, RANGES = 3_000, 200, 16
 PATIENCE: Final = 200.0
 

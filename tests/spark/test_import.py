@@ -32,7 +32,11 @@ from tests.support.bulk import (
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -38,7 +38,11 @@ from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 from tests.support.parquet import a_parquet
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
 
 TERMINATE = """
 CREATE FUNCTION terminate_once() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -34,7 +34,11 @@ from tests.support.bulk import (
 from tests.support.flows import drain, ended
 from tests.support.kafka_world import Kafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
 PARTITIONS = 3
 
 

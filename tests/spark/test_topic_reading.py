@@ -20,7 +20,7 @@ from tests.support.bulk import KAFKA_SPARK
 from tests.support.kafka_world import Kafka
 from tests.support.sasl_kafka import RIGHT_PASSWORD, USER, SaslKafka, sasl_kafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 
 
 @pytest.fixture(scope="module", autouse=True)
