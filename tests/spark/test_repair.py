@@ -54,6 +54,7 @@ pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("valkey"),
+    pytest.mark.timeout(500),
 ]
 PARTS_OF_BYTES = 64 * 2**10
 XML_WHY = "It is XML, which is edited singly."
