@@ -1,4 +1,8 @@
-"""Each format's way to be cut, read and looked at, behind one door."""
+"""Each format's way to be cut, read and looked at, behind one door.
+
+What reads Parquet is imported where a file of it is read: Arrow starts threads, which no process
+may have that workers are forked from.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.contract import SAMPLES
-from spark_jobs.imports import cutting, parquet_reading, reading, xml_reading
+from spark_jobs.imports import cutting, reading, xml_reading
 from spark_jobs.imports.cutting import Cut
 from spark_jobs.imports.parameters import Format, ImportParameters
 from spark_jobs.imports.rows import Range, Row
@@ -41,6 +45,8 @@ def cuts_of(path: Path, size: int, parameters: ImportParameters, range_bytes: in
         case Format.XML:
             return iter([Cut(0, size, 1)] if size else [])
         case Format.PARQUET:
+            from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
+
             return parquet_reading.cuts(path, range_bytes)
 
 
@@ -63,6 +69,8 @@ def names_of(files: Iterable[str], parameters: ImportParameters) -> dict[str, li
             case Format.XML:
                 found[file] = xml_reading.names_of(parameters)
             case Format.PARQUET:
+                from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
+
                 columns = parquet_reading.columns_of(Path(file), parameters)
                 first = first or (file, columns)
                 _same(first, file, columns)
@@ -78,6 +86,8 @@ def rows_of(part: Range, parameters: ImportParameters, names: Sequence[str]) -> 
         case Format.XML:
             return xml_reading.Records(Path(part.file), parameters).rows()
         case Format.PARQUET:
+            from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
+
             return parquet_reading.rows(part, names)
 
 
@@ -124,9 +134,12 @@ def _of_xml(path: Path, total: int, parameters: ImportParameters) -> Glimpse:
 
 def _of_parquet(files: Sequence[Path], parameters: ImportParameters) -> Glimpse:
     """Every footer is read: each file is held to the first one's columns, and counted."""
+    from spark_jobs.imports import parquet_reading  # noqa: PLC0415 - see above
+
     names = names_of(map(str, files), parameters)
     path = next((path for path in files if parquet_reading.row_count(path)), files[0])
-    part = next((Range(number=0, file=str(path), **cut._asdict()) for cut in _first(path)), None)
+    cuts = parquet_reading.cuts(path, 1)
+    part = next((Range(number=0, file=str(path), **cut._asdict()) for cut in cuts), None)
     rows = parquet_reading.rows(part, names[str(path)]) if part is not None else iter(())
     return Glimpse(
         rows=list(islice(rows, SAMPLES)),
@@ -134,10 +147,6 @@ def _of_parquet(files: Sequence[Path], parameters: ImportParameters) -> Glimpse:
         columns=parquet_reading.all_columns(path),
         count=sum(map(parquet_reading.row_count, files)),
     )
-
-
-def _first(path: Path) -> Iterator[Cut]:
-    return parquet_reading.cuts(path, 1)
 
 
 def _end(path: Path, size: int) -> int:

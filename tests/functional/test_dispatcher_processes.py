@@ -198,7 +198,7 @@ def test_nothing_that_does_not_survive_a_fork_exists_before_it(child_environment
         "app.loader.init_worker()\n"
         "from django.db import connections\n"
         "assert 'crontasks.tasks.run_queue' in app.tasks\n"
-        "loaded = {'psycopg_pool', 'pyspark'} & set(sys.modules)\n"
+        "loaded = {'psycopg_pool', 'pyarrow', 'pyspark'} & set(sys.modules)\n"
         "is_open = [c.alias for c in connections.all() if c.connection is not None]\n"
         # A Kafka client is a handful of native threads.
         "print(sorted(loaded), is_open, len(os.listdir('/proc/self/task')))\n"

@@ -21,6 +21,7 @@ from integration.models import BulkRun, MessageError, ObjectStructure, Queue, Qu
 from spark_jobs.session import open_session
 from tests.support.builders import a_queue
 from tests.support.bulk import KAFKA_SPARK, storing
+from tests.support.celery_world import eventually
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 
@@ -50,7 +51,7 @@ def driven(run: BulkRun) -> BulkRun:
 
 
 def asked(queue: Queue, **more: Any) -> BulkRun:
-    return ask("reconcile", {"queue": queue.name, **more}, actor="tester")
+    return ask("reconcile", {"queue": queue.name, **more}, actor="tester", send=False)
 
 
 def reconciled(queue: Queue, **more: Any) -> BulkRun:
@@ -110,7 +111,9 @@ def test_failures_and_what_people_did_with_them_are_told_apart(broker: Kafka) ->
     broker.send(queue.topic, [{"n": n} for n in range(10)])  # 0 to 9
     broker.send(queue.topic, [refused] * 4)  # 10 to 13
     broker.send(queue.topic, [{"n": 14, "do": "until", "until": 2}])
-    broker.send_in_transaction(queue.topic, [{"n": 15}, {"n": 16}])  # a marker at 17
+    broker.send_in_transaction(queue.topic, [{"n": 15}, {"n": 16}])
+    # The marker comes when the transaction is over, at offset 17.
+    eventually(lambda: broker.end(queue.topic) == 18)
     drain(queue, runs=2)
     held = {offset: failure(queue, offset) for offset in (11, 12, 13)}
     delete(held[11].pk, version=held[11].version, actor="ann", reason="of no use")
@@ -254,12 +257,12 @@ def test_a_rerun_reads_what_was_planned_and_names_what_expired_since(broker: Kaf
     assert run.counts["read"] == 10
     broker.send(queue.topic, [{"n": n} for n in range(20, 30)])
     BulkRun.objects.filter(pk=run.pk).update(state="FAILED")
-    assert again(run.pk)
+    assert again(run.pk, send=False)
     assert driven(run).counts["read"] == 10
 
     broker.delete_records(queue.topic, 8)
     BulkRun.objects.filter(pk=run.pk).update(state="FAILED")
-    assert again(run.pk)
+    assert again(run.pk, send=False)
     ended = driven(run)
     assert (ended.state, ended.problem[0]) == ("FAILED", "RANGE_EXPIRED")
     assert "Offsets 5 to 7 of partition 0" in ended.problem[1]

@@ -1,6 +1,7 @@
 """The driver is killed at every step of a repair: the next one edits and releases each once."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -105,6 +106,33 @@ def when_some_is_edited(run: BulkRun, session: psycopg.Connection[Any], driver: 
 
 def in_the_last_commit(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
     """The operation is written, and not committed."""
+    _make_an_operation(session, run)
+    eventually(lambda: _waits("INSERT INTO integration_operation (id"), driver)
+    driver.kill()
+
+
+def when_the_operation_is_made(
+    run: BulkRun, session: psycopg.Connection[Any], driver: Child
+) -> None:
+    """It is committed, and how the run ended cannot be written."""
+    row = "SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE"
+    with a_session() as first, a_session() as then, ThreadPoolExecutor(1) as other:
+        _make_an_operation(first, run)
+        eventually(lambda: _waits("INSERT INTO integration_operation (id"), driver)
+        then.execute(f"LOCK TABLE bulk_{run.pk.hex}_outcomes IN ACCESS SHARE MODE")
+        first.rollback()
+        eventually(lambda: _waits("DROP TABLE"), driver)
+        # Who waits for the row now has it before the driver has it again.
+        locked = other.submit(session.execute, row, [run.pk])
+        eventually(lambda: _waits(row.partition("%s")[0]), driver)
+        then.rollback()
+        locked.result()
+    assert (_now(run).applied, _now(run).state) == (True, "RUNNING")
+    driver.kill()
+
+
+def _make_an_operation(session: psycopg.Connection[Any], run: BulkRun) -> None:
+    """What the driver makes, so that it waits until this is undone."""
     session.execute(
         "INSERT INTO integration_operation (id, verb, title, query, recipe, release_after_edit, "
         "late, actor, reason, state, why_paused, first_only, total, handled, done, is_capped, "
@@ -112,15 +140,6 @@ def in_the_last_commit(run: BulkRun, session: psycopg.Connection[Any], driver: C
         "false, '', '', 'PLANNED', '', false, 0, 0, 0, false, '{}', now(), 1, '', 0)",
         [run.pk],
     )
-    eventually(lambda: _waits("INSERT INTO integration_operation (id"), driver)
-    driver.kill()
-
-
-def when_the_operation_is_made(
-    run: BulkRun, _session: psycopg.Connection[Any], driver: Child
-) -> None:
-    eventually(lambda: _now(run).applied, driver)
-    driver.kill()
 
 
 def _hold(session: psycopg.Connection[Any], run: BulkRun, number: int) -> None:

@@ -3,6 +3,7 @@
 import json
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import Wanted
 from spark_jobs.topics.reading import COPY, KIND, MESSAGE, TICKET, kept, kind_of, records
 from tests.support.bulk import KAFKA_SPARK
+from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.sasl_kafka import RIGHT_PASSWORD, USER, SaslKafka, sasl_kafka
 
@@ -25,7 +27,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 
 @pytest.fixture(scope="module", autouse=True)
 def spark() -> Iterator[Any]:
-    session = open_session(KAFKA_SPARK)
+    # Its pages are looked at.
+    session = open_session(replace(KAFKA_SPARK, extra={"spark.ui.enabled": "true"}))
     yield session
     session.stop()
 
@@ -55,7 +58,9 @@ def rows(spark: Any, settings: dict[str, str], plan: planning.TopicPlan) -> list
 def test_offsets_have_gaps_and_what_was_taken_back_is_not_read(spark: Any, broker: Kafka) -> None:
     topic = broker.topic()
     broker.send(topic, [{"n": 0}])
-    broker.send_in_transaction(topic, [{"n": 1}, {"n": 2}])  # a marker at 3
+    broker.send_in_transaction(topic, [{"n": 1}, {"n": 2}])
+    # The marker comes when the transaction is over, at offset 3.
+    eventually(lambda: broker.end(topic) == 4)
     broker.send(topic, [{"n": 4}])
     cluster = Cluster(plain(broker))
     plan = planning.plan(cluster, Wanted(topic=topic))
