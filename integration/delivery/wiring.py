@@ -1,6 +1,5 @@
 """The composition root: the only module that joins the real adapters to the road."""
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -9,6 +8,7 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from integration import beginning
+from integration.delivery.collector import calm_collector
 from integration.delivery.report import Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.run import run
@@ -84,24 +84,6 @@ def _real_endpoints() -> Callable[[int], Deliverer]:
     from integration.endpoints.opening import open_endpoint  # noqa: PLC0415 - see above
 
     return open_endpoint
-
-
-@contextmanager
-def calm_collector() -> Iterator[None]:
-    """Let the cyclic collector look less often while a run lasts.
-
-    A batch allocates some thousand objects that all die with it, without cycles. At Python's
-    own thresholds the collector walks everything that Django has loaded again and again; what
-    is loaded by now is set aside, and young objects are looked at in larger portions.
-    """
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> Road:

@@ -2,8 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ import pytest
 from django.db import connection
 
 from integration.models import BulkRun, StoredObject
-from tests.support.bulk import SPARK, an_asset_structure
+from tests.support.bulk import an_asset_structure
 from tests.support.celery_world import Child, eventually
 from tests.support.exports import (
     an_export,
@@ -23,6 +22,7 @@ from tests.support.exports import (
     manifest_of,
     some_documents,
 )
+from tests.support.run_driver import a_driver, a_session, let_the_lease_end
 
 pytestmark = [
     pytest.mark.servers,
@@ -81,32 +81,6 @@ def _is_waiting() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-@contextmanager
-def a_session() -> Iterator[psycopg.Connection[Any]]:
-    where = connection.settings_dict
-    with psycopg.connect(
-        host=where["HOST"], port=where["PORT"], user=where["USER"], dbname=where["NAME"]
-    ) as session:
-        yield session
-        session.rollback()
-
-
-class Driver(Child):
-    """`manage.py bulk_run` with all its processes."""
-
-    program = ["manage.py", "bulk_run"]
-
-
-@contextmanager
-def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path) -> Iterator[Child]:
-    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb)}
-    started = Driver(name, [str(run.pk)], {**environment, **spark}, folder)
-    try:
-        yield started
-    finally:
-        started.end()
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kill", [when_planned, mid_write, before_the_move, when_moved])
 def test_a_killed_driver_costs_nothing(
@@ -117,8 +91,7 @@ def test_a_killed_driver_costs_nothing(
     run = in_ranges(an_export(), RANGE)
     with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
         kill(run, session, driver)
-    # What takes thirty seconds otherwise: the dead driver's lease runs out.
-    BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
+    let_the_lease_end(run)
 
     with a_driver("again", run, child_environment, tmp_path) as again:
         ended = eventually(

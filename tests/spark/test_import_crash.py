@@ -1,8 +1,7 @@
 """A driver is killed at every step of an import: the Spark driver ends it with the exact rows."""
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +12,10 @@ from django.db import connection
 from integration.models import BulkRun, MessageError, Queue, StoredObject
 from spark_jobs.imports.staging import lock_number
 from tests.support.builders import a_queue
-from tests.support.bulk import SPARK, a_csv, an_asset_structure, an_import, storing
+from tests.support.bulk import a_csv, an_asset_structure, an_import, storing
 from tests.support.celery_world import Child
 from tests.support.kafka_world import Kafka
+from tests.support.run_driver import a_driver, a_session, let_the_lease_end
 from tests.support.spark_driver import Drivers, ended, eventually, now, staged
 
 pytestmark = [
@@ -72,35 +72,9 @@ def _is_storing() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-@contextmanager
-def a_session() -> Iterator[psycopg.Connection[Any]]:
-    where = connection.settings_dict
-    with psycopg.connect(
-        host=where["HOST"], port=where["PORT"], user=where["USER"], dbname=where["NAME"]
-    ) as session:
-        yield session
-        session.rollback()
-
-
 @pytest.fixture
 def queue(servers: Any) -> Queue:
     return storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
-
-
-class Driver(Child):
-    """`manage.py bulk_run` with all its processes."""
-
-    program = ["manage.py", "bulk_run"]
-
-
-@contextmanager
-def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path) -> Iterator[Child]:
-    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb)}
-    started = Driver(name, [str(run.pk)], {**environment, **spark}, folder)
-    try:
-        yield started
-    finally:
-        started.end()
 
 
 @pytest.mark.parametrize(
@@ -121,8 +95,7 @@ def test_a_killed_driver_costs_nothing(
     run = an_import(source, queue)
     with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
         kill(run, session, driver)
-    # What takes thirty seconds otherwise: the dead driver's lease runs out.
-    BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
+    let_the_lease_end(run)
 
     last = ended(run, drivers.living(child_environment))
 

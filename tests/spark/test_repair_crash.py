@@ -20,7 +20,7 @@ from tests.support.bulk import SPARK, an_asset_structure, storing
 from tests.support.celery_world import Child
 from tests.support.kafka_world import Kafka
 from tests.support.repairs import CODE, a_repair, driven
-from tests.support.run_driver import a_driver, a_session
+from tests.support.run_driver import a_driver, a_session, let_the_lease_end
 
 pytestmark = [
     pytest.mark.crash,
@@ -210,8 +210,7 @@ def test_a_killed_driver_edits_and_releases_nothing_twice(
     run = a_repair(queue, code=CODE)
     with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
         kill(run, session, driver)
-    # What takes thirty seconds otherwise: the dead driver's lease runs out.
-    BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
+    let_the_lease_end(run)
 
     ended = driven(run)
 

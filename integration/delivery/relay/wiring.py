@@ -5,6 +5,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import connections
 
+from integration.delivery.collector import calm_collector
 from integration.delivery.relay import fleet, policy
 from integration.delivery.relay.ports import Publisher, Tenure
 from integration.delivery.relay.run import RelayEnd, Stop, run
@@ -59,7 +60,8 @@ def relay_all(stop: Stop) -> None:
     def is_held(shard: fleet.Shard) -> bool:
         return run_relay(*shard, stop=stop) is RelayEnd.HELD
 
-    fleet.relay_each(shards, is_held, stop)
+    with calm_collector():
+        fleet.relay_each(shards, is_held, stop)
 
 
 def shards() -> list[tuple[int, int]]:
