@@ -57,6 +57,11 @@ FROM (
 WINDOW batch AS (PARTITION BY queue_id, first)
 ORDER BY first DESC, queue_id, "offset" DESC
 """
+SUMMARIES: Final = """
+SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_am a ON a.oid = c.relam
+WHERE a.amname = 'brin' AND c.relkind = 'i' AND pg_relation_size(i.indrelid) > 0
+"""
 
 
 def fill(rig: Rig, count: int) -> None:
@@ -81,3 +86,7 @@ def fill(rig: Rig, count: int) -> None:
     # All of a day: what is searched by default. It is summarised by the VACUUM below.
     rig.write(TRACKS, {"count": count})
     rig.write("VACUUM ANALYZE")
+    # It ends autovacuum's own summarising, which may leave a range half done; PostgreSQL 15 then
+    # takes every range behind that one for a match. No traffic does that, so begin without it.
+    for index in rig.rows(SUMMARIES):
+        rig.write(f"REINDEX INDEX {index[0]}")
