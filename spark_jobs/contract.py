@@ -61,12 +61,18 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a job is. `done` of `total` are units of the stage's own work."""
+    """How far a job is. `done` of `total` are units of the stage's own work.
+
+    `skipped` units of `total` need no work at all: they are no part of the way. `stages` are those
+    that this run goes through, in their order; a job of one stage need not name it.
+    """
 
     stage: str
     done: int
     total: int
     rows: int = 0
+    skipped: int = 0
+    stages: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,9 @@ STAGES: Final = {
     "stage": "Reading and checking rows",
     "apply": "Storing all of it in one commit",
     "write": "Writing",
-    "verify": "Reading back what was written",
+    "check": "Reading back what was written",
+    "choose": "Choosing what it is about",
+    "judge": "Comparing each with what is known of it",
     "drop": "Removing what is kept elsewhere",
     "release": "Releasing",
 }

@@ -141,8 +141,10 @@ class TestRun:
         assert (standing.percent, standing.total) == (80, 50)
 
     def test_stages_are_listed_where_the_job_names_them(self, queue: Queue) -> None:
-        run = a_running(queue, stage="write", stages=["plan", "write", "verify"])
+        run = a_running(queue, stage="write", stages=["plan", "write", "check"])
         page = see(logged_in("Viewers"), run)
+        assert "46 %" in page, "one stage and four tenths of three"
+        assert "to go in this stage" in page
         assert '<li aria-current="step">' in page
         assert "Reading back what was written" in page
 

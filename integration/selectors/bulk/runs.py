@@ -127,7 +127,7 @@ def standing(run: BulkRun, now: datetime) -> Standing:
         done=done,
         total=total,
         rows=told.get("rows", 0),
-        percent=_percent(run, done, total),
+        percent=_percent(run, told, done, total),
         rate=rate,
         seconds_left=None if is_silent else left,
         heard_at=run.lease_until - LEASE if run.lease_until else None,
@@ -137,13 +137,17 @@ def standing(run: BulkRun, now: datetime) -> Standing:
     )
 
 
-def _percent(run: BulkRun, done: int, total: int | None) -> int | None:
+def _percent(run: BulkRun, told: Mapping[str, Any], done: int, total: int | None) -> int | None:
+    """Of the whole run: each stage that it names is as long a part of the way as another."""
     if run.state == BulkState.DONE:
         return 100
     if total is None or run.state == BulkState.ASKED:
         return None
+    stages = list(told.get("stages", ()))
+    before = stages.index(told["stage"]) if told["stage"] in stages else 0
+    of_stage = min(done / total, 1) if total else 1
     # All units are read before the commit that makes them count: only its end is the whole.
-    return min(99, 100 * done // total) if total else 99
+    return min(99, int(100 * (before + of_stage) / max(len(stages), 1)))
 
 
 def _pace(
