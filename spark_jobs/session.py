@@ -129,6 +129,16 @@ def warm(session: "SparkSession") -> None:
         context.parallelize(places, len(places)).foreach(_load_jobs)
 
 
+def keep_workers(session: "SparkSession") -> None:
+    """Give one worker of this machine a task: as long as one has some, none is ended for idleness.
+
+    A driver that waits does that every minute, else its next job would begin with new ones.
+    """
+    context = session.sparkContext
+    if (context.master or "").startswith("local"):
+        context.parallelize([0], 1).foreach(_load_jobs)
+
+
 def close_session() -> None:
     """End this process's session, if there is one, whatever is left of it, with its JVM.
 

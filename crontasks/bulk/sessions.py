@@ -1,14 +1,17 @@
 """The Spark session of this process, as the settings describe it, and how a driver keeps it."""
 
 import logging
+import time
 from typing import Final
 
 from django.conf import settings
 
 from spark_jobs.problems import JobError
-from spark_jobs.session import SessionSettings, open_session, warm
+from spark_jobs.session import SessionSettings, keep_workers, open_session, warm
 
 UI: Final = "spark.ui.enabled"
+# Spark ends workers of Python after a minute without a task.
+KEPT_SECONDS: Final = 40.0
 logger = logging.getLogger(__name__)
 
 
@@ -32,6 +35,7 @@ class Keeper:
     def __init__(self) -> None:
         self._known = ""
         self._told = ""
+        self._looked = 0.0
 
     def keep(self) -> None:
         """Open a session and warm it unless there is one; what is in the way is logged once."""
@@ -54,3 +58,8 @@ class Keeper:
             warm(session)
             self._known = name
             logger.info("spark is warm", extra={"application": name})
+        elif time.monotonic() - self._looked >= KEPT_SECONDS:
+            keep_workers(session)
+        else:
+            return
+        self._looked = time.monotonic()
