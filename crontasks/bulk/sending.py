@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
@@ -30,6 +30,8 @@ MOST_DEATHS: Final = 3
 # As with queues (crontasks.running.starts): a lost Celery task costs ten seconds, nothing else.
 REISSUE_SECONDS: Final = 10
 EXPIRES_SECONDS: Final = 30
+# Who asks waits for it: a broker that does not answer at once is left to the dispatcher.
+_AT_ONCE: Final = {"max_retries": 0, "socket_connect_timeout": 1.0, "socket_timeout": 1.0}
 logger = logging.getLogger(__name__)
 
 # What was applied has only its end to be written: no driver dies under that.
@@ -94,9 +96,16 @@ def _sent(cursor: Cursor, runs: Sequence[UUID]) -> list[UUID]:
 
     unsent = list(runs)
     try:
-        while unsent:
-            drive_run.apply_async((str(unsent[0]),), expires=EXPIRES_SECONDS, retry=False)
-            unsent.pop(0)
+        with drive_run.app.connection_for_write(transport_options=_AT_ONCE) as broker:
+            options: dict[str, Any] = {
+                "expires": EXPIRES_SECONDS,
+                "retry": False,
+                "connection": broker,
+            }
+            while unsent:
+                asked = (str(unsent[0]),)
+                drive_run.apply_async(asked, **options)
+                unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))
         logger.warning("bulk runs not sent, no answer from the broker", extra={"error": str(e)})

@@ -1,6 +1,8 @@
 """Who sends a bulk run to the Spark driver, when, and what becomes of one whose driver died."""
 
 import json
+import socketserver
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -135,6 +137,29 @@ def test_a_broker_that_is_down_loses_nothing(broker: Any, away: None) -> None:
     point_at(settings.CELERY_BROKER_URL)
 
     assert look() == [run.pk]
+
+
+def test_a_broker_that_hangs_up_is_called_once_and_the_run_waits(broker: Any) -> None:
+    """Whoever asks waits meanwhile; the dispatcher has the time to try again."""
+    calls = []
+
+    class Rude(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            calls.append(self.client_address)
+
+    before = app.conf.broker_url
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Rude) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        point_at(f"redis://127.0.0.1:{server.server_address[1]}/0")
+        try:
+            run = a_run(send=True)
+        finally:
+            point_at(before)
+            server.shutdown()
+
+    run.refresh_from_db()
+    assert (run.state, run.sent_at) == ("ASKED", None)
+    assert len(calls) == 1
 
 
 def test_only_an_idle_driver_is_sent_a_run_and_the_same_again_after_ten_seconds() -> None:
