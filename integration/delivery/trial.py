@@ -13,6 +13,7 @@ from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
 from integration.handlers.publishing import Outbound
+from integration.handlers.registry import Registration
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,21 @@ def stops(unit: Unit, outcome: Outcome, queue: QueueSnapshot) -> bool:
 
 
 def pieces(units: Sequence[Unit]) -> Iterator[list[Unit]]:
-    """Consecutive messages of one batch handler together, all others alone; order is kept."""
+    """Consecutive messages of one batch handler together, all others alone; order is kept.
+
+    One whose outcome is known is alone, too: a call answers for each message of its piece.
+    """
     piece: list[Unit] = []
+    open_to: Registration | None = None
     for unit in units:
         taker = unit.taker if unit.known is None else None
-        if piece and taker is not None and taker.batch and piece[-1].taker is taker:
+        if taker is not None and taker is open_to:
             piece.append(unit)
             continue
         if piece:
             yield piece
         piece = [unit]
+        open_to = taker if taker is not None and taker.batch else None
     if piece:
         yield piece
 

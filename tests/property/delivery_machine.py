@@ -96,11 +96,22 @@ class Road(RuleBasedStateMachine):
         offset = self.world.send(do, partition=partition, id=message_id, **body)
         self.bodies[partition, offset] = (message_id, do)
 
-    @rule(do=st.sampled_from(["ok", "transient"]), partition=st.integers(0, 1))
-    def repeat(self, do: str, partition: int) -> None:
-        """A partner sends what it has sent before, or other content under the same id."""
-        for _ in range(2):
-            self._sent(do, partition, id=f"repeated-{partition % len(self.world.topic.partitions)}")
+    @rule(
+        deeds=st.lists(st.sampled_from(["ok", "transient", "new"]), min_size=2, max_size=6),
+        interface=st.sampled_from(INTERFACES),
+        partition=st.integers(0, 1),
+    )
+    def repeat(self, deeds: list[str], interface: str, partition: int) -> None:
+        """A partner sends what it has sent before, or other content under the same id.
+
+        Something new may come in between.
+        """
+        id_ = f"repeated-{partition % len(self.world.topic.partitions)}"
+        for do in deeds:
+            if do == "new":
+                self._sent("ok", partition, interface=interface)
+            else:
+                self._sent(do, partition, interface=interface, id=id_)
 
     @rule(value=st.sampled_from([None, b"{", b"\xff", b"", b'{"do": "ok"}']))
     def send_odd(self, value: bytes | None) -> None:
@@ -311,6 +322,18 @@ class Road(RuleBasedStateMachine):
         fresh = [(e.partition, e.offset) for e in self._effects()]
         ids = Counter(self.bodies[place][0] for place in fresh if place not in rows)
         assert all(count == 1 for count in ids.values()), ids
+
+    @invariant()
+    def what_is_dropped_as_repeated_is_known(self) -> None:
+        """Another of the same id has an effect, or a row that people see."""
+        database = self.world.database
+        rows = {row.place[1:] for row in database.errors.values()}
+        known = {id_ for place, (id_, _) in self.bodies.items() if place in rows}
+        dropped: set[str] = set()
+        for track in database.tracks:
+            if (body := self.bodies.get((track.partition, track.offset))) is not None:
+                (dropped if track.ended == "DUPLICATE" else known).add(body[0])
+        assert dropped <= known
 
     def teardown(self) -> None:
         """In the end, with everything up and people who repair, every message ends."""

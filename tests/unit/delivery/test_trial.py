@@ -113,6 +113,26 @@ def test_consecutive_messages_of_one_batch_handler_are_one_piece():
     assert list(pieces([])) == []
 
 
+def test_what_is_known_of_a_message_is_no_part_of_a_call():
+    batch = a_taker(batch=True)
+    units = [a_unit(n, taker=batch) for n in range(7)]
+    for place in (1, 4):
+        units[place].known = STALE
+    found = [[unit.at for unit in piece] for piece in pieces(units)]
+    assert found == [[0], [1], [2, 3], [4], [5, 6]]
+
+
+@pytest.mark.parametrize("mode", ["optimistic", "savepoints"])
+def test_each_outcome_is_that_of_its_own_message(mode):
+    bench = Bench()
+    units = bench.units(bench.indexed, *range(7))
+    for place in (1, 4):
+        units[place].known = STALE
+    outcomes = bench.run(mode, units)
+    assert codes(outcomes) == [str((STALE if n in {1, 4} else APPLIED).ended) for n in range(7)]
+    assert bench.kept == [0, 2, 3, 5, 6]
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "sequential", "moves", "expected"),
     [
