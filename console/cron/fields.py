@@ -99,7 +99,7 @@ def _usual(one: Described) -> str:
     if one.is_secret:
         return "Stored encrypted; shown to nobody."
     if one.default is None or one.default == "":
-        return "Usually empty."
+        return "May be left empty."
     if isinstance(one.default, bool):
         return "Usually on." if one.default else "Usually off."
     is_whole = isinstance(one.default, float) and one.default.is_integer()

@@ -19,6 +19,7 @@ from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
 from integration.selectors.failures import failures, newness, payload_search
 from integration.selectors.failures.causes import GROUPS_SHOWN, By, Group, causes
+from integration.selectors.failures.payloads import row_of
 from integration.selectors.failures.timeline import timeline
 
 BY_WORDS: Final = {
@@ -121,6 +122,7 @@ def show_failure(
         "mend": mend_of(found.error, request.user),
         "support": support_text(found),
         "bulk_run": _bulk_run(request, found),
+        "row": row_of(found.error),
         **_places(request, found),
     }
     return render(request, "console/failures/failure.html", context, status=status)

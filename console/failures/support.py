@@ -9,7 +9,9 @@ from django.conf import settings
 
 from integration.counting import so_many
 from integration.delivery.policy.failure import Failure, FailureClass, cause_of
+from integration.models import MessageError
 from integration.selectors.failures.failure import FailureDetail
+from integration.selectors.failures.payloads import row_of
 
 NONE: Final = "-"
 
@@ -26,8 +28,7 @@ def support_text(found: FailureDetail) -> str:
         "Cause": error.fingerprint or NONE,
         "Service": error.interface or NONE,
         "Queue": f"{queue.name} ({queue.kind})",
-        "Position": f"{queue.topic} [{error.partition}] offset {error.offset}",
-        "Topic id": error.topic_uuid,
+        **_place(error),
         "Arrival": _pair(error.arrival_batch, error.arrival_index),
         "First failed": _moment(error.first_failed_at),
         "Last failed": _moment(error.last_failed_at),
@@ -41,6 +42,14 @@ def support_text(found: FailureDetail) -> str:
     width = max(map(len, facts)) + 1
     lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items()]
     return "\n".join([*lines, *tries[-10:]])
+
+
+def _place(error: MessageError) -> dict[str, str]:
+    row = row_of(error)
+    if row is not None:
+        return {"Row": f"line {row.line} of {row.file}", "Bulk run": error.topic_uuid}
+    position = f"{error.queue.topic} [{error.partition}] offset {error.offset}"
+    return {"Position": position, "Topic id": error.topic_uuid}
 
 
 def _named(number: int) -> str:

@@ -1,5 +1,6 @@
 """Runs of bulk jobs over HTTP: listed, told in words, decided about, and kept from strangers."""
 
+from base64 import b64encode
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from integration.models import (
 from integration.selectors.bulk import runs
 from integration.selectors.scope import EVERYTHING
 from tests.support.bulk_pages import a_file, a_reject, a_run, a_running, act, assets, logged_in, see
-from tests.support.rows import a_person, a_queue_row
+from tests.support.rows import a_held, a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -197,6 +198,21 @@ class TestRun:
         run = a_run(queue)
         page = logged_in().get(reverse("failure", args=[a_reject(run, queue, 1).pk])).text
         assert reverse("bulk-run", args=[run.pk]) in page
+
+    def test_a_reject_tells_its_row_and_no_place_in_a_topic(self, queue: Queue) -> None:
+        run = a_run(queue)
+        told = [("sluice-run", str(run.pk)), ("sluice-file", "/in/a.csv"), ("sluice-line", "17")]
+        headers = [[name, b64encode(value.encode()).decode()] for name, value in told]
+        reject = a_reject(run, queue, 1, headers=headers)
+        page = logged_in().get(reverse("failure", args=[reject.pk])).text
+        assert "<dt>Row</dt><dd>line 17 of a.csv</dd>" in page
+        assert "Read from line 17 of a.csv, and rejected" in page
+        assert f"Bulk run:     {run.pk}" in page
+        assert "<dt>Position</dt>" not in page
+        stray = a_held(queue, 2, headers=headers)
+        page = logged_in().get(reverse("failure", args=[stray.pk])).text
+        assert "<dt>Position</dt>" in page
+        assert "line 17 of a.csv, and rejected" not in page
 
     def test_texts_of_a_wish_are_for_those_who_may_see_payloads(
         self, queue: Queue, monkeypatch: pytest.MonkeyPatch

@@ -49,7 +49,7 @@ def test_where_nothing_waits_nothing_is_oldest_and_no_end_lies_behind_the_positi
     assert (cell(page, "Next offset"), cell(page, "End")) == (f"{next_offset}", f"{next_offset}")
     overview = client.get(reverse("queues")).text
     assert (cell(overview, "Waiting"), cell(overview, "Oldest")) == ("0", UNKNOWN)
-    assert "Everything there is has been applied" in overview
+    assert "Nothing waits in the topic" in overview
 
 
 def test_what_waits_keeps_its_age_and_its_end(client: Client) -> None:

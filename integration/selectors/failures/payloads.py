@@ -4,7 +4,8 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from json import JSONDecoder
-from typing import Final
+from pathlib import PurePath
+from typing import Final, NamedTuple
 
 from lxml import etree
 
@@ -20,6 +21,7 @@ SHOWN_CHARACTERS: Final = 200_000
 SHOWN_OF_SENDER: Final = 200
 SHOWN_BYTES_AS_HEX: Final = 4_096
 _BLANKS: Final = " \t\r\n"
+_RUN, _FILE, _LINE = "sluice-run", "sluice-file", "sluice-line"
 # Nothing is converted: numbers of any length are only looked at.
 _GRAMMAR: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
@@ -44,6 +46,13 @@ class PayloadView:
     flaw_text: str = ""
 
 
+class BulkRow(NamedTuple):
+    """Where a row stood: the file's name, and its line in it (the row's number in Parquet)."""
+
+    file: str
+    line: str
+
+
 def decode_headers(stored: Sequence[Sequence[str | None]]) -> Headers:
     """Headers as they came, from the error row's [[name, base64 or null], …]."""
     return [
@@ -61,6 +70,18 @@ def sender_of(error: MessageError) -> tuple[str, bool]:
     values = [value for name, value in decode_headers(error.headers) if name == SENDER and value]
     sender = bytes_as_text(values[-1])[:SHOWN_OF_SENDER] if values else ""
     return sender, bool(sender)
+
+
+def row_of(error: MessageError) -> BulkRow | None:
+    """The row of a bulk run's input that was rejected; None for a message of a topic.
+
+    The run itself wrote these headers, and names itself where a topic stands: a message that
+    carries them too is no row.
+    """
+    headers = {name: bytes_as_text(value) for name, value in decode_headers(error.headers)}
+    if headers.get(_RUN) != error.topic_uuid:
+        return None
+    return BulkRow(PurePath(headers.get(_FILE, "")).name, headers.get(_LINE, ""))
 
 
 def show(record: bytes | None, headers: Headers) -> PayloadView:

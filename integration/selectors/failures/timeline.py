@@ -9,7 +9,7 @@ from uuid import UUID
 
 from integration.delivery.policy.states import ErrorState
 from integration.models import ErrorAttempt, ErrorChange, MessageError, OperationItem, Queue
-from integration.selectors.failures.payloads import sender_of
+from integration.selectors.failures.payloads import row_of, sender_of
 
 ENGINE: Final = "the engine"
 SHOWN: Final = 200
@@ -93,6 +93,11 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 
 def _received(error: MessageError) -> Iterable[Event]:
+    row = row_of(error)
+    if row is not None:
+        title = f"Read from line {row.line} of {row.file}, and rejected"
+        at = error.first_failed_at
+        yield Event(at=at, title=title, who="a bulk run", tone="red", sign="✕")
     if error.kafka_timestamp is not None:
         sender, in_header = sender_of(error)
         who = f"{sender} (as its header says)" if in_header else sender or "the sender"

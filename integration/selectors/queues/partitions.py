@@ -56,8 +56,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         in_order=queue.is_sequential,
     )
     if status is Status.RUNNING:
-        is_sent = queue.direction == Queue.Direction.OUTBOUND
-        status, reason = _running(partition, is_owned=is_owned, is_sent=is_sent)
+        status, reason = _running(partition, is_owned=is_owned)
     elif status in TIMED and not is_owned and getattr(partition, "is_overdue", False):
         status, reason = Status.NO_READER, _overdue(reason)
     return PartitionRow(
@@ -90,16 +89,14 @@ def _end(partition: QueuePartition) -> int | None:
     return max(partition.high_watermark, partition.next_offset)
 
 
-def _running(
-    partition: QueuePartition, *, is_owned: bool, is_sent: bool
-) -> tuple[Status, Situation]:
+def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situation]:
     lag = partition.lag
     if not is_owned and lag != 0 and getattr(partition, "is_unread", False):
         return Status.NO_READER, unread(lag or 0)
     if lag is None:
         why = "The lag monitor has not looked yet, so it is not known what waits."
         return Status.RUNNING, Situation(why, "")
-    return Status.RUNNING, up_to_date(lag, is_sent=is_sent)
+    return Status.RUNNING, up_to_date(lag)
 
 
 def _overdue(found: Situation) -> Situation:
@@ -113,14 +110,11 @@ def unread(lag: int) -> Situation:
     return Situation(why, "Check the flow: it names the broken link.")
 
 
-def up_to_date(lag: int, *, is_sent: bool = False) -> Situation:
+def up_to_date(lag: int) -> Situation:
+    """Of the topic alone: what was put on hold left it, and waits for a person."""
     if not lag:
-        return Situation(f"Everything there is has been {_done(is_sent=is_sent)}.", "")
+        return Situation("Nothing waits in the topic.", "")
     return Situation(f"{_messages(lag)} for their turn.", "")
-
-
-def _done(*, is_sent: bool) -> str:
-    return "delivered" if is_sent else "applied"
 
 
 def _messages(count: int) -> str:
