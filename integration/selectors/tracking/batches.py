@@ -6,6 +6,7 @@ span, and then the rows of those batches by the summaries of arrival numbers (de
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,8 +19,11 @@ FEW: Final = 64
 # However few or many rows are asked for, the list is read in steps of so many.
 LEAST: Final = 50
 MOST: Final = 2_000
-# How much more of the list is read each time, where what was read was not enough.
+# How much more of the list is read each time, where what was read had nothing of what is wanted.
 LONGER: Final = 8
+# Where it had something, so much more than it should take, and twice as much as before at least.
+SURELY: Final = 1.5
+DOUBLE: Final = 2
 LONGEST: Final = 16_000
 _LISTED: Final = """
 SELECT listed.at, listed.batch_rows, listed.arrival_batch
@@ -82,25 +86,49 @@ class Part:
         )
 
 
-def parts(cursor: Any, span: Span, rows: int) -> Iterator[Part]:  # noqa: ANN401 - Django's cursor
-    """The batches of a span in its order; the first part has so many rows, if there are.
+@dataclass(slots=True)
+class Walk:
+    """The batches of a span in its order, until `rows` of their rows are what was asked for.
 
-    What is asked for so rarely that the list is of no help is read in one go at the end.
+    Who walks says in `met` how many have been so far.
     """
-    rows = min(max(rows, LEAST), MOST)
-    for longer in (1, LONGER, LONGER * LONGER):
-        most = min(longer * rows, LONGEST)
-        listed = _listed(cursor, span, most)
-        if not listed:
-            return
-        enough = _enough(listed, rows)
-        yield _part(span, listed[:enough])
-        if enough < len(listed):
-            yield _part(span, listed[enough:])
-        if len(listed) < most:
-            return
-        span = span.beyond(listed[-1][0])
-    yield _rest(span)
+
+    cursor: Any
+    span: Span
+    rows: int
+    met: int = 0
+
+    def parts(self) -> Iterator[Part]:
+        """The first part has so many rows, if there are.
+
+        What is asked for so rarely that the list is of no help is read in one go at the end.
+        """
+        rows = min(max(self.rows, LEAST), MOST)
+        furthest = min(LONGER * LONGER * rows, LONGEST)
+        span, most, read = self.span, rows, 0
+        while True:
+            listed = _listed(self.cursor, span, most)
+            if not listed:
+                return
+            enough = _enough(listed, rows)
+            yield _part(span, listed[:enough])
+            if enough < len(listed):
+                yield _part(span, listed[enough:])
+            if len(listed) < most:
+                return
+            span = span.beyond(listed[-1][0])
+            if most >= furthest:
+                break
+            read += len(listed)
+            most = min(_longer(most, read, self.met / self.rows), furthest)
+        yield _rest(span)
+
+
+def _longer(most: int, read: int, share: float) -> int:
+    """How much of the list to read next, when what was read had that share of what is wanted."""
+    if not share:
+        return LONGER * most
+    return max(DOUBLE * most, math.ceil(SURELY * read / share) - read)
 
 
 def counted(cursor: Any, span: Span, most: int) -> int:  # noqa: ANN401 - as above

@@ -28,7 +28,8 @@ def latest(seconds: int, most: int) -> Endings:
         cursor.execute("SELECT statement_timestamp()")
         (now,) = cursor.fetchone()
         span = Span(queues, now - timedelta(seconds=seconds) + MICROSECOND, now + MICROSECOND)
-        for part in batches.parts(cursor, span, most):
+        walk = batches.Walk(cursor, span, most)
+        for part in walk.parts():
             cursor.execute(
                 f"SELECT t.queue_id, t.ended, count(*) FROM ({part.rows(COLUMNS, rows.ALL)}) t "  # noqa: S608 - constants
                 "GROUP BY t.queue_id, t.ended",
@@ -37,6 +38,7 @@ def latest(seconds: int, most: int) -> Endings:
             for queue, ended, count in cursor.fetchall():
                 of_queue = counts.setdefault(queue, {})
                 of_queue[ended] = of_queue.get(ended, 0) + count
-            if sum(sum(of_queue.values()) for of_queue in counts.values()) >= most:
+            walk.met = sum(sum(of_queue.values()) for of_queue in counts.values())
+            if walk.met >= most:
                 return Endings(max((now - part.said["first"]).total_seconds(), 0.001), counts)
     return Endings(seconds, counts)

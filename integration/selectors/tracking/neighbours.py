@@ -78,8 +78,8 @@ def _of_key(track: TrackRow) -> tuple[TrackRow | None, TrackRow | None]:
     condition = f"{_BESIDE} AND t.key = %(key)s"
     queues = {track.queue_id: (track.queue, track.direction)}
     by_key = f"{_OF_KEY} AND {_WINDOW}"
-    [found] = rows.by_index([by_key], _said(track), queues)
-    if len(found) > rows.MANY:
+    [found] = rows.few_by_index([by_key], _said(track), queues)
+    if found is None:
         return _beside(track, condition)
     before = [row for row in found if row.place < track.place]
     after = [row for row in found if row.place > track.place]

@@ -116,19 +116,32 @@ def queues_of(scope: Scope) -> Queues:
 
 
 def by_index(
-    conditions: Sequence[str], said: Said, queues: Queues, *, limit: int = MANY + 1
+    conditions: Sequence[str], said: Said, queues: Queues, *, limit: int = MANY
 ) -> list[list[TrackRow]]:
-    """For each condition its rows, in no order.
+    """For each condition its rows, in no order, at most so many.
 
     Each names one of the columns of the search index; the cost is that of the index, whatever else
     the days hold.
     """
-    sql = [
-        f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {limit}"  # noqa: S608 - constants
-        for condition in conditions
-    ]
     with reading(INDEX_ONLY) as cursor:
-        return [_read(cursor, one, said, queues) for one in sql]
+        return [_read(cursor, _found(one, limit), said, queues) for one in conditions]
+
+
+def few_by_index(
+    conditions: Sequence[str], said: Said, queues: Queues
+) -> list[list[TrackRow] | None]:
+    """For each condition all of its rows, in no order; None where it has more than MANY."""
+    gathered: list[list[TrackRow] | None] = []
+    with reading(INDEX_ONLY) as cursor:
+        for condition in conditions:
+            cursor.execute(_found(condition, MANY + 1), said)
+            # A thousand rows take longer to be made of what was read than to be read.
+            gathered.append(None if cursor.rowcount > MANY else _rows(cursor, queues))
+    return gathered
+
+
+def _found(condition: str, limit: int) -> str:
+    return f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {limit}"  # noqa: S608 - constants
 
 
 def of_messages(
@@ -174,12 +187,14 @@ def in_order(
     way = "DESC" if span.newest_first else "ASC"
     found: list[TrackRow] = []
     with reading(NEVER_WHOLE) as cursor:
-        for part in batches.parts(cursor, span, limit):
+        walk = batches.Walk(cursor, span, limit)
+        for part in walk.parts():
             sql = (
                 f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "  # noqa: S608 - constants
                 f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(found)}"
             )
             found += _read(cursor, sql, {**said, **part.said}, queues)
+            walk.met = len(found)
             if len(found) >= limit:
                 break
     return found
@@ -191,12 +206,14 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
     with reading(NEVER_WHOLE) as cursor:
         if condition == ALL:
             return batches.counted(cursor, span, cap)
-        for part in batches.parts(cursor, span, cap + 1):
+        walk = batches.Walk(cursor, span, cap + 1)
+        for part in walk.parts():
             cursor.execute(
                 f"SELECT count(*) FROM ({part.rows('1', condition)} LIMIT {cap + 1}) counted",  # noqa: S608 - constants
                 {**said, **part.said},
             )
             number += int(cursor.fetchone()[0])
+            walk.met = number
             if number > cap:
                 break
     return number
@@ -236,8 +253,12 @@ def reading(settings: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
-    """Rows of queues that are not among these are left out."""
     cursor.execute(sql, said)
+    return _rows(cursor, queues)
+
+
+def _rows(cursor: Any, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
+    """Rows of queues that are not among these are left out."""
     return [_row(values, queues) for values in cursor.fetchall() if values[2] in queues]
 
 

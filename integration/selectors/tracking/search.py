@@ -105,11 +105,12 @@ def _by_index(
     every: dict[int, TrackRow] = {}
     number = 0
     ending = f" AND {_ENDED}" if wanted.ended else ""
-    gathered = rows.by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
-    for condition, found in zip(exact, gathered, strict=True):
-        if len(found) > rows.MANY:
+    gathered = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
+    for condition, few in zip(exact, gathered, strict=True):
+        found = few
+        if found is None:
             number = COUNT_CAP + 1
-            found = _by_time(wanted, f"{condition}{ending}", said, queues, size)  # noqa: PLW2901 - instead of it
+            found = _by_time(wanted, f"{condition}{ending}", said, queues, size)
         every |= {row.id: row for row in found}
     number = max(number, len(every))
     if "at" in said:
