@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import psycopg
 from billiard.exceptions import SoftTimeLimitExceeded
 from django.db.models import Q
 from django.utils import timezone
@@ -153,4 +154,8 @@ def _busy(instance: CronInstance) -> Iterator[bool]:
         row = session.execute(statement, (locks.LockClass.INSTANCE, instance.pk)).fetchone()
         yield row is not None and bool(row[0])
     finally:
+        # A session that is closed gives its locks back when the server comes to it; the next run
+        # may ask before that.
+        with suppress(psycopg.Error):
+            session.execute(locks.RELEASE_ALL)
         session.close()

@@ -21,7 +21,8 @@ QUICK_START = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 METADATA_REQUEST, METADATA_VERSION = 3, 4
 
 # A broker that was killed may register again only when its last session has expired: with
-# Kafka's own nine seconds every restart after SIGKILL takes twelve.
+# Kafka's own nine seconds every restart after SIGKILL takes twelve. One that a busy machine holds
+# up for longer than the session is without leaders until it is heard again.
 PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -37,7 +38,7 @@ PROPERTIES = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    "broker.session.timeout.ms": "3000",
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
     "num.network.threads": "2",
     "num.io.threads": "2",

@@ -217,7 +217,7 @@ class PartitionDesk:
                 session.execute(RELEASE, [self.owner])
                 # The server notices a closed session a moment later; who is asked to take over
                 # in that moment would find the locks held.
-                session.execute("SELECT pg_advisory_unlock_all()")
+                session.execute(locks.RELEASE_ALL)
         except psycopg.Error:
             # The session is gone and its locks with it; the next owner counts an unclean end.
             self._lost = True

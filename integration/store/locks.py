@@ -32,6 +32,7 @@ def relay_key(provider_id: int, shard: int) -> int:
 TRY = "SELECT pg_try_advisory_lock(%s, %s)"
 TRY_SHARED = "SELECT pg_try_advisory_lock_shared(%s, %s)"
 RELEASE = "SELECT pg_advisory_unlock(%s, %s)"
+RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 # Locks held in this database; objid is unsigned there.
 _HELD = (
     "SELECT objid::bigint AS id FROM pg_locks "
