@@ -10,6 +10,7 @@ TABLE: Final = "integration_messagetrack"
 DEFAULT: Final = f"{TABLE}_default"
 # A day is attached and taken off under locks that batches need too: rather later than long.
 BRIEF: Final = "SET LOCAL lock_timeout = '500ms'"
+ONE_AT_A_TIME: Final = f"SELECT pg_advisory_xact_lock(hashtext('{TABLE}'))"
 # The bounds are told in the time zone of the session.
 IN_UTC: Final = "SET LOCAL TimeZone = 'UTC'"
 LIST: Final = f"""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import psycopg
 
 from integration.documents.refusals import plain_text
+from spark_jobs.archive import job as archive
+from spark_jobs.archive import preview as archive_preview
 from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
 from spark_jobs.exports import job as exports
 from spark_jobs.exports import preview as export_preview
@@ -38,6 +40,7 @@ JOBS: Final[Mapping[str, Job]] = {
     "repair": Job(repairs.run, repair_preview.preview),
     "reconcile": Job(reconcile.run, reconcile_preview.preview),
     "export": Job(exports.run, export_preview.preview),
+    "archive": Job(archive.run, archive_preview.preview),
 }
 
 

@@ -44,7 +44,8 @@ def title_of(run: BulkRun) -> str:
     entry = CATALOGUE.get(run.job)
     if entry is None:
         return run.job.capitalize()
-    about = [_named(entry, run, field) for field in (*entry.files, "structure", "topic", "queue")]
+    fields = (*entry.files, "structure", "topic", "queue", "kind")
+    about = [_named(entry, run, field) for field in fields]
     said = ", ".join(one for one in about if one)
     return f"{entry.title}: {said}" if said else entry.title
 

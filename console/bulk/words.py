@@ -15,6 +15,10 @@ STATES: Final[Mapping[str, tuple[str, str, str]]] = {
     BulkState.FAILED: ("red", "✕", "Failed"),
     BulkState.CANCELLED: ("secondary", "✕", "Cancelled"),
 }
+# Of jobs that do a part after another; all others undo what they began.
+CANCELLED: Final = {
+    "archive": "It was cancelled. What had been archived and removed here by then stays so.",
+}
 SILENT: Final = ("yellow", "?", "No answer")
 # Of an import; another job's own words are written with a capital.
 STAGES: Final = {
@@ -34,6 +38,7 @@ ENDS: Final = {
     "sent": ("green", "✓"),
     "written": ("green", "✓"),
     "changed": ("green", "✓"),
+    "archived": ("green", "✓"),
     "rejected": ("red", "!"),
     "lost": ("red", "!"),
     "skipped": ("secondary", "·"),
@@ -74,7 +79,7 @@ def sentence(shown: ShownRun) -> Told:
             return _failed(run)
         case BulkState.CANCELLED:
             return Told(
-                "It was cancelled, and nothing of it counts.",
+                CANCELLED.get(run.job, "It was cancelled, and nothing of it counts."),
                 "Run it again: it goes on where it stopped, with what was planned.",
             )
         case _:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crontasks.bulk.wishes import exports, imports, reconcile, repairs
+from crontasks.bulk.wishes import archive, exports, imports, reconcile, repairs
 from crontasks.parameters import Dataclass
 
 
@@ -68,6 +68,13 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             sentence="Documents of a structure, or tracked messages, become files.",
             wish=exports.ExportWish,
             prepare=exports.prepare,
+        ),
+        Entry(
+            job="archive",
+            title="Archive",
+            sentence="What is long over goes into Parquet by the day, and then from here.",
+            wish=archive.ArchiveWish,
+            prepare=archive.prepare,
         ),
     )
 }

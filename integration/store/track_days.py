@@ -13,7 +13,16 @@ from django.db import IntegrityError, OperationalError, connections, transaction
 from psycopg.errors import CheckViolation, LockNotAvailable
 
 from integration.store.sessions import alias
-from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, TABLE, Part, parts_of
+from integration.track_parts import (
+    BRIEF,
+    DEFAULT,
+    IN_UTC,
+    LIST,
+    ONE_AT_A_TIME,
+    TABLE,
+    Part,
+    parts_of,
+)
 
 __all__ = [
     "DAYS_AHEAD",
@@ -28,7 +37,6 @@ __all__ = [
 ]
 
 DAYS_AHEAD: Final = 7
-_ONE_AT_A_TIME: Final = f"SELECT pg_advisory_xact_lock(hashtext('{TABLE}'))"
 # What a run of ours took off and could not drop any more.
 _LEFT: Final = f"""
 SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
@@ -107,7 +115,7 @@ def _made(day: date) -> bool:
     try:
         with _cursor() as cursor:
             cursor.execute(BRIEF)
-            cursor.execute(_ONE_AT_A_TIME)
+            cursor.execute(ONE_AT_A_TIME)
             there = _parts(cursor)
             if any(one.until > begin and (one.begin is None or one.begin < end) for one in there):
                 return False

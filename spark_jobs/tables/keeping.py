@@ -67,11 +67,14 @@ def force(folder: Path) -> None:
 def write_json(path: Path, said: Mapping[str, Any]) -> None:
     """Write a small file whole or not at all, and force it to the disk."""
     beside = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
-    with beside.open("w") as file:
-        json.dump(said, file, ensure_ascii=False, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("w") as file:
+            json.dump(said, file, ensure_ascii=False, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
     force(path.parent)
 
 
@@ -94,8 +97,8 @@ def room(folder: Path) -> Iterator[None]:
         if any(sentence in str(e) for sentence in _FULL):
             raise JobError(
                 "DISK_FULL",
-                f"The disk of {folder} takes no more: nothing was written there, and nothing "
-                "removed here.",
+                f"The disk of {folder} takes no more: nothing that is unfinished there counts, and "
+                "nothing was removed here but what is kept there.",
                 "Make room, or set SLUICE_BULK_ROOT to a larger disk, then let the run go on.",
             ) from e
         raise

@@ -74,7 +74,10 @@ def counts(session: "SparkSession", folder: Path) -> dict[str, int]:
 
 
 def tallies(rows: "DataFrame") -> dict[str, Tally]:
-    """What the rows of `read` come to, by the last part of each file's name."""
+    """What the rows of `read` come to, by the last two parts of each file's path.
+
+    One task gives the files that it writes into several folders the same name.
+    """
     found: dict[str, Tally] = {}
     for name, count, total in rows.rdd.mapPartitions(_tallied).collect():
         known = found.get(name, Tally(0, 0))
@@ -87,7 +90,7 @@ def _tallied(rows: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
     for *values, file in rows:
         known = found.get(file, Tally(0, 0))
         found[file] = Tally(known.rows + 1, known.sum + summed(digest(values)))
-    return ((file.rsplit("/", 1)[-1], *tally) for file, tally in found.items())
+    return (("/".join(file.rsplit("/", 2)[1:]), *tally) for file, tally in found.items())
 
 
 def _address(path: Path) -> str:

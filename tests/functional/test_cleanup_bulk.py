@@ -112,6 +112,8 @@ def test_runs_are_forgotten_when_their_rejects_are_closed() -> None:
     )
     runs = {name: a_run("DONE", days=91) for name in ("open", "closed", "none")}
     young, waiting = a_run("FAILED", days=89), a_run("ASKED", days=400)
+    archive = a_run("FAILED", days=400)
+    BulkRun.objects.filter(pk=archive.pk).update(job="archive", plan={"parts": []})
     for name, state in (("open", "HOLD"), ("open", "RESOLVED"), ("closed", "DELETED")):
         MessageError.objects.create(
             queue=queue,
@@ -125,7 +127,7 @@ def test_runs_are_forgotten_when_their_rejects_are_closed() -> None:
             last_failed_at=timezone.now(),
             closed_at=None if state == "HOLD" else timezone.now(),
         )
-    assert foretold(BULK_RUNS) == (2, [1, 1, 1])
+    assert foretold(BULK_RUNS) == (2, [1, 1, 1, 1])
     assert cleaned()["bulk_runs"] == 2
-    assert set(BulkRun.objects.all()) == {runs["open"], young, waiting}
+    assert set(BulkRun.objects.all()) == {runs["open"], young, waiting, archive}
     assert MessageError.objects.count() == 3, "failures go by their queue's own retention"

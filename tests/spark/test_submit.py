@@ -15,6 +15,7 @@ import pytest
 from crontasks.bulk.telling import arguments_of
 from devstack import ports
 from integration.models import BulkRun, MessageError, Queue, StoredObject
+from tests.support.archives import an_archive, archived_ids, manifests_of, some_failures
 from tests.support.builders import a_queue
 from tests.support.bulk import a_csv, an_asset_structure, an_import, storing
 from tests.support.celery_world import ROOT
@@ -73,11 +74,8 @@ def queue(servers: Any) -> Queue:
     return storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
 
 
-def test_an_import_runs_on_a_cluster_and_stores_every_row(
-    cluster: str, tmp_path: Path, queue: Queue
-) -> None:
-    a_csv(tmp_path / "assets.csv", ROWS, bad=BAD)
-    run = an_import(tmp_path / "assets.csv", queue)
+def submitted(run: BulkRun, cluster: str, tmp_path: Path) -> list[dict[str, Any]]:
+    """What the job told, line by line, when the cluster had run it to its end."""
     arguments = tmp_path / "arguments.json"
     arguments.touch(0o600)
     arguments.write_text(arguments_of(run).written())
@@ -102,8 +100,19 @@ def test_an_import_runs_on_a_cluster_and_stores_every_row(
         check=False,
     )
 
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, done.stderr[-3000:]
+    assert "app-" in (tmp_path / "master.Master.log").read_text(), "the cluster had a part in it"
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_an_import_runs_on_a_cluster_and_stores_every_row(
+    cluster: str, tmp_path: Path, queue: Queue
+) -> None:
+    a_csv(tmp_path / "assets.csv", ROWS, bad=BAD)
+    run = an_import(tmp_path / "assets.csv", queue)
+
+    lines = submitted(run, cluster, tmp_path)
+
     report = lines[-1]["report"]
     counts = {"read": ROWS, "sent": ROWS - BAD, "rejected": BAD, "skipped": 0}
     assert {name: report[name] for name in counts} == counts
@@ -112,4 +121,20 @@ def test_an_import_runs_on_a_cluster_and_stores_every_row(
     assert MessageError.objects.count() == BAD
     kept = BulkRun.objects.get()
     assert (kept.applied, kept.counts) == (True, counts)
-    assert "app-" in (tmp_path / "master.Master.log").read_text(), "the cluster had a part in it"
+
+
+def test_an_archive_runs_on_a_cluster_and_drops_what_its_files_hold(
+    cluster: str, tmp_path: Path, queue: Queue, settings: Any
+) -> None:
+    settings.SLUICE_BULK_ROOT = tmp_path / "bulk"
+    over = some_failures(queue, 500)
+    some_failures(queue, 3, days=5)
+    run = an_archive("failures")
+
+    report = submitted(run, cluster, tmp_path)[-1]["report"]
+
+    counts = {"read": 500, "sent": 500, "rejected": 0, "skipped": 0}
+    assert {name: report[name] for name in counts} == counts
+    assert sorted(archived_ids(run)) == sorted(str(row.pk) for row in over)
+    assert sum(one["rows"] for one in manifests_of(run)) == 500
+    assert MessageError.objects.count() == 3

@@ -1,0 +1,64 @@
+"""An archive as a person asks for it: the cleanup's rules say what may go, the days say when."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from crontasks.bulk import moments, storage
+from crontasks.cleanup.failures import FAILURES
+from crontasks.cleanup.pasts import HISTORY
+from crontasks.cleanup.rules import Rule
+from crontasks.cleanup.tracked import first_kept
+from crontasks.parameters import option
+from spark_jobs.archive.parameters import ArchiveParameters, Kind
+
+FOLDER = "archive"
+RULES = {Kind.FAILURES: FAILURES, Kind.RUNS: next(r for r in HISTORY if r.name == "runs")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveWish:
+    """What a form, a command or a schedule says of an archive."""
+
+    kind: Kind = option(
+        ..., "Tracked messages by whole days, closed failures, or runs of cron tasks."
+    )
+    older_than_days: int = option(
+        30,
+        "Only what is older than that; of failures and runs only what the cleanup would remove.",
+        least=1,
+        most=36_500,
+    )
+
+
+def prepare(wish: ArchiveWish) -> dict[str, Any]:
+    """What the job is told: the moment it judges by, and the rule of the cleanup.
+
+    Raises BulkError NO_BULK_ROOT.
+    """
+    at = moments.now()
+    rule = RULES.get(wish.kind)
+    before = at - timedelta(days=wish.older_than_days)
+    if rule is None:
+        before = first_kept({"at": at, "tracking_days": wish.older_than_days})
+    parameters = {
+        "kind": str(wish.kind),
+        "folder": str(storage.root() / FOLDER),
+        "at": at.isoformat(),
+        "before": before.isoformat(),
+        "rule": rule and _told(rule),
+    }
+    ArchiveParameters.of(parameters)
+    return parameters
+
+
+def _told(rule: Rule) -> dict[str, Any]:
+    """The rule as the job reads it, which knows nothing of this room."""
+    return {
+        "table": rule.table,
+        "source": rule.source,
+        "condition": rule.condition(),
+        "since": rule.since,
+        "along": [list(one) for one in rule.along],
+        "removals": rule.removals(),
+    }

@@ -1,0 +1,206 @@
+"""Takes away from the database exactly what verified files hold, and nothing that changed since."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.errors import LockNotAvailable, UndefinedTable
+
+from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, ONE_AT_A_TIME, TABLE, parts_of
+from spark_jobs.archive.parameters import Rule
+from spark_jobs.archive.shelving import Manifest
+from spark_jobs.archive.sources import KEY, columns_of
+from spark_jobs.archive.writing import Desk
+from spark_jobs.contract import Progress
+from spark_jobs.fencing import claimed
+from spark_jobs.problems import JobError
+from spark_jobs.tables import parquet
+from spark_jobs.tables.columns import Column, Kind, digest, digest_sql, select, tally_sql
+
+ROWS_AT_ONCE: Final = 1_000
+PATIENT: Final = "SET LOCAL lock_timeout = '5s'"
+# A day or a row that somebody uses is asked for so often, a second apart.
+TRIES: Final = 60
+Session = psycopg.Connection[Any]
+Answer = TypeVar("Answer")
+# Rows of tracking that lie in no day are few; each goes for itself.
+LOOSE: Final = Rule(
+    table=DEFAULT,
+    source=f"{DEFAULT} t",
+    condition="true",
+    since="t.at",
+    removals=(f"DELETE FROM {DEFAULT} WHERE id = ANY(%(keys)s)",),  # noqa: S608 - a constant
+)
+
+
+def drop(desk: Desk, session: Session, manifest: Manifest) -> int:
+    """Drop what the files of a part hold; how many of its rows are still here.
+
+    The files stay, whatever is found here: somebody else may have removed the rows meanwhile.
+    Raises JobError STILL_IN_USE, RUN_TAKEN, and Stopped; what is left is dropped by the next try.
+    """
+    rule = desk.parameters.rule
+    if rule is None and manifest["table"] != DEFAULT:
+        return 0 if _drop_day(desk, session, manifest) else int(manifest["rows"])
+    return _drop_rows(desk, session, manifest, rule or LOOSE)
+
+
+def _patiently(desk: Desk, what: str, act: Callable[[], Answer]) -> Answer:
+    """Try again while somebody has a lock; batches wait for ours at most half a second."""
+    for _ in range(TRIES):
+        desk.tell.go_on()
+        try:
+            return act()
+        except LockNotAvailable:
+            time.sleep(1)
+    raise JobError(
+        "STILL_IN_USE",
+        f"{what} is archived, and somebody uses it all the time: it could not be dropped here.",
+        "Let the run go on later; nothing is archived twice.",
+    )
+
+
+def _drop_day(desk: Desk, session: Session, manifest: Manifest) -> bool:
+    """Take a partition off and drop it, if it holds exactly what was archived.
+
+    Its rows are summed up once more while nobody can change one. That may take minutes, in which
+    only this day is locked, and that for nobody who reads; neither is the run's own row.
+    """
+    table = str(manifest["table"])
+    with session.transaction():
+        if not _is_held(desk, session, table):
+            return True
+        if not _is_same(session, manifest):
+            return False
+        _patiently(desk, table, lambda: _detach(desk, session, table))
+    # Apart from the lock on all of tracking: the files of a large table take their time to go.
+    _patiently(desk, table, lambda: _remove(desk, session, table))
+    return True
+
+
+def _is_held(desk: Desk, session: Session, table: str) -> bool:
+    """Whether the day is still here; nobody adds, changes or removes a row of it from here on."""
+    held = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(sql.Identifier(table))
+
+    def lock() -> None:
+        with session.transaction():
+            session.execute(PATIENT)
+            session.execute(held)
+
+    try:
+        _patiently(desk, table, lock)
+    except UndefinedTable:
+        return False
+    return True
+
+
+def _is_same(session: Session, manifest: Manifest) -> bool:
+    """Whether the day has as many rows as its files, and these sum up to the same."""
+    if not _has_all(session, None, manifest):
+        return False
+    statement = tally_sql(_columns(manifest), f"{manifest['table']} t", "true")
+    found = _ask(session, statement, {})
+    wanted = manifest["rows"], sum(file["sum"] for file in manifest["files"])
+    return [tuple(map(int, row)) for row in found] == [wanted]
+
+
+def _detach(desk: Desk, session: Session, table: str) -> None:
+    """The one moment at which batches may have to wait; it is over with the commit."""
+    with claimed(session, desk.arguments):
+        session.execute(BRIEF)
+        session.execute(ONE_AT_A_TIME)
+        session.execute(IN_UTC)
+        if table in {part.table for part in parts_of(session.execute(LIST).fetchall())}:
+            parent, part = sql.Identifier(TABLE), sql.Identifier(table)
+            session.execute(sql.SQL("ALTER TABLE {} DETACH PARTITION {}").format(parent, part))
+
+
+def _remove(desk: Desk, session: Session, table: str) -> None:
+    with claimed(session, desk.arguments):
+        session.execute(BRIEF)
+        session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
+
+
+def _drop_rows(desk: Desk, session: Session, manifest: Manifest, rule: Rule) -> int:
+    """Row by row as the files tell them: each is compared with what is here by now."""
+    if not _has_all(session, desk.parameters.rule, manifest):
+        return int(manifest["rows"])
+    columns = _columns(manifest)
+    kept = done = 0
+    for lot in _lots(_archived(desk, manifest, columns)):
+        act = partial(_drop_lot, desk, session, rule, columns, dict(lot))
+        kept, done = kept + _patiently(desk, rule.table, act), done + len(lot)
+        desk.tell.progress(Progress(stage="drop", done=done, total=manifest["rows"], rows=done))
+    return kept
+
+
+def _has_all(session: Session, rule: Rule | None, manifest: Manifest) -> bool:
+    """Whether the files have every column: a release may have brought one since.
+
+    One that was gone when it was to be read has none, and is another table if it is here now.
+    """
+    return list(columns_of(session, rule, manifest["table"])) == _columns(manifest)
+
+
+def _columns(manifest: Manifest) -> list[Column]:
+    return [Column(name, Kind(kind), text) for name, kind, text in manifest["columns"]]
+
+
+def _archived(
+    desk: Desk, manifest: Manifest, columns: Sequence[Column]
+) -> Iterator[tuple[Any, str]]:
+    """Key and digest of every row, as they are read back from the files."""
+    if not manifest["files"]:
+        return iter(())
+    own = parquet.settled(desk.session)
+    found = parquet.read(own, desk.shelf.folder, desk.shelf.paths(manifest), columns)
+    place = [column.name for column in columns].index(KEY)
+    pairs = found.rdd.map(lambda row: (row[place], digest(row[:-1])))
+    return iter(pairs.toLocalIterator())
+
+
+def _drop_lot(
+    desk: Desk, session: Session, rule: Rule, columns: Sequence[Column], lot: Mapping[Any, str]
+) -> int:
+    """Remove those that are what was archived and that the rule still names; how many stay.
+
+    They are locked before they are looked at, so that nobody changes them in between.
+    """
+    keys = [UUID(key) if isinstance(key, str) else key for key in lot]
+    said = {"keys": keys, "at": desk.parameters.at, "before": desk.parameters.before}
+    chosen = f"t.{KEY} = ANY(%(keys)s)"
+    condition = f"{rule.condition} AND {rule.since} < %(before)s::timestamptz AND {chosen}"
+    here = select(columns, f"{rule.table} t", chosen)
+    with claimed(session, desk.arguments):
+        session.execute(PATIENT)
+        _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", said)
+        found = dict(_ask(session, _digests(here, columns), said))
+        over = _ask(session, _keys(rule.source, condition), said)
+        same = {str(key) for key, told in found.items() if lot.get(key) == told}
+        gone = [key for (key,) in over if str(key) in same]
+        for statement in rule.removals:
+            session.execute(statement.encode(), {"keys": gone})
+    return len(found) - len(gone)
+
+
+def _keys(source: str, condition: str) -> str:
+    return f"SELECT t.{KEY} FROM {source} WHERE {condition}"  # noqa: S608 - the cleanup's rules
+
+
+def _digests(rows: str, columns: Sequence[Column]) -> str:
+    # OFFSET keeps the columns from being computed again for each piece of a digest.
+    return f"SELECT c.{KEY}, {digest_sql(columns)} FROM ({rows} OFFSET 0) c"  # noqa: S608 - as above
+
+
+def _ask(session: Session, statement: str, said: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return session.execute(statement.encode(), said).fetchall()
+
+
+def _lots(found: Iterator[Any]) -> Iterator[list[Any]]:
+    while lot := list(islice(found, ROWS_AT_ONCE)):
+        yield lot

@@ -1,0 +1,126 @@
+"""Which parts are archived, and in which ranges: a part is written, verified and dropped alone.
+
+Of tracking a part is a partition whose days are all old; its ranges go by where rows lie on the
+disk. Of other tables there is one part, and each range lies within one day.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import psycopg
+
+from integration.track_parts import DEFAULT, IN_UTC, LIST, parts_of
+from spark_jobs.archive.parameters import ArchiveParameters, Rule
+from spark_jobs.tables.blocks import block_cuts
+
+RANGE_ROWS: Final = 50_000
+MOST_RANGES: Final = 200
+_OLD: Final = f"SELECT EXISTS (SELECT 1 FROM {DEFAULT} WHERE at < %s::timestamptz)"  # noqa: S608 - a constant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Rows of a part: from `low` up to, and without, `high`; None has no end there.
+
+    Numbers are blocks of the table, texts are moments.
+    """
+
+    low: str | int | None
+    high: str | int | None
+
+    def condition(self, since: str) -> tuple[str, dict[str, Any]]:
+        """SQL over `t`, and what it is told. `since` is the moment of a row."""
+        said: dict[str, Any] = {}
+        conditions = ["true"]
+        for name, bound, sign in (("low", self.low, ">="), ("high", self.high, "<")):
+            if isinstance(bound, int):
+                said[name] = f"({bound},0)"
+                conditions.append(f"t.ctid {sign} %({name})s::tid")
+            elif bound is not None:
+                said[name] = bound
+                conditions.append(f"{since} {sign} %({name})s::timestamptz")
+        return " AND ".join(conditions), said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What is archived at once: the rows of these ranges of a table."""
+
+    number: int
+    table: str
+    ranges: tuple[Range, ...]
+
+
+class Plan(NamedTuple):
+    """The parts of a run, in the order they are archived."""
+
+    parts: tuple[Part, ...]
+
+    def told(self) -> dict[str, Any]:
+        return {"parts": list(map(asdict, self.parts))}
+
+    @staticmethod
+    def of(said: Mapping[str, Any]) -> "Plan":
+        """The inverse of `told`."""
+        return Plan(
+            tuple(
+                Part(**{**one, "ranges": tuple(Range(**each) for each in one["ranges"])})
+                for one in said["parts"]
+            )
+        )
+
+
+def plan(
+    session: psycopg.Connection[Any], parameters: ArchiveParameters, rows: int = RANGE_ROWS
+) -> Plan:
+    """Look for what is old enough; there may be nothing."""
+    if parameters.rule is None:
+        found = [(table, _blocks(session, table)) for table in _old_tables(session, parameters)]
+    else:
+        found = [(parameters.rule.table, _moments(session, parameters, parameters.rule, rows))]
+    made = [(table, ranges) for table, ranges in found if ranges]
+    return Plan(
+        tuple(
+            Part(number=number, table=table, ranges=tuple(ranges))
+            for number, (table, ranges) in enumerate(made)
+        )
+    )
+
+
+def _old_tables(session: psycopg.Connection[Any], parameters: ArchiveParameters) -> list[str]:
+    before = datetime.fromisoformat(parameters.before)
+    with session.transaction():
+        session.execute(IN_UTC)
+        parts = parts_of(session.execute(LIST).fetchall())
+    old = sorted((part for part in parts if part.until <= before), key=lambda part: part.until)
+    tables = [part.table for part in old]
+    is_left = session.execute(_OLD, [parameters.before]).fetchone()
+    return [*tables, DEFAULT] if is_left and is_left[0] else tables
+
+
+def _blocks(session: psycopg.Connection[Any], table: str) -> list[Range]:
+    return [Range(low=low, high=high) for _, low, high in block_cuts(session, table, MOST_RANGES)]
+
+
+def _moments(
+    session: psycopg.Connection[Any], parameters: ArchiveParameters, rule: Rule, rows: int
+) -> list[Range]:
+    """Each begins with the first row of a day, or with one so many rows behind it."""
+    statement = f"""
+        SELECT DISTINCT since FROM (
+            SELECT since, row_number() OVER (
+                PARTITION BY (since AT TIME ZONE 'UTC')::date ORDER BY since) AS number
+            FROM (SELECT {rule.since} AS since FROM {rule.source} WHERE {rule.condition}
+                  AND {rule.since} < %(before)s::timestamptz) old
+        ) placed WHERE number %% %(rows)s = 1 ORDER BY since"""  # noqa: S608 - the cleanup's
+    said = {"at": parameters.at, "before": parameters.before, "rows": max(rows, 2)}
+    begins = [at.isoformat() for (at,) in session.execute(statement.encode(), said).fetchall()]
+    # What is due only later, and older than all of these, lies in the first one.
+    return _between([None, *begins[1:], parameters.before]) if begins else []
+
+
+def _between(moments: Sequence[str | None]) -> list[Range]:
+    return [Range(low=low, high=high) for low, high in pairwise(moments)]

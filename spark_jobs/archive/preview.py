@@ -1,0 +1,75 @@
+"""What an archive would take: its first rows and about how many; nothing is written or removed."""
+
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.errors import QueryCanceled
+
+from spark_jobs.archive import planning
+from spark_jobs.archive.parameters import ArchiveParameters
+from spark_jobs.archive.planning import Part
+from spark_jobs.archive.sources import KEY, Source, source_of
+from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
+
+SHOWN_CHARACTERS: Final = 2_000
+# A look must not be what slows the database down.
+LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '10s'"
+_KNOWN: Final[LiteralString] = (
+    "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass(%s)"
+)
+
+
+def preview(arguments: Arguments) -> Preview:
+    """The first rows, without what could be large, and about how many there are.
+
+    Raises JobError BAD_PARAMETERS.
+    """
+    parameters = ArchiveParameters.of(arguments.parameters)
+    with psycopg.connect(arguments.database) as session:
+        session.execute("SET TRANSACTION READ ONLY")
+        session.execute(LONGEST_STATEMENT)
+        parts = _parts(session, parameters)
+        sources = [source_of(session, parameters, part) for part in parts]
+        counts = [_counted(session, *pair) for pair in zip(parts, sources, strict=True)]
+        found = _first(session, sources[0]) if sources else []
+        session.rollback()
+    return Preview(
+        samples=found,
+        rows=sum(count for count, _ in counts),
+        bytes=None,
+        columns=[column.name for column in sources[0].columns] if sources else (),
+        facts={"tables": len(parts), "counted": all(is_exact for _, is_exact in counts)},
+    )
+
+
+def _parts(session: psycopg.Connection[Any], parameters: ArchiveParameters) -> tuple[Part, ...]:
+    """Where a rule names the rows, ranges are of no use here, and take all rows to be planned."""
+    if parameters.rule is None:
+        return planning.plan(session, parameters).parts
+    return (Part(number=0, table=parameters.rule.table, ranges=()),)
+
+
+def _counted(session: psycopg.Connection[Any], part: Part, source: Source) -> tuple[int, bool]:
+    """How many rows a part has, and whether they were counted; else it is the planner's guess."""
+    statement = f"SELECT count(*) FROM {source.source} WHERE {source.condition}"  # noqa: S608 - ours
+    try:
+        with session.transaction():
+            row = session.execute(statement.encode(), source.said).fetchone()
+            return int(row[0]) if row else 0, True
+    except QueryCanceled:
+        known = session.execute(_KNOWN, [part.table]).fetchone()
+        return int(known[0]) if known else 0, False
+
+
+def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:
+    statement = (
+        f"SELECT t.{KEY}::text, {source.since}::text, "  # noqa: S608 - ours
+        "left((to_jsonb(t) - '{payload,edited_payload,headers}'::text[])::text, "
+        f"{SHOWN_CHARACTERS}) FROM {source.source} WHERE {source.condition} LIMIT {SAMPLES}"
+    )
+    try:
+        with session.transaction():
+            found = session.execute(statement.encode(), source.said).fetchall()
+    except QueryCanceled:
+        return []
+    return [Sample(place=f"{key}, {at}", ends="archived", text=text) for key, at, text in found]

@@ -1,0 +1,93 @@
+"""What is read of a part: all columns of its table, and of the tables whose rows go along."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from integration.track_parts import DEFAULT
+from spark_jobs.archive.parameters import ArchiveParameters, Rule
+from spark_jobs.archive.planning import Part, Range
+from spark_jobs.tables.columns import Column, Kind, quoted, select
+
+DAY: Final = "day"
+KEY: Final = "id"
+_COLUMNS: Final = """
+SELECT a.attname, a.atttypid::regtype::text FROM pg_attribute a
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+_KINDS: Final = {
+    "bigint": Kind.WHOLE,
+    "integer": Kind.WHOLE,
+    "smallint": Kind.WHOLE,
+    "boolean": Kind.FLAG,
+    "timestamp with time zone": Kind.MOMENT,
+    "bytea": Kind.BYTES,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The rows of a part, as SQL over `source` told `said`; `since` tells their day."""
+
+    columns: tuple[Column, ...]
+    source: str
+    condition: str
+    since: str
+    said: Mapping[str, Any]
+
+    @property
+    def dated(self) -> tuple[Column, ...]:
+        """The columns, and behind them the day as the folders' names tell it."""
+        day = f"to_char({self.since} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+        return (*self.columns, Column(DAY, Kind.TEXT, day))
+
+    def statement(self, part: Range) -> tuple[str, dict[str, Any]]:
+        """SQL for the rows of a range, with their day, and what it is told."""
+        condition, said = part.condition(self.since)
+        return (
+            select(self.dated, self.source, f"{self.condition} AND {condition}"),
+            {**self.said, **said},
+        )
+
+
+def source_of(
+    session: psycopg.Connection[Any], parameters: ArchiveParameters, part: Part
+) -> Source:
+    """What is read of a part; its columns are those that the table has now."""
+    said = {"at": parameters.at, "before": parameters.before}
+    rule = parameters.rule
+    if rule is None:
+        condition = "t.at < %(before)s::timestamptz" if part.table == DEFAULT else "true"
+        return Source(
+            columns=columns_of(session, rule, part.table),
+            source=f"{part.table} t",
+            condition=condition,
+            since="t.at",
+            said=said,
+        )
+    return Source(
+        columns=columns_of(session, rule, rule.table),
+        source=rule.source,
+        condition=f"{rule.condition} AND {rule.since} < %(before)s::timestamptz",
+        since=rule.since,
+        said=said,
+    )
+
+
+def columns_of(
+    session: psycopg.Connection[Any], rule: Rule | None, table: str
+) -> tuple[Column, ...]:
+    """All columns that a table has now, and one for each table whose rows go along."""
+    found = session.execute(_COLUMNS, [table]).fetchall()
+    own = [Column(name, _KINDS.get(kind, Kind.TEXT), f"t.{quoted(name)}") for name, kind in found]
+    return (*own, *(_along(other, refers) for other, refers in (rule.along if rule else ())))
+
+
+def _along(table: str, refers: str) -> Column:
+    """All rows of another table that go with a row, as a JSON array."""
+    rows = (
+        f"SELECT jsonb_agg(to_jsonb(x) ORDER BY x.id) FROM {table} x "  # noqa: S608 - the cleanup's
+        f"WHERE x.{refers} = t.{KEY}"
+    )
+    return Column(table.partition("_")[2], Kind.TEXT, rows)
