@@ -19,6 +19,8 @@ from spark_jobs.reconcile import job as reconcile
 from spark_jobs.reconcile import preview as reconcile_preview
 from spark_jobs.repairs import job as repairs
 from spark_jobs.repairs import preview as repair_preview
+from spark_jobs.replay import job as replay
+from spark_jobs.replay import preview as replay_preview
 from spark_jobs.session import is_alive
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ JOBS: Final[Mapping[str, Job]] = {
     "reconcile": Job(reconcile.run, reconcile_preview.preview),
     "export": Job(exports.run, export_preview.preview),
     "archive": Job(archive.run, archive_preview.preview),
+    "replay": Job(replay.run, replay_preview.preview),
 }
 
 

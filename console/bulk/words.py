@@ -39,6 +39,7 @@ ENDS: Final = {
     "written": ("green", "✓"),
     "changed": ("green", "✓"),
     "archived": ("green", "✓"),
+    "chosen": ("green", "✓"),
     "rejected": ("red", "!"),
     "lost": ("red", "!"),
     "skipped": ("secondary", "·"),

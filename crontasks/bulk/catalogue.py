@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crontasks.bulk.wishes import archive, exports, imports, reconcile, repairs
+from crontasks.bulk.wishes import archive, exports, imports, reconcile, repairs, replay
 from crontasks.parameters import Dataclass
 
 
@@ -75,6 +75,14 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             sentence="What is long over goes into Parquet by the day, and then from here.",
             wish=archive.ArchiveWish,
             prepare=archive.prepare,
+        ),
+        Entry(
+            job="replay",
+            title="Replay",
+            sentence="Messages of a topic are handed out again: to their queue, a topic, or a "
+            "structure that is rebuilt.",
+            wish=replay.ReplayWish,
+            prepare=replay.prepare,
         ),
     )
 }

@@ -214,7 +214,7 @@ class Ledger(Protocol):
         """
 
     def open_errors(self) -> int:
-        """How many rows of the queue are open, counted no further than its limit."""
+        """How many rows of the queue are open and not released, no further than its limit."""
 
     def snapshot(self) -> QueueSnapshot:
         """The queue's configuration now. Raises QueueGoneError when it was deleted."""

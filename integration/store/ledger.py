@@ -78,9 +78,10 @@ EXPIRE: Final = (
     'AND e.partition = p.partition AND e."offset" = p.next_offset '
     "AND e.state IN ('RETRY', 'HOLD', 'READY')"
 )
+# What was released or replayed is on its way: it counts again when it fails again.
 OPEN_COUNT: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
-    "AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING') LIMIT %s) open"
+    "AND state IN ('RETRY', 'HOLD', 'PROCESSING') LIMIT %s) open"
 )
 
 

@@ -1,6 +1,7 @@
 """The object store, and the guard that keeps a late message from putting a key back in time."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -12,13 +13,10 @@ from integration.delivery.policy.failure import Failure
 from integration.documents.structures import Entry, plan_for, version_of
 from integration.errors import IntegrationError
 from integration.handlers.failures import Applied, PermanentError, Superseded, Verdict
-from integration.handlers.message import Message
+from integration.handlers.message import Arrival, Message
 from integration.models import ObjectStructure
 from integration.newness import DOCUMENT, REST
 from integration.store.sessions import django_connection
-
-# A document to be written, and the place of its message among the others.
-Placed = tuple[int, Entry]
 
 APPLIED: Final = Applied()
 SUPERSEDED: Final = Superseded()
@@ -55,7 +53,7 @@ def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> 
 
     One statement for all messages, as a rule; one verdict for each, in their order.
     Of several messages with one key only the newest is written, the others are Superseded; where
-    some of them have a version and some have none, as many as one by one would be. A
+    some of them have versions and others not, those that may count are written in turn. A
     message without a key, or one that the schema refuses, gets a permanent Failure.
     Raises Django's database errors.
     """
@@ -71,7 +69,7 @@ def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> 
                 verdicts.append(SUPERSEDED)
                 yield place, entry
 
-    for place, _ in _write_in_turn(structure.name, placed(), STORE):
+    for place in _written(structure.name, placed(), STORE):
         verdicts[place] = APPLIED
     return verdicts
 
@@ -100,7 +98,7 @@ def claim_all(
         for place, (key, message, version) in enumerate(claims)
     ]
     # Of a key that was written more than once the last one stands.
-    newest = {entry.key: place for place, entry in _write_in_turn(structure, placed, CLAIM)}
+    newest = {claims[place][0]: place for place in _written(structure, placed, CLAIM)}
     answers = [False] * len(claims)
     for place in newest.values():
         answers[place] = True
@@ -114,43 +112,107 @@ def _version(given: int | datetime | None) -> Decimal | None:
     return version
 
 
-def _is_newer(entry: Entry, known: Entry) -> bool:
-    """The rule of NEWER, for two messages of one batch that both have a version, or both none."""
-    if entry.version is not None and known.version is not None and entry.version != known.version:
-        return entry.version > known.version
-    return entry.message.arrival > known.message.arrival
+Placed = tuple[int, Entry]
+"""A message and its place in the batch."""
 
 
-def _write_in_turn(structure: str, placed: Iterable[Placed], sql: str) -> Iterator[Placed]:
-    """What was written, each with its place: the same as if each had been written alone."""
-    left: Collection[Placed] | None = None
-    while left is None or left:
-        newest, left = _reduced(placed if left is None else left)
-        for key in _write(structure, [entry for _, entry in newest.values()], sql):
-            yield newest[key]
-
-
-def _reduced(placed: Iterable[Placed]) -> tuple[dict[str, Placed], list[Placed]]:
-    """The newest of each key, and what has to be written after these.
-
-    One with a version and one without (a deletion, for one) are not reduced to the newer of them:
-    a third may be older than the first and newer than the second, so each is put against what is
-    stored by then.
-    """
-    newest: dict[str, Placed] = {}
-    later: list[Placed] = []
-    mixed: set[str] = set()
+def _written(structure: str, placed: Iterable[Placed], sql: str) -> Iterator[int]:
+    """The places of the messages that were written. The first statement locks all keys."""
+    now: dict[str, Placed] = {}
+    several: dict[str, list[Placed]] = {}
     for one in placed:
-        entry = one[1]
-        known = newest.get(entry.key)
-        if known is None:
-            newest[entry.key] = one
-        elif entry.key in mixed or (entry.version is None) != (known[1].version is None):
-            mixed.add(entry.key)
-            later.append(one)
-        elif _is_newer(entry, known[1]):
-            newest[entry.key] = one
-    return newest, later
+        known = now.setdefault(one[1].key, one)
+        if known is not one:
+            several.setdefault(one[1].key, [known]).append(one)
+    turns: dict[str, Generator[Placed, bool, None]] = {}
+    for key, some in several.items():
+        if any(entry.version is not None for _, entry in some):
+            turn = turns[key] = _in_turn(some)
+            now[key] = next(turn)
+        else:
+            now[key] = max(some, key=_arrival)
+    while now:
+        written = _write(structure, [entry for _, entry in now.values()], sql)
+        for key in written:
+            yield now[key][0]
+        counted = frozenset(written) if turns else frozenset()
+        following = {key: _following(turn, key in counted) for key, turn in turns.items()}
+        now = {key: one for key, one in following.items() if one is not None}
+
+
+def _following(turn: Generator[Placed, bool, None], was_written: bool) -> Placed | None:
+    try:
+        return turn.send(was_written)
+    except StopIteration:
+        return None
+
+
+def _in_turn(of_key: Sequence[Placed]) -> Generator[Placed, bool, None]:
+    """Those of one key's messages that may count; it is sent whether each was written.
+
+    At least one of them has a version.
+
+    Between messages with versions and such without newness has no order: 5 is older than a later
+    one without, that is older than a later 3, and that is older than 5. What is stored decides,
+    and it must not matter whether messages come in one batch or one by one.
+    """
+    arrivals = [_arrival(placed) for placed in of_key]
+    if any(one >= other for one, other in itertools.pairwise(arrivals)):
+        for placed in _climbing(of_key):
+            # Not by `yield from`: a list cannot be sent anything.
+            _ = yield placed
+        return
+    rest = of_key
+    while rest:
+        was_written = False
+        last = 0
+        for last in _that_count(rest):
+            was_written = (yield rest[last]) or was_written
+        # What is stored came in between: it may be older than those behind, and than no other.
+        rest = [] if was_written else rest[last + 1 :]
+
+
+def _that_count(of_key: Sequence[Placed]) -> list[int]:
+    """The places of at most three of them, which arrived in this order.
+
+    What is stored came before them: the last one without a version counts, and behind it the
+    highest version, of equals the latest. It came after them: nothing but the highest version can,
+    of equals the first.
+    """
+    versions = [entry.version for _, entry in of_key]
+    bare = [place for place, version in enumerate(versions) if version is None]
+    behind = versions[bare[-1] + 1 :] if bare else versions
+    found = {*bare[-1:], _highest(versions)}
+    if behind:
+        found.add(len(versions) - 1 - _highest(behind[::-1]))
+    return sorted(found)
+
+
+def _highest(versions: Sequence[Decimal | None]) -> int:
+    """The place of the first of those with the highest version."""
+    return versions.index(max(version for version in versions if version is not None))
+
+
+def _climbing(of_key: Sequence[Placed]) -> list[Placed]:
+    """All of them but those that the next one replaces wherever they count."""
+    kept: list[Placed] = []
+    for one in of_key:
+        while kept and _replaces(one[1], kept[-1][1]):
+            kept.pop()
+        kept.append(one)
+    return kept
+
+
+def _replaces(entry: Entry, known: Entry) -> bool:
+    if entry.message.arrival <= known.message.arrival:
+        return False
+    if entry.version is None or known.version is None:
+        return entry.version is known.version
+    return entry.version > known.version
+
+
+def _arrival(placed: Placed) -> Arrival:
+    return placed[1].message.arrival
 
 
 def _write(structure: str, entries: list[Entry], sql: str) -> list[str]:

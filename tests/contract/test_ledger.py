@@ -298,6 +298,15 @@ def test_open_errors_are_counted_no_further_than_the_limit(tables):
     assert ledger.open_errors() == 2
 
 
+def test_what_was_released_does_not_count_as_open(tables):
+    """A million messages that a replay gave back would brake their queue at the first failure."""
+    ledger, owned = tables.ledger(), owned_by(tables)
+    new = [a_new_error(offset) for offset in (10, 11, 12)]
+    assert settle(ledger, owned, Settlement(13, new_errors=new))
+    tables.alter(new[0].id, state=ErrorState.READY)
+    assert ledger.open_errors() == 2
+
+
 def test_a_state_that_a_person_cleared_is_seen_when_it_is_looked_at_again(tables):
     ledger, owned = tables.ledger(), owned_by(tables)
     braked = StateChange(state=PartitionState.BRAKED, code="TOO_MANY_OPEN_ERRORS")

@@ -172,7 +172,8 @@ def test_a_cause_that_is_too_long_says_so() -> None:
 def test_every_state_has_its_moves_and_a_closed_one_opens_only_by_the_engine():
     assert set(TRANSITIONS) == set(ErrorState)
     assert frozenset(ErrorState) == OPEN | CLOSED
-    assert not may_move(ErrorState.RESOLVED, ErrorState.READY)
+    assert may_move(ErrorState.RESOLVED, ErrorState.READY), "by a replay"
+    assert not may_move(ErrorState.DELETED, ErrorState.READY)
     assert not may_move(ErrorState.HOLD, ErrorState.RETRY)
     for state in OPEN - {ErrorState.HOLD}:
         assert may_move(state, ErrorState.RESOLVED)

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import pyspark
 import pytest
+from django.conf import settings
 
+from crontasks.bulk.asking import ask
 from crontasks.bulk.telling import arguments_of
 from devstack import ports
 from integration.models import BulkRun, MessageError, Queue, StoredObject
@@ -19,8 +21,10 @@ from tests.support.archives import an_archive, archived_ids, manifests_of, some_
 from tests.support.builders import a_queue
 from tests.support.bulk import a_csv, an_asset_structure, an_import, storing
 from tests.support.celery_world import ROOT
+from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 from tests.support.spark_driver import eventually
+from tests.support.world.models import Effect
 
 pytestmark = [
     pytest.mark.servers,
@@ -74,20 +78,19 @@ def queue(servers: Any) -> Queue:
     return storing(a_queue(Kafka(servers.kafka_bootstrap)), an_asset_structure())
 
 
-def submitted(run: BulkRun, cluster: str, tmp_path: Path) -> list[dict[str, Any]]:
-    """What the job told, line by line, when the cluster had run it to its end."""
-    arguments = tmp_path / "arguments.json"
+def submitted(cluster: str, folder: Path, run: BulkRun, *words: str) -> list[dict[str, Any]]:
+    """What spark-submit says of the run, a line each; the last is its report."""
+    arguments = folder / "arguments.json"
     arguments.touch(0o600)
     arguments.write_text(arguments_of(run).written())
-
     done = subprocess.run(
         [
             HOME / "bin" / "spark-submit",
             *("--master", cluster, "--driver-memory", "512m", "--executor-memory", "512m"),
-            *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}"),
+            *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}", *words),
             *(str(ROOT / "spark_jobs" / "__main__.py"), str(arguments)),
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env={
             **os.environ,
             "PYSPARK_PYTHON": sys.executable,
@@ -99,19 +102,18 @@ def submitted(run: BulkRun, cluster: str, tmp_path: Path) -> list[dict[str, Any]
         timeout=400,
         check=False,
     )
-
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "app-" in (tmp_path / "master.Master.log").read_text(), "the cluster had a part in it"
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == 0, (lines[-1:], done.stderr[-3000:])
+    assert "app-" in (folder / "master.Master.log").read_text(), "the cluster had a part in it"
+    return lines
 
 
 def test_an_import_runs_on_a_cluster_and_stores_every_row(
     cluster: str, tmp_path: Path, queue: Queue
 ) -> None:
     a_csv(tmp_path / "assets.csv", ROWS, bad=BAD)
-    run = an_import(tmp_path / "assets.csv", queue)
 
-    lines = submitted(run, cluster, tmp_path)
+    lines = submitted(cluster, tmp_path, an_import(tmp_path / "assets.csv", queue))
 
     report = lines[-1]["report"]
     counts = {"read": ROWS, "sent": ROWS - BAD, "rejected": BAD, "skipped": 0}
@@ -131,10 +133,34 @@ def test_an_archive_runs_on_a_cluster_and_drops_what_its_files_hold(
     some_failures(queue, 3, days=5)
     run = an_archive("failures")
 
-    report = submitted(run, cluster, tmp_path)[-1]["report"]
+    report = submitted(cluster, tmp_path, run)[-1]["report"]
 
     counts = {"read": 500, "sent": 500, "rejected": 0, "skipped": 0}
     assert {name: report[name] for name in counts} == counts
     assert sorted(archived_ids(run)) == sorted(str(row.pk) for row in over)
     assert sum(one["rows"] for one in manifests_of(run)) == 500
     assert MessageError.objects.count() == 3
+
+
+def test_a_replay_runs_on_a_cluster_and_gives_every_message_back(
+    cluster: str, tmp_path: Path, servers: Any
+) -> None:
+    """The cluster is told which jars it needs; the provider's settings come in the arguments."""
+    broker = Kafka(servers.kafka_bootstrap)
+    queue = a_queue(broker, partitions=2)
+    for partition in (0, 1):
+        broker.send(queue.topic, [{"n": n} for n in range(150)], partition=partition)
+    drain(queue)
+    run = ask("replay", {"queue": queue.name, "into": "queue"}, actor="tester", send=False)
+
+    folder = settings.SLUICE_SPARK_JARS
+    assert folder is not None
+    jars = ",".join(map(str, sorted(folder.glob("*.jar"))))
+    report = submitted(cluster, tmp_path, run, "--jars", jars)[-1]["report"]
+
+    counts = {"read": 300, "sent": 300, "rejected": 0, "skipped": 0}
+    assert {name: report[name] for name in counts} == counts
+    assert MessageError.objects.filter(queue=queue, state="READY").count() == 300
+    drain(queue)
+    assert Effect.objects.count() == 600
+    assert MessageError.objects.filter(queue=queue, state="RESOLVED").count() == 300

@@ -40,7 +40,7 @@ class BrakeState:
 def verdict(
     policy: BrakePolicy, state: BrakeState, *, open_errors: int, cause: str
 ) -> Brake | None:
-    """Whether the queue must stop now. `open_errors` counts the queue's open rows."""
+    """Whether the queue must stop now. `open_errors` counts its open rows but released ones."""
     if open_errors >= policy.max_open_errors:
         return Brake(
             "TOO_MANY_OPEN_ERRORS",

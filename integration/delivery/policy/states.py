@@ -26,8 +26,9 @@ OPEN: Final = frozenset(
 )
 CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
 
-# RESOLVED -> RETRY and RESOLVED/DELETED -> HOLD by the engine are the one exception to "closed
-# stays closed": a rewind that meets a failing offset with a closed row reopens that row.
+# "Closed stays closed" has two exceptions. RESOLVED -> RETRY and RESOLVED/DELETED -> HOLD by the
+# engine: a rewind that meets a failing offset with a closed row reopens that row. RESOLVED ->
+# READY by a replay, which gives the message back to the engine.
 TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
     ErrorState.RETRY: frozenset(
         {
@@ -51,7 +52,7 @@ TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
     ErrorState.PROCESSING: frozenset(
         {ErrorState.RESOLVED, ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY}
     ),
-    ErrorState.RESOLVED: frozenset({ErrorState.RETRY, ErrorState.HOLD}),
+    ErrorState.RESOLVED: frozenset({ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY}),
     ErrorState.DELETED: frozenset({ErrorState.HOLD, ErrorState.RETRY}),
 }
 

@@ -281,7 +281,8 @@ class MemoryLedger:
 
     def open_errors(self) -> int:
         self._statement("open_errors")
-        return min(len(self.database.open_rows()), self.queue.brake.max_open_errors + 1)
+        waiting = [row for row in self.database.open_rows() if row.state != ErrorState.READY]
+        return min(len(waiting), self.queue.brake.max_open_errors + 1)
 
     def snapshot(self) -> QueueSnapshot:
         self._statement("snapshot")

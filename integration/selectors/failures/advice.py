@@ -68,6 +68,8 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(_CORRECTABLE, CORRECT),
         **dict.fromkeys(_CUT_OFF, SEND_AGAIN),
         **dict.fromkeys(_WRAPPED_WRONG, WRAPPING),
+        "REPLAYED": "A replay gave it back to its queue. Release it to have it applied once more, "
+        "or delete it if once was enough.",
         FlawCode.NOT_UTF8: RECODE,
         FlawCode.UTF16: RECODE,
         FlawCode.EMPTY_BODY: "Ask the sender what was meant: enter the content under Edit and "

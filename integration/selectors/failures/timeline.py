@@ -32,6 +32,7 @@ DONE: Final = MappingProxyType(
         "restore": "Restored",
         "edit": "Edited",
         "arrived": "Said to have arrived: not sent again",
+        "replay": "Given back by a replay",
     }
 )
 

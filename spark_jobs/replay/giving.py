@@ -1,0 +1,164 @@
+"""Gives staged messages back to their queue: as released rows of the error table.
+
+The engine takes such rows beside what it reads, in the order of their arrival and under the rules
+of every released failure; its position stays where it is. Why so: decision 20.
+"""
+
+from typing import Any, Final
+
+import psycopg
+
+from integration.delivery.policy.failure import Failure, FailureClass
+from spark_jobs.problems import JobError
+from spark_jobs.replay.applying import Outcome
+from spark_jobs.replay.parameters import ReplayParameters
+from spark_jobs.replay.staging import Stage, whole
+
+GIVEN_BACK: Final = Failure(
+    FailureClass.TRANSIENT, "REPLAYED", "A replay gave the message back to its queue."
+)
+# The largest number of the batches that passed an offset is that of the last one, by which what
+# is stored is compared. A failure has its own. A repeat that the queue dropped was never applied:
+# its number would put the old content above what had come between.
+_NUMBERED: Final = """
+CREATE TEMPORARY TABLE replayed ON COMMIT DROP AS
+WITH numbers AS (
+  SELECT m.partition, m."offset", max(b.number) AS number
+  FROM integration_queuepartition p
+  JOIN integration_batchlog b ON b.partition_id = p.id AND b.topic_uuid = p.topic_uuid
+  JOIN {messages} m ON m.partition = p.partition
+    AND m."offset" BETWEEN b.from_offset AND b.to_offset
+  WHERE p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
+  GROUP BY m.partition, m."offset"
+)
+SELECT m.partition, m."offset",
+  coalesce(e.arrival_batch, n.number) AS batch, coalesce(e.arrival_index, m."offset") AS place,
+  CASE WHEN p.next_offset IS NULL OR m."offset" >= p.next_offset THEN 'to_come'
+    WHEN e.state = 'DELETED' THEN 'deleted'
+    WHEN e.state <> 'RESOLVED' THEN 'open'
+    WHEN e.id IS NULL AND s.id IS NOT NULL THEN 'duplicate' ELSE '' END AS why
+FROM {messages} m
+JOIN integration_queue q ON q.id = %(queue)s
+LEFT JOIN integration_queuepartition p ON p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
+  AND p.partition = m.partition
+LEFT JOIN numbers n ON n.partition = m.partition AND n."offset" = m."offset"
+LEFT JOIN integration_messageerror e ON e.queue_id = %(queue)s AND e.topic_uuid = %(uuid)s
+  AND e.partition = m.partition AND e."offset" = m."offset"
+LEFT JOIN integration_seenmessage s ON q.dedupe AND s.queue_id = q.id
+  AND s.message_id = m.message_id AND (s.partition <> m.partition OR s."offset" < m."offset")
+"""
+_UNNUMBERED: Final = """
+SELECT count(*), min(partition), (array_agg("offset" ORDER BY partition, "offset"))[1]
+FROM replayed WHERE why = '' AND batch IS NULL
+"""
+_GIVE: Final = """
+WITH given AS (
+  INSERT INTO integration_messageerror AS e (id, queue_id, topic_uuid, partition, "offset",
+    kafka_timestamp, message_id, interface, sender, key, headers, payload, edited_by, state,
+    failure_class, code, text, detail, fingerprint, attempts, retry_no, spent, crashes,
+    not_before, carrier, arrival_batch, arrival_index, late, apply_as_newest, version,
+    first_failed_at, last_failed_at, ended)
+  SELECT gen_random_uuid(), q.id, %(uuid)s::text, m.partition, m."offset",
+    CASE WHEN m.at_ms >= 0 THEN to_timestamp(m.at_ms / 1000.0) END, m.message_id, m.interface, '',
+    m.key, m.headers, m.payload, '',
+    'READY', %(kind)s::text, %(code)s::text, %(text)s::text, '', %(cause)s::text, 0, 0, 0, 0,
+    clock_timestamp(), 'row', coalesce(r.batch, %(arrival)s::bigint), r.place,
+    NOT %(newest)s::boolean, %(newest)s::boolean, 1, clock_timestamp(), clock_timestamp(), ''
+  FROM {messages} m JOIN replayed r ON r.partition = m.partition AND r."offset" = m."offset"
+  JOIN integration_queue q ON q.id = %(queue)s
+  WHERE r.why = ''
+  ORDER BY r.batch, r.place
+  ON CONFLICT (queue_id, topic_uuid, partition, "offset") DO UPDATE SET
+    state = 'READY', spent = 0, crashes = 0, not_before = clock_timestamp(), carrier = 'row',
+    late = excluded.late, apply_as_newest = excluded.apply_as_newest, closed_at = NULL, ended = '',
+    version = e.version + 1
+  WHERE e.state = 'RESOLVED'
+  RETURNING e.id, e.version
+), noted AS (
+  INSERT INTO integration_errorchange (error_id, at, actor, action, from_state, to_state, reason)
+  SELECT g.id, clock_timestamp(), r.actor, 'replay',
+    CASE WHEN g.version > 1 THEN 'RESOLVED' ELSE '' END, 'READY',
+    coalesce(nullif(%(reason)s::text, ''), r.reason)
+  FROM given g, integration_bulkrun r WHERE r.id = %(run)s::uuid
+  RETURNING 1
+)
+SELECT count(*) FROM noted
+"""
+_THERE: Final = """
+SELECT (SELECT count(*) FROM integration_queuepartition p
+  WHERE p.queue_id = q.id AND p.topic_uuid <> %(uuid)s)
+FROM integration_queue q WHERE q.id = %(queue)s AND q.direction = 'inbound'
+"""
+_WHY: Final = "SELECT why, count(*) FROM replayed WHERE why <> '' GROUP BY why"
+
+
+def give_back(
+    session: psycopg.Connection[Any], tables: Stage, parameters: ReplayParameters, uuid: str
+) -> Outcome:
+    """Write the rows, in the caller's transaction.
+
+    Raises JobError UNKNOWN_QUEUE, OTHER_TOPIC, NO_ARRIVAL_NUMBERS, NOT_STAGED.
+    """
+    _exists(session, parameters.queue, uuid)
+    said = {
+        "run": tables.run,
+        "queue": parameters.queue,
+        "uuid": uuid,
+        "arrival": parameters.arrival,
+        "newest": bool(parameters.apply_as_newest),
+        "reason": parameters.apply_as_newest,
+        "kind": GIVEN_BACK.kind,
+        "code": GIVEN_BACK.code,
+        "text": GIVEN_BACK.text,
+        "cause": GIVEN_BACK.fingerprint,
+    }
+    session.execute(tables.sql("ANALYZE {messages}"))
+    session.execute(tables.sql(_NUMBERED), said)
+    session.execute("ANALYZE replayed")
+    if not parameters.apply_as_newest:
+        count, partition, offset = session.execute(_UNNUMBERED).fetchone() or (0, 0, 0)
+        if count:
+            raise unnumbered(count, partition, offset)
+    _, share = tables.staged(session)
+    whole(session, "replayed", share.chosen)
+    (given,) = session.execute(tables.sql(_GIVE), said).fetchone() or (0,)
+    left_out = dict(session.execute(_WHY))
+    left_out["not_chosen"] = share.read - share.chosen
+    # Somebody may have opened one of the rows in this very moment.
+    left_out["open"] = (
+        share.chosen
+        - given
+        - sum(number for why, number in left_out.items() if why not in {"open", "not_chosen"})
+    )
+    counts = {"read": share.read, "sent": given, "rejected": 0, "skipped": share.read - given}
+    return counts, {"left_out": {why: number for why, number in left_out.items() if number}}
+
+
+def _exists(session: psycopg.Connection[Any], queue: int, uuid: str) -> None:
+    found = session.execute(_THERE, {"queue": queue, "uuid": uuid}).fetchone()
+    if found is None:
+        raise JobError(
+            "UNKNOWN_QUEUE",
+            f"There is no inbound queue {queue} any more.",
+            "Start a new run with one that is there.",
+        )
+    if found[0]:
+        raise other_topic()
+
+
+def other_topic() -> JobError:
+    return JobError(
+        "OTHER_TOPIC",
+        "The queue stands in another topic of that name, one that was deleted since.",
+        "Adopt the topic on the queue's page; then ask for a new run.",
+    )
+
+
+def unnumbered(count: int, partition: int, offset: int) -> JobError:
+    """Messages of which nobody knows any more when they arrived."""
+    return JobError(
+        "NO_ARRIVAL_NUMBERS",
+        f"Of {count:,} messages, the first at offset {offset:,} of partition {partition}, it is "
+        "not known when they arrived: they might be older than what is stored.",
+        "Choose a range without them, or have all of them applied as the newest, with a reason.",
+    )

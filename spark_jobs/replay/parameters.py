@@ -1,0 +1,140 @@
+"""What a replay is told: it came as JSON, and is checked before anything is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from integration.paths import BadPath, compile_path
+from spark_jobs.imports.parameters import Structure
+from spark_jobs.problems import JobError
+from spark_jobs.topics.planning import Wanted, bound
+
+
+class Into(StrEnum):
+    """Where the messages go."""
+
+    QUEUE = "queue"
+    TOPIC = "topic"
+    STRUCTURE = "structure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which messages are chosen; what is empty chooses all, and all that is said must hold.
+
+    `header` is NAME or NAME=VALUE, `path` a path or PATH=VALUE: without a value it is enough that
+    there is one.
+    """
+
+    key: str = ""
+    header: str = ""
+    path: str = ""
+    interface: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayParameters:
+    """An inbound queue, the range of its topic, and what becomes of the chosen messages.
+
+    `provider_name` and `default_interface` name messages that do not say who they are. With a
+    reason in `apply_as_newest` messages are applied as if they had come now; `arrival` is the
+    run's number for those that have none. `as_of` leaves out what was applied after that time.
+    """
+
+    provider: int
+    provider_name: str
+    queue: int
+    topic: str
+    into: Into
+    arrival: int
+    default_interface: str = ""
+    target: str = ""
+    structure: Structure | None = None
+    begin: str = ""
+    end: str = ""
+    chosen: Filter = Filter()
+    apply_as_newest: str = ""
+    as_of: str = ""
+
+    @staticmethod
+    def of(said: Mapping[str, Any]) -> "ReplayParameters":
+        """Check and read them. Raises JobError BAD_PARAMETERS."""
+        known = {field.name for field in fields(ReplayParameters)}
+        if unknown := sorted(set(said) - known):
+            raise bad(f"there is no parameter {unknown[0]!r}")
+        try:
+            read = ReplayParameters(
+                **{
+                    **said,
+                    "into": Into(said["into"]),
+                    "chosen": Filter(**said.get("chosen", {})),
+                    "structure": _structure(said.get("structure")),
+                }
+            )
+        except (KeyError, TypeError, ValueError) as e:
+            raise bad(str(e)) from e
+        read._check()
+        return read
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(topic=self.topic, begin=self.begin, end=self.end)
+
+    @property
+    def until(self) -> datetime | None:
+        """The time of `as_of`."""
+        found = bound(self.as_of)
+        return found if isinstance(found, datetime) else None
+
+    def _check(self) -> None:
+        self.wanted.check()
+        for is_wrong, why in (
+            (self.as_of and self.until is None, f"{self.as_of!r} is no time with its zone"),
+            (
+                self.as_of and self.into is not Into.STRUCTURE,
+                "only a structure is rebuilt as of a time",
+            ),
+            (
+                self.into is Into.TOPIC and not self.target,
+                "it does not say which topic the messages go to",
+            ),
+            (
+                self.into is Into.TOPIC and self.target == self.topic,
+                "the messages would go to the topic that they come from",
+            ),
+            (
+                self.into is Into.TOPIC and self.apply_as_newest,
+                "who reads the other topic decides what is the newest there",
+            ),
+            (
+                self.into is Into.STRUCTURE and self.structure is None,
+                "it does not say which structure is rebuilt",
+            ),
+        ):
+            if is_wrong:
+                raise bad(why)
+        self._check_path()
+
+    def _check_path(self) -> None:
+        path = self.chosen.path.partition("=")[0]
+        if path:
+            try:
+                compile_path(path)
+            except BadPath as e:
+                raise bad(str(e)) from e
+
+
+def _structure(said: Mapping[str, Any] | None) -> Structure | None:
+    if said is None:
+        return None
+    return Structure(**{**said, "key_paths": tuple(said["key_paths"])})
+
+
+def bad(why: str) -> JobError:
+    return JobError(
+        "BAD_PARAMETERS",
+        f"The replay cannot be run as it is asked for: {why}.",
+        "Correct the parameter and start the run again.",
+    )

@@ -1,0 +1,256 @@
+"""Rebuilds an empty structure out of staged documents: what messages had made of it by a time."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import psycopg
+
+from integration import envelope
+from integration.delivery.policy.failure import Failure
+from integration.documents.refusals import permanent
+from integration.documents.structures import Entry, Plan, plan_for
+from integration.newness import DOCUMENT, REST
+from spark_jobs.imports.parameters import Structure
+from spark_jobs.problems import JobError
+from spark_jobs.replay.applying import Outcome
+from spark_jobs.replay.choosing import Chooser, Chosen, Found
+from spark_jobs.replay.giving import other_topic, unnumbered
+from spark_jobs.replay.parameters import ReplayParameters
+from spark_jobs.replay.staging import Judged, Stage, Taken, first_rejects, keep_documents, whole
+
+SHOWN_REJECTS: Final = 1_000
+# Only what was applied by then: in its batch, or by a later try of what had failed. What a person
+# has deleted or still holds was never applied; of what a replay gave back its batch tells. Asked
+# for as the newest, what has no number counts by Kafka's time.
+_NUMBERED: Final = """
+CREATE TEMPORARY TABLE rebuilt ON COMMIT DROP AS
+WITH numbers AS (
+  SELECT d.partition, d."offset", count(*) AS batches,
+    max(b.number) FILTER (WHERE b.committed_at <= %(until)s::timestamptz) AS number
+  FROM integration_queuepartition p
+  JOIN integration_batchlog b ON b.partition_id = p.id AND b.topic_uuid = p.topic_uuid
+  JOIN {documents} d ON d.partition = p.partition
+    AND d."offset" BETWEEN b.from_offset AND b.to_offset
+  WHERE p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
+  GROUP BY d.partition, d."offset"
+), given AS (
+  SELECT c.error_id FROM integration_errorchange c
+  JOIN integration_messageerror e ON e.id = c.error_id
+  WHERE e.queue_id = %(queue)s AND e.topic_uuid = %(uuid)s
+    AND c.action = 'replay' AND c.from_state = ''
+), tried AS (
+  SELECT a.error_id, min(a.at) AS at FROM integration_errorattempt a
+  JOIN integration_messageerror e ON e.id = a.error_id
+  WHERE e.queue_id = %(queue)s AND e.topic_uuid = %(uuid)s
+    AND a.ended IN ('APPLIED', 'SUPERSEDED')
+  GROUP BY a.error_id
+), failed AS (
+  SELECT e.partition, e."offset", e.state, e.arrival_batch, e.arrival_index,
+    coalesce(t.at, CASE WHEN e.state = 'RESOLVED' THEN e.closed_at END) AS applied_at,
+    EXISTS (SELECT 1 FROM given g WHERE g.error_id = e.id) AS was_given
+  FROM integration_messageerror e LEFT JOIN tried t ON t.error_id = e.id
+  WHERE e.queue_id = %(queue)s AND e.topic_uuid = %(uuid)s
+), judged AS (
+  SELECT d.*, p.next_offset, e.state, e.applied_at, n.batches,
+    e.state IS NULL AND EXISTS (SELECT 1 FROM integration_seenmessage s
+      JOIN integration_queue q ON q.id = s.queue_id AND q.dedupe
+      WHERE s.queue_id = %(queue)s AND s.message_id = d.message_id
+        AND (s.partition <> d.partition OR s."offset" < d."offset")) AS is_repeat,
+    coalesce(e.arrival_batch, n.number) AS batch, coalesce(e.arrival_index, d."offset") AS place
+  FROM {documents} d
+  LEFT JOIN integration_queuepartition p ON p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
+    AND p.partition = d.partition
+  LEFT JOIN numbers n ON n.partition = d.partition AND n."offset" = d."offset"
+  LEFT JOIN failed e ON e.partition = d.partition AND e."offset" = d."offset"
+    AND NOT (e.was_given AND n.batches IS NOT NULL)
+)
+SELECT j.partition, j."offset", j.key, j.version, j.document, j.xml, j.message_id,
+  coalesce(j.batch, CASE WHEN %(newest)s THEN %(arrival)s::bigint END) AS batch,
+  CASE WHEN j.batch IS NULL AND %(newest)s
+    THEN row_number() OVER (ORDER BY j.at_ms, j.partition, j."offset") ELSE j.place END AS place,
+  CASE WHEN j.next_offset IS NULL OR j."offset" >= j.next_offset THEN 'to_come'
+    WHEN j.state IS NOT NULL AND j.applied_at IS NULL
+      THEN CASE j.state WHEN 'DELETED' THEN 'deleted' ELSE 'open' END
+    WHEN j.is_repeat THEN 'duplicate'
+    WHEN j.applied_at > %(until)s::timestamptz THEN 'later'
+    WHEN j.state IS NULL AND j.batch IS NULL AND j.batches > 0 THEN 'later'
+    WHEN j.batch IS NULL AND to_timestamp(j.at_ms / 1000.0) > %(until)s::timestamptz THEN 'later'
+    ELSE '' END AS why
+FROM judged j
+"""
+_UNNUMBERED: Final = """
+SELECT count(*), min(partition), (array_agg("offset" ORDER BY partition, "offset"))[1]
+FROM rebuilt WHERE why = '' AND batch IS NULL
+"""
+# As messages are judged one by one in the order of their arrival: one without a version replaces
+# all that came before it; among those behind it the highest version counts, the latest of equals.
+_STORE: Final = (
+    """
+WITH bare AS (
+  SELECT key, max(array[batch, place]) AS last FROM rebuilt
+  WHERE why = '' AND version IS NULL GROUP BY key
+), newest AS (
+  SELECT DISTINCT ON (r.key) r.* FROM rebuilt r LEFT JOIN bare b ON b.key = r.key
+  WHERE r.why = '' AND (b.last IS NULL OR array[r.batch, r.place] >= b.last)
+  ORDER BY r.key, r.version DESC NULLS LAST, r.batch DESC, r.place DESC
+), stored AS (
+  INSERT INTO integration_storedobject AS o (structure_id, key, document, xml, sort_version,
+    version, arrival_batch, arrival_index, message_id, topic_uuid, partition, "offset", updated_at)
+  SELECT %(structure)s::bigint, n.key, n.document, n.xml, n.version, 1, n.batch, n.place,
+    n.message_id, %(uuid)s::text, n.partition, n."offset", clock_timestamp()
+  FROM newest n ORDER BY n.key COLLATE "C"
+  ON CONFLICT (structure_id, key) DO UPDATE SET """  # noqa: S608 - constants
+    + DOCUMENT
+    + REST
+    + """
+) SELECT count(*) FROM stored
+"""
+)
+_WHY: Final = "SELECT why, count(*) FROM rebuilt WHERE why <> '' GROUP BY why"
+# What a person had made of a failed message counts if it was tried since. What a replay gave back
+# had been applied as it came.
+_EDITED: Final = """
+SELECT e."offset", e.edited_payload FROM integration_messageerror e
+WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" BETWEEN %s AND %s
+  AND e.edited_payload IS NOT NULL
+  AND EXISTS (SELECT 1 FROM integration_errorattempt a WHERE a.error_id = e.id
+    AND a.at >= e.edited_at AND a.ended IN ('APPLIED', 'SUPERSEDED'))
+  AND NOT EXISTS (SELECT 1 FROM integration_errorchange c WHERE c.error_id = e.id
+    AND c.action = 'replay' AND c.from_state = '')
+"""
+
+
+class Readable(NamedTuple):
+    """What a structure's plan looks at in a message."""
+
+    body: object
+    key: bytes | None
+    text: str | bytes
+
+
+class Judge:
+    """Makes documents of chosen messages, each with the payload that was applied."""
+
+    def __init__(self, parameters: ReplayParameters, uuid: str, chooser: Chooser) -> None:
+        self._parameters = parameters
+        self._uuid = uuid
+        self._chooser = chooser
+
+    def choose(
+        self, session: psycopg.Connection[Any], lot: Sequence[Found]
+    ) -> list[tuple[Found, Chosen | None]]:
+        """A Choose: where a person had corrected a failed message, that payload was applied."""
+        asked = [self._parameters.queue, self._uuid, lot[0].partition]
+        found = session.execute(_EDITED, [*asked, lot[0].offset, lot[-1].offset])
+        edited = {offset: bytes(value) for offset, value in found}
+        return [(one, self._chooser.chosen(one, edited.get(one.offset))) for one in lot]
+
+    def keep(self, session: psycopg.Connection[Any], tables: Stage, lot: Sequence[Taken]) -> int:
+        """A Take."""
+        plan = plan_for(structure_of(self._parameters))
+        judged: list[Judged] = [
+            (record, message, entry_of(plan, message))
+            for record, message in lot
+            if message is not None
+        ]
+        return keep_documents(session, tables, judged)
+
+
+def structure_of(parameters: ReplayParameters) -> Structure:
+    assert parameters.structure is not None  # noqa: S101 - checked with the parameters
+    return parameters.structure
+
+
+def entry_of(plan: Plan, message: Chosen) -> Entry | Failure:
+    """The document, or why there is none."""
+    body = message.body
+    if isinstance(body, envelope.Flaw):
+        return permanent(f"{body.message} {body.hint}", body.code)
+    try:
+        return plan.entry(cast("Any", Readable(body, message.record.key, message.text)))
+    except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its message
+        return permanent(f"The structure cannot judge it: {type(e).__name__}.", "UNJUDGED")
+
+
+def rebuild(
+    session: psycopg.Connection[Any], tables: Stage, parameters: ReplayParameters, uuid: str
+) -> Outcome:
+    """Store what the structure had, in the caller's transaction.
+
+    Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY, OTHER_TOPIC,
+    NO_ARRIVAL_NUMBERS, NOT_STAGED.
+    """
+    said = {
+        "queue": parameters.queue,
+        "uuid": uuid,
+        "structure": empty_structure(session, structure_of(parameters)),
+        "arrival": parameters.arrival,
+        "newest": bool(parameters.apply_as_newest),
+        "until": parameters.until or "infinity",
+    }
+    if session.execute(
+        "SELECT 1 FROM integration_queuepartition WHERE queue_id = %s AND topic_uuid <> %s",
+        [parameters.queue, uuid],
+    ).fetchone():
+        raise other_topic()
+    session.execute(tables.sql("ANALYZE {documents}"))
+    session.execute(tables.sql(_NUMBERED), said)
+    count, partition, offset = session.execute(_UNNUMBERED).fetchone() or (0, 0, 0)
+    if count:
+        raise unnumbered(count, partition, offset)
+    _, share = tables.staged(session)
+    whole(session, "rebuilt", share.chosen - share.rejected)
+    (stored,) = session.execute(_STORE, said).fetchone() or (0,)
+    left_out = dict(session.execute(_WHY))
+    left_out["not_chosen"] = share.read - share.chosen
+    left_out["superseded"] = (
+        share.chosen
+        - share.rejected
+        - stored
+        - sum(number for why, number in left_out.items() if why != "not_chosen")
+    )
+    counts = {
+        "read": share.read,
+        "sent": stored,
+        "rejected": share.rejected,
+        "skipped": share.read - stored - share.rejected,
+    }
+    rejects = [
+        {"partition": row[0], "offset": row[1], "code": row[2], "text": row[3]}
+        for row in first_rejects(session, tables, SHOWN_REJECTS)
+    ]
+    facts = {"left_out": {why: number for why, number in left_out.items() if number}}
+    return counts, {**facts, "rejects": rejects}
+
+
+def empty_structure(session: psycopg.Connection[Any], said: Structure) -> int:
+    """The number of the structure.
+
+    Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY.
+    """
+    found = session.execute(
+        "SELECT s.id, s.key_paths, s.version_path, EXISTS (SELECT 1 FROM integration_storedobject "
+        "WHERE structure_id = s.id) FROM integration_objectstructure s WHERE s.name = %s",
+        [said.name],
+    ).fetchone()
+    if found is None:
+        raise JobError(
+            "UNKNOWN_STRUCTURE",
+            f"There is no object structure {said.name} any more.",
+            "Start a new run with one that is there.",
+        )
+    number, key_paths, version_path, has_documents = found
+    if (tuple(key_paths), version_path) != (said.key_paths, said.version_path):
+        raise JobError(
+            "STRUCTURE_CHANGED",
+            f"{said.name} has other key paths or another version path than when the run was asked "
+            "for.",
+            "Start a new run.",
+        )
+    if has_documents:
+        raise JobError(
+            "STRUCTURE_NOT_EMPTY",
+            f"{said.name} has documents already: what is rebuilt would mix with them.",
+            "Make a structure of its own for it, with the same paths.",
+        )
+    return int(number)

@@ -1,0 +1,220 @@
+"""What a replay has chosen, kept in tables of the run's own until all of it is handed out.
+
+A task's share is staged in one transaction that also says so: whoever comes again finds it done.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Final, LiteralString, NamedTuple
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from integration.codec import encode_headers
+from integration.delivery.policy.failure import Failure
+from integration.documents.refusals import plain_text
+from integration.documents.structures import Entry
+from spark_jobs.imports.staging import lock_number
+from spark_jobs.problems import JobError
+from spark_jobs.replay.choosing import Chosen, Found
+
+_TABLES: Final = """
+CREATE UNLOGGED TABLE IF NOT EXISTS {shares} (
+  number int PRIMARY KEY, first_partition int, first_offset bigint, read bigint NOT NULL,
+  chosen bigint NOT NULL, rejected bigint NOT NULL);
+CREATE UNLOGGED TABLE IF NOT EXISTS {messages} (
+  partition int NOT NULL, "offset" bigint NOT NULL, at_ms bigint NOT NULL, key bytea,
+  headers jsonb NOT NULL, payload bytea, message_id text NOT NULL, interface text NOT NULL,
+  PRIMARY KEY (partition, "offset"));
+CREATE UNLOGGED TABLE IF NOT EXISTS {documents} (
+  partition int NOT NULL, "offset" bigint NOT NULL, at_ms bigint NOT NULL, key text NOT NULL,
+  version numeric, document jsonb, xml text NOT NULL, message_id text NOT NULL,
+  PRIMARY KEY (partition, "offset"));
+CREATE UNLOGGED TABLE IF NOT EXISTS {rejects} (
+  partition int NOT NULL, "offset" bigint NOT NULL, code text NOT NULL, text text NOT NULL);
+"""
+_KNOWN: Final = "SELECT first_partition, first_offset FROM {shares} WHERE number = %s"
+_SAY: Final = """
+INSERT INTO {shares} (number, first_partition, first_offset, read, chosen, rejected)
+VALUES (%s, %s, %s, %s, %s, %s)
+"""
+_MESSAGES: Final = (
+    'COPY {messages} (partition, "offset", at_ms, key, headers, payload, message_id, interface) '
+    "FROM STDIN"
+)
+_DOCUMENTS: Final = (
+    'COPY {documents} (partition, "offset", at_ms, key, version, document, xml, message_id) '
+    "FROM STDIN"
+)
+_REJECTS: Final = 'COPY {rejects} (partition, "offset", code, text) FROM STDIN'
+# Payloads of this size lie in memory together while their share is staged.
+LOT_BYTES: Final = 8 * 2**20
+LOT_RECORDS: Final = 1_000
+LONGEST: Final = 1_000
+
+Place = tuple[int, int]
+Taken = tuple[Found, Chosen | None]
+
+
+class Share(NamedTuple):
+    """What one task's share came to."""
+
+    read: int = 0
+    chosen: int = 0
+    rejected: int = 0
+
+
+class Stage:
+    """The tables of one run."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        name = f"bulk_{UUID(run).hex}"
+        self._names = {
+            part: sql.Identifier(f"{name}_{part}")
+            for part in ("shares", "messages", "documents", "rejects")
+        }
+
+    def sql(self, text: LiteralString) -> sql.Composed:
+        return sql.SQL(text).format(**self._names)
+
+    def make(self, session: psycopg.Connection[Any]) -> None:
+        session.execute(self.sql(_TABLES))
+
+    def drop(self, session: psycopg.Connection[Any]) -> None:
+        """All of it in one statement: what is half gone would be staged twice."""
+        names = "DROP TABLE IF EXISTS {shares}, {messages}, {documents}, {rejects}"
+        session.execute(self.sql(names))
+
+    def staged(self, session: psycopg.Connection[Any]) -> tuple[int, Share]:
+        """How many shares are staged, and what they came to together."""
+        found = session.execute(
+            self.sql(
+                "SELECT count(*), coalesce(sum(read), 0)::bigint, "
+                "coalesce(sum(chosen), 0)::bigint, coalesce(sum(rejected), 0)::bigint FROM {shares}"
+            )
+        ).fetchone()
+        count, *sums = found or (0, 0, 0, 0)
+        return count, Share(*sums)
+
+
+Choose = Callable[[psycopg.Connection[Any], Sequence[Found]], Sequence[Taken]]
+"""Says which records of a lot are messages that were asked for; a lot is of one partition."""
+Take = Callable[[psycopg.Connection[Any], Stage, Sequence[Taken]], int]
+"""Keeps or sends what was chosen of a lot; returns how many cannot be."""
+
+
+def stage(
+    database: str,
+    tables: Stage,
+    number: int,
+    records: Iterator[Found],
+    how: tuple[Choose, Take],
+) -> None:
+    """Stage a task's share, once however often it is tried.
+
+    Raises JobError NOT_STAGED when the share of that number was another one.
+    """
+    choose, take = how
+    with psycopg.connect(database, application_name="sluice replay") as session:
+        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(tables.run, number)])
+        first = next(records, None)
+        place = (None, None) if first is None else (first.partition, first.offset)
+        known = session.execute(tables.sql(_KNOWN), [number]).fetchone()
+        if known is not None:
+            if known != place:
+                raise _other_shares()
+            return
+        share = Share()
+        for lot in _lots(records if first is None else chain([first], records)):
+            taken = choose(session, lot)
+            rejected = take(session, tables, taken)
+            chosen = sum(message is not None for _, message in taken)
+            share = Share(share.read + len(lot), share.chosen + chosen, share.rejected + rejected)
+        session.execute(tables.sql(_SAY), [number, *place, *share])
+
+
+def keep_messages(session: psycopg.Connection[Any], tables: Stage, lot: Sequence[Taken]) -> int:
+    """A Take: the messages as they came, for their queue."""
+    with session.cursor() as cursor, cursor.copy(tables.sql(_MESSAGES)) as copy:
+        for record, message in lot:
+            if message is not None:
+                copy.write_row(
+                    (
+                        *(record.partition, record.offset, record.timestamp_ms, record.key),
+                        *(Jsonb(encode_headers(record.headers)), record.value),
+                        plain_text(message.message_id)[:LONGEST],
+                        plain_text(message.interface)[:100],
+                    )
+                )
+    return 0
+
+
+Judged = tuple[Found, Chosen, Entry | Failure]
+
+
+def keep_documents(
+    session: psycopg.Connection[Any], tables: Stage, judged: Sequence[Judged]
+) -> int:
+    """Documents as they would be stored; returns how many cannot be."""
+    rejects: list[tuple[Any, ...]] = []
+    with session.cursor() as cursor, cursor.copy(tables.sql(_DOCUMENTS)) as copy:
+        for record, message, entry in judged:
+            place = (record.partition, record.offset)
+            if isinstance(entry, Failure):
+                rejects.append((*place, entry.code, plain_text(entry.text)[:LONGEST]))
+                continue
+            told = (entry.key, entry.version, entry.document, entry.xml)
+            copy.write_row((*place, record.timestamp_ms, *told, plain_text(message.message_id)))
+    if rejects:
+        with session.cursor() as cursor, cursor.copy(tables.sql(_REJECTS)) as copy:
+            for row in rejects:
+                copy.write_row(row)
+    return len(rejects)
+
+
+def _lots(records: Iterator[Found]) -> Iterator[list[Found]]:
+    """A bounded number of records at a time, and of bytes."""
+    lot: list[Found] = []
+    size = 0
+    for one in records:
+        lot.append(one)
+        size += len(one.value or b"")
+        if len(lot) >= LOT_RECORDS or size >= LOT_BYTES:
+            yield lot
+            lot, size = [], 0
+    if lot:
+        yield lot
+
+
+def whole(session: psycopg.Connection[Any], table: LiteralString, expected: int) -> None:
+    """Raise JobError NOT_STAGED unless the table has what the shares say they have kept.
+
+    The stage is not written ahead: what the database lost in a crash must not be left out silently.
+    """
+    counted = session.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
+    (found,) = counted.fetchone() or (0,)
+    if found != expected:
+        raise JobError(
+            "NOT_STAGED",
+            f"{found:,} of {expected:,} chosen messages are staged.",
+            "Ask for a new run.",
+        )
+
+
+def first_rejects(session: psycopg.Connection[Any], tables: Stage, most: int) -> list[Any]:
+    """The first of what cannot be stored: (partition, offset, code, text)."""
+    found = session.execute(
+        tables.sql('SELECT * FROM {rejects} ORDER BY partition, "offset" LIMIT %s'), [most]
+    )
+    return list(islice(found, most))
+
+
+def _other_shares() -> JobError:
+    return JobError(
+        "NOT_STAGED",
+        "The range is cut into other shares than when the run began.",
+        "Ask for a new run.",
+    )
