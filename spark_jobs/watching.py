@@ -2,19 +2,25 @@
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+from spark_jobs.problems import JobError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOOK_SECONDS: Final = 0.5
+# What may be over at the next try of a task; whatever else a job refuses, it refuses at once.
+_PASSING: Final = frozenset({"NOT_DELIVERED"})
+TRIES: Final = 3
 Watch = Callable[[], None]
 """Called about twice a second; what it raises stops the action."""
 Answer = TypeVar("Answer")
+Part = TypeVar("Part")
 
 
 def watched(session: "SparkSession", group: str, act: Callable[[], Answer], watch: Watch) -> Answer:
@@ -43,6 +49,34 @@ def watched(session: "SparkSession", group: str, act: Callable[[], Answer], watc
     except BaseException:
         _end(context, group, thread)
         raise
+
+
+def in_tasks(
+    session: "SparkSession",
+    group: str,
+    parts: Sequence[Part],
+    act: Callable[[Part], object],
+    watch: Watch,
+) -> None:
+    """Do something with each part, in a task of its own. Raises JobError for what they refuse."""
+
+    def task(part: Part) -> tuple[str, str, str] | None:
+        from pyspark import TaskContext  # noqa: PLC0415 - as in session.py
+
+        try:
+            act(part)
+        except JobError as e:
+            context = TaskContext.get()
+            tries = context.attemptNumber() + 1 if context is not None else TRIES
+            if e.code in _PASSING and tries < TRIES:
+                raise
+            return e.told
+        return None
+
+    wanted = session.sparkContext.parallelize(parts, max(len(parts), 1))
+    for told in watched(session, group, wanted.map(task).collect, watch):
+        if told is not None:
+            raise JobError(*told)
 
 
 def _end(context: "SparkContext", group: str, thread: threading.Thread) -> None:

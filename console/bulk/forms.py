@@ -20,9 +20,9 @@ from integration.selectors.scope import Scope
 # A wish is a few names, a map and perhaps a recipe.
 WISH_CHARACTERS: Final = 200_000
 REASON_CHARACTERS: Final = 500
-# A field of a wish that names a queue which takes what is rejected: only queues that are read do.
+INTO_QUEUE: Final = "into_queue"
 # Of these only queues that are read can be meant.
-READ: Final = frozenset({"queue", "rejects_queue"})
+READ: Final = frozenset({"queue", "rejects_queue", INTO_QUEUE})
 
 
 class BadWishError(BadRequest):
@@ -69,7 +69,7 @@ class WishForm(forms.Form):
     def _offer(self, scope: Scope) -> None:
         """Names are chosen, not typed, where it is known what they name."""
         for one in self.described:
-            if one.name in self.entry.queues:
+            if one.name in self.entry.queues or one.name == INTO_QUEUE:
                 direction = "inbound" if one.name in READ else ""
                 self._choose(name_of(one), choices.queue_names(scope, direction=direction))
             elif one.name == "structure":

@@ -18,7 +18,8 @@ from integration.models import BulkRun
 # Free texts that only name what is set up here, or how a file is written.
 PLAIN: Final = frozenset(
     {"structure", "queue", "rejects_queue", "topic", "provider", "system", "service", "format"}
-    | {"columns", "encoding", "delimiter", "into", "source", "target", "begin", "end", "as_of"}
+    | {"columns", "encoding", "delimiter", "into", "into_queue", "source", "target"}
+    | {"begin", "end", "as_of"}
 )
 
 

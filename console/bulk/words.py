@@ -25,6 +25,7 @@ STAGES: Final = {
     "plan": "Looking at what there is",
     "stage": "Reading and checking rows",
     "apply": "Storing all of it in one commit",
+    "send": "Sending the messages",
     "write": "Writing",
     "check": "Reading back what was written",
     "choose": "Choosing what it is about",

@@ -65,7 +65,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
         Entry(
             job="export",
             title="Export",
-            sentence="Documents of a structure, or tracked messages, become files.",
+            sentence="Documents of a structure, or tracked messages, become files or messages.",
             wish=exports.ExportWish,
             prepare=exports.prepare,
         ),

@@ -1,4 +1,7 @@
-"""The job itself: plan, write each range in a task of Spark, read the files back, move them."""
+"""The job itself: plan, write each range in a task of Spark, read the files back, move them.
+
+Into a queue there is another road: `to_queue`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import psycopg
 
 from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
-from spark_jobs.exports import planning, writing
+from spark_jobs.exports import planning, to_queue, writing
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.planning import Plan, Range
 from spark_jobs.exports.selecting import Selection, selection
@@ -16,7 +19,7 @@ from spark_jobs.exports.writing import Source
 from spark_jobs.fencing import apply, claimed
 from spark_jobs.problems import unbalanced
 from spark_jobs.tables import keeping, parquet
-from spark_jobs.tables.reading import Moment, moment
+from spark_jobs.tables.reading import moment
 from spark_jobs.watching import watched
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ class Work(NamedTuple):
 def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     """Export everything that is wanted. Raises JobError, Stopped, and the database's errors."""
     parameters = ExportParameters.of(arguments.parameters)
+    if parameters.target is not None:
+        return to_queue.run(session, arguments, parameters, tell)
     parent = Path(parameters.folder)
     with psycopg.connect(arguments.database, autocommit=True) as database, keeping.room(parent):
         with claimed(database, arguments) as claim:
@@ -66,9 +71,9 @@ def _written(
 ) -> Manifest:
     """Write all files, read them back, and say in one more what they are."""
     with moment(arguments.database) as held:
-        made = _planned(held, arguments, parameters, tell)
+        made = planning.planned(held, arguments, parameters, tell)
         work = Work(parameters, selection(parameters), made, folder)
-        count = _count(held, work.selection)
+        count = planning.count(held, work.selection)
         tell.say(f"{count:,} rows in {len(made.ranges):,} ranges.")
         _write(session, arguments, work, held.snapshot, tell)
     files = _read_back(session, arguments, work, tell)
@@ -84,22 +89,6 @@ def _written(
     }
     keeping.write_json(folder / MANIFEST, manifest)
     return manifest
-
-
-def _planned(held: Moment, arguments: Arguments, parameters: ExportParameters, tell: Tell) -> Plan:
-    """What was planned for this run, or a plan made now and told; its tables are held."""
-    if arguments.plan:
-        made = Plan.of(arguments.plan)
-    else:
-        made = planning.plan(held.session, parameters)
-        tell.planned(made.told())
-    planning.hold(held.session, made)
-    return made
-
-
-def _count(held: Moment, chosen: Selection) -> int:
-    row = held.session.execute(chosen.counting().encode(), chosen.said).fetchone()
-    return int(row[0]) if row else 0
 
 
 def _write(

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from integration.paths import plain_steps
 from spark_jobs.problems import JobError
+from spark_jobs.topics.target import Target
 
 # PostgreSQL takes no more columns, and nobody reads as many.
 MOST_COLUMNS: Final = 500
@@ -34,12 +35,6 @@ class Formulas(StrEnum):
     QUOTED = "quoted"
 
 
-class Target(StrEnum):
-    """Where the rows go."""
-
-    FILES = "files"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """One column: its name, and where its value is, a field's name or a JSONPath."""
@@ -55,6 +50,9 @@ class Wanted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportParameters:
     """Which rows are exported, as what, and the folder that takes the run's own folder.
+
+    Where there is a `target` they become messages of that queue instead, each with the payload that
+    its line of JSON would be.
 
     Times are ISO texts, empty where nothing limits. Of documents: `structure` is its number and
     `structure_name` its name; `where` is (path, value). Of messages: `queues` are numbers, none
@@ -78,7 +76,8 @@ class ExportParameters:
     payload: bool = False
     delimiter: str = ","
     formulas: Formulas = Formulas.EXACT
-    target: Target = Target.FILES
+    target: Target | None = None
+    provider: int | None = None
 
     @staticmethod
     def of(said: Mapping[str, Any]) -> "ExportParameters":
@@ -86,7 +85,7 @@ class ExportParameters:
         known = {field.name for field in fields(ExportParameters)}
         if unknown := sorted(set(said) - known):
             raise bad(f"there is no parameter {unknown[0]!r}")
-        where, queues = said.get("where"), said.get("queues")
+        where, queues, target = (said.get(name) for name in ("where", "queues", "target"))
         try:
             read = ExportParameters(
                 **{
@@ -97,7 +96,7 @@ class ExportParameters:
                     "where": None if where is None else (str(where[0]), str(where[1])),
                     "queues": None if queues is None else tuple(map(int, queues)),
                     "formulas": Formulas(said.get("formulas", Formulas.EXACT)),
-                    "target": Target(said.get("target", Target.FILES)),
+                    "target": None if target is None else Target(**target),
                 }
             )
         except (KeyError, TypeError, ValueError, IndexError) as e:
@@ -114,6 +113,8 @@ class ExportParameters:
             steps_of(self.where[0])
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '\r\n\0"':
             raise bad("the delimiter must be one ASCII character, and no quote")
+        if self.target is not None and self.format is not Format.JSON_LINES:
+            raise bad("the messages of a queue are JSON, and no rows of a file")
         if self.what is What.DOCUMENTS and self.deleted and self._is_bare:
             raise bad(
                 "a deleted document has no line of its own: name columns, such as key=key and "

@@ -14,10 +14,12 @@ from psycopg import sql
 from psycopg.errors import UndefinedTable
 
 from integration.track_parts import DEFAULT, IN_UTC, LIST, Part, parts_of
+from spark_jobs.contract import Arguments, Tell
 from spark_jobs.exports.parameters import ExportParameters, What
-from spark_jobs.exports.selecting import DOCUMENTS
+from spark_jobs.exports.selecting import DOCUMENTS, Selection
 from spark_jobs.problems import JobError
 from spark_jobs.tables.blocks import block_cuts
+from spark_jobs.tables.reading import Moment
 
 RANGE_ROWS: Final = 100_000
 # A plan is a row's value: where there is more to export, its ranges are longer.
@@ -72,6 +74,23 @@ def plan(
         for number, (table, low, high) in enumerate(cuts)
     )
     return Plan(at.isoformat(), tuple(ranges))
+
+
+def planned(held: Moment, arguments: Arguments, parameters: ExportParameters, tell: Tell) -> Plan:
+    """What was planned for this run, or a plan made now and told; its tables are held."""
+    if arguments.plan:
+        made = Plan.of(arguments.plan)
+    else:
+        made = plan(held.session, parameters)
+        tell.planned(made.told())
+    hold(held.session, made)
+    return made
+
+
+def count(held: Moment, chosen: Selection) -> int:
+    """How many rows there are at that moment."""
+    row = held.session.execute(chosen.counting().encode(), chosen.said).fetchone()
+    return int(row[0]) if row else 0
 
 
 def hold(session: psycopg.Connection[Any], made: Plan) -> None:

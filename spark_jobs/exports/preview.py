@@ -33,11 +33,10 @@ def preview(arguments: Arguments) -> Preview:
         session.rollback()
     texts = _texts(parameters, columns, found)
     size = sum(len(text.encode()) for text in texts)
+    ends = "exported" if parameters.target is None else "sent"
     return Preview(
         samples=[
-            Sample(
-                place=_place(number, columns, row), ends="exported", text=text[:SHOWN_CHARACTERS]
-            )
+            Sample(place=_place(number, columns, row), ends=ends, text=text[:SHOWN_CHARACTERS])
             for number, (row, text) in enumerate(zip(found, texts, strict=True), 1)
         ],
         rows=count,

@@ -53,6 +53,8 @@ BASE64: Final = "payload_base64"
 _AS_TEXT: Final = "#>> '{}'"
 # The line itself: a document, or the text of one that came as XML.
 BARE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, to_jsonb(t.xml)::text)")
+# The same as a payload: XML stays XML.
+WHOLE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, t.xml)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ def _documents(parameters: ExportParameters) -> Selection:
         source="{table} t",
         condition=" AND ".join(conditions),
         said=said,
-        columns=tuple(columns) or (BARE,),
+        columns=tuple(columns) or (BARE if parameters.target is None else WHOLE,),
         wanted=tuple(wanted),
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, Wanted, What, steps_of
 from spark_jobs.exports.payloads import Payload
-from spark_jobs.exports.selecting import BARE, BASE64, PAYLOAD, Selection
+from spark_jobs.exports.selecting import BARE, BASE64, PAYLOAD, WHOLE, Selection
 from spark_jobs.tables.columns import Column, Kind
 
 Row = Sequence[Any]
@@ -72,7 +72,7 @@ def _asked(ask: Callable[[Payload], Any]) -> _Getter:
 
 def json_lines(columns: Sequence[Column]) -> Callable[[Sequence[Row]], str]:
     """What makes lines of JSON of rows of values; of a bare document its own text."""
-    if tuple(columns) == (BARE,):
+    if tuple(columns) in ((BARE,), (WHOLE,)):
         return lambda rows: "".join([f"{row[0]}\n" for row in rows])
     names = [f"{_quoted(column.name)}:" for column in columns]
     kinds = [column.kind for column in columns]

@@ -26,19 +26,23 @@ class Source(NamedTuple):
 
 def rows_of(source: Source, part: Range) -> Iterator[Row]:
     """The rows of a range as values; documents in the order of their keys."""
+    return map(shaped(source.parameters, source.selection).values, raw_rows(source, part))
+
+
+def raw_rows(source: Source, part: Range) -> Iterator[Row]:
+    """The same as SQL gives them."""
     selection = source.selection
     condition, said = condition_of(part)
     statement = selection.statement(condition, part.table)
     if part.table == DOCUMENTS:
         statement += " ORDER BY t.key"
-    found = rows(
+    return rows(
         source.database,
         source.snapshot,
         statement,
         {**selection.said, **said},
         selection.columns,
     )
-    return map(shaped(source.parameters, selection).values, found)
 
 
 def write(source: Source, part: Range, folder: Path) -> int:
@@ -80,7 +84,7 @@ def _form(parameters: ExportParameters, told: Shaped) -> tuple[str, Callable[[Se
     return header(told.columns, parameters), csv_lines(told.columns, parameters)
 
 
-def _lots(found: Iterable[Any]) -> Iterator[list[Any]]:
-    left = iter(found)
+def _lots(wanted: Iterable[Any]) -> Iterator[list[Any]]:
+    left = iter(wanted)
     while lot := list(islice(left, ROWS_AT_ONCE)):
         yield lot

@@ -1,15 +1,10 @@
-"""Documents as the messages of a queue: the envelope, the message's id, and the record's key."""
+"""Documents as the messages of a queue: which ids they have, and whether their topic takes them."""
 
-from typing import Final
 from uuid import UUID
 
-from integration.envelope import Outgoing, write
 from spark_jobs.imports.mapping import Document, Rejected
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Flaw
-
-# What a record has beside its value: key, header and the like, with room to spare.
-_BESIDE_BYTES: Final = 2_048
 
 
 class Envelopes:
@@ -22,30 +17,18 @@ class Envelopes:
         """The value of the record that a document becomes."""
         target = self._target
         assert target is not None  # noqa: S101 - nothing is sent without one
-        return write(
-            Outgoing(
-                interface=target.interface,
-                sender=target.sender,
-                destination=target.destination,
-                topic=target.topic,
-                message_id=self.message_id(place),
-                payload=text,
-            )
-        )
+        return target.record(self.message_id(place), text)
 
     def message_id(self, place: int) -> str:
         return f"{self._run}~{place}"
 
     def fitting(self, became: Document | Rejected, place: int) -> Document | Rejected:
         """The same, but a document that its topic would refuse is rejected."""
-        most = 0 if self._target is None else self._target.largest_bytes
-        if not most or isinstance(became, Rejected):
+        if self._target is None or isinstance(became, Rejected):
             return became
-        # In the worst case each sign is escaped: a short text cannot be too large.
-        if 6 * len(became.text) + _BESIDE_BYTES <= most:
+        size = self._target.excess(self.message_id(place), became.text)
+        if not size:
             return became
-        size = len(self.record(became.text, place)) + _BESIDE_BYTES
-        if size <= most:
-            return became
+        most = self._target.largest_bytes
         told = f"As a message it has {size:,} bytes, and the topic takes {most:,}."
         return Rejected(Flaw("ROW_TOO_LONG", told), became.text.encode(), became.text)

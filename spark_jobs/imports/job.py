@@ -1,7 +1,7 @@
 """The job itself: plan, stage each range in a task of Spark, send or store, in one commit."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
@@ -15,16 +15,13 @@ from spark_jobs.imports.rows import Range
 from spark_jobs.imports.sending import Sending, prepare, send, sent
 from spark_jobs.imports.staging import Stage, stage
 from spark_jobs.imports.storing import apply
-from spark_jobs.problems import JobError, Stopped
-from spark_jobs.watching import watched
+from spark_jobs.problems import Stopped
+from spark_jobs.watching import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Session = psycopg.Connection[Any]
-# What may be over at the next try of a task; whatever else a job refuses, it refuses at once.
-_PASSING: Final = frozenset({"NOT_DELIVERED"})
-TRIES: Final = 3
 
 
 class Work(NamedTuple):
@@ -124,28 +121,11 @@ def _send_all(database: Session, work: Work) -> None:
 
 def _tell(work: Work, stage: str, done: int, rows: int) -> None:
     total = len(work.plan.ranges)
-    work.tell.progress(Progress(stage=stage, done=done, total=total, rows=rows))
+    stages = () if work.parameters.target is None else ("stage", "send")
+    work.tell.progress(Progress(stage=stage, done=done, total=total, rows=rows, stages=stages))
     work.tell.go_on()
 
 
 def _in_tasks(work: Work, act: Callable[[Range], object], watch: Callable[[], None]) -> None:
     """Do something with each range, in a task of its own. Raises what is refused in them."""
-    ranges = work.plan.ranges
-
-    def task(part: Range) -> tuple[str, str, str] | None:
-        from pyspark import TaskContext  # noqa: PLC0415 - as in session.py
-
-        try:
-            act(part)
-        except JobError as e:
-            context = TaskContext.get()
-            tries = context.attemptNumber() + 1 if context is not None else TRIES
-            if e.code in _PASSING and tries < TRIES:
-                raise
-            return e.told
-        return None
-
-    wanted = work.session.sparkContext.parallelize(ranges, max(len(ranges), 1))
-    for told in watched(work.session, work.owned.run, wanted.map(task).collect, watch):
-        if told is not None:
-            raise JobError(*told)
+    in_tasks(work.session, work.owned.run, work.plan.ranges, act, watch)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from integration.paths import BadPath, compile_path
 from spark_jobs.imports.fields import missing_field
 from spark_jobs.problems import JobError
+from spark_jobs.topics.target import Target
 
 
 class Format(StrEnum):
@@ -67,22 +68,6 @@ class Structure:
     version_path: str = ""
     json_schema: Any = None
     tombstone: str = "hold"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The queue that takes the documents, as it was when the run was asked for.
-
-    `interface`, `sender` and `destination` stand in their envelopes. `largest_bytes` is the
-    largest record that its topic takes; 0 where nobody knows.
-    """
-
-    queue: int
-    topic: str
-    interface: str = ""
-    sender: str = ""
-    destination: str = ""
-    largest_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from psycopg import sql
 from spark_jobs.imports.duplicates import take_out
 from spark_jobs.imports.envelopes import Envelopes
 from spark_jobs.imports.owning import Owned, stay_ours
-from spark_jobs.imports.parameters import ImportParameters, Target
+from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.rows import Range
 from spark_jobs.imports.staging import PLACES_BITS, Stage, lock_number
@@ -31,8 +31,6 @@ COPY (SELECT place, key, document FROM {documents}
 """
 _SAY: Final = "UPDATE {ranges} SET sent = %s WHERE number = %s"
 _SENT: Final = "SELECT number, sent FROM {ranges} WHERE sent IS NOT NULL"
-# Below a topic's own limit one large record is refused alone, and not a packet of many with it.
-_PACKET_BYTES: Final = 1_000_000
 
 
 class Sent(NamedTuple):
@@ -85,7 +83,7 @@ def send(what: Sending, part: Range) -> Sent:
             return Sent(part.number, known[0])
         target = what.parameters.target
         assert target is not None  # noqa: S101 - else nothing is sent
-        sender = open_sender({"batch.size": _packet(target), **what.kafka})
+        sender = open_sender({"batch.size": target.packet_bytes, **what.kafka})
         _hand_over(session, sender, what, part, target.topic)
         count = sender.finish()
         session.execute(tables.sql(_SAY), [count, part.number])
@@ -104,7 +102,3 @@ def _hand_over(
         copy.set_types(["int8", "text", "text"])
         for place, key, text in copy.rows():
             sender.send(topic, None if key is None else key.encode(), record(text, place))
-
-
-def _packet(target: Target) -> int:
-    return min(target.largest_bytes or _PACKET_BYTES, _PACKET_BYTES)

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.urls import reverse
 
 from crontasks.bulk.asking import preview
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, ExternalSystem, ObjectStructure, Queue
 from tests.support.bulk import an_asset_structure
+from tests.support.bulk_pages import logged_in, new, see
 from tests.support.exports import a_document, a_plain_queue, some_documents
 from tests.support.tracks import a_track_row
 
@@ -139,3 +141,25 @@ def test_what_cannot_be_exported_is_told_before_a_run_is_stored(
     with pytest.raises(BulkError) as told:
         preview("export", {"what": "documents", **wish})
     assert told.value.job_code == code
+
+
+def test_an_export_into_a_queue_is_asked_for_in_the_console_by_its_name(
+    structure: ObjectStructure, queue: Queue
+) -> None:
+    client = logged_in("Editors")
+    form = client.get(reverse("bulk-new", args=["export"])).context["form"]
+    assert (queue.name, queue.name) in form.fields["parameter-into_queue"].choices
+    wish = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
+    for more, code in (
+        ({"into_queue": "none"}, "UNKNOWN_QUEUE"),
+        ({"format": "csv"}, "BAD_PARAMETERS"),
+    ):
+        answer = new(client, "export", {"ask": "1", "wish": json.dumps(wish | more)})
+        assert answer.status_code == 422
+        assert f"<code>{code}</code>" in answer.text
+
+    assert new(client, "export", {"ask": "1", "wish": json.dumps(wish)}).status_code == 303
+
+    run = BulkRun.objects.get()
+    assert (run.parameters["folder"], run.parameters["target"]["queue"]) == ("", queue.pk)
+    assert queue.name in see(client, run)

@@ -14,6 +14,16 @@ def drain(queue: Queue, runs: int = 1) -> Report:
     return report
 
 
+def drain_past(queue: Queue, records: int) -> None:
+    """Run the queue until it has passed so many records, however long a busy machine takes."""
+    for _ in range(100):
+        drain(queue)
+        passed = QueuePartition.objects.filter(queue=queue).values_list("next_offset", flat=True)
+        if sum(passed) >= records:
+            return
+    raise AssertionError(f"{sum(passed)} of {records} records were read")
+
+
 def position(queue: Queue, partition: int = 0) -> QueuePartition:
     return QueuePartition.objects.get(queue=queue, partition=partition)
 

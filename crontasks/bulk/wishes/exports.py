@@ -5,10 +5,11 @@ from typing import Any
 
 from crontasks.bulk import moments, storage
 from crontasks.bulk.errors import bad_wish, unknown
+from crontasks.bulk.wishes.imports import inbound, target_of
 from crontasks.parameters import option
 from integration.delivery.policy.states import Ended
 from integration.models import ExternalSystem, ObjectStructure, Queue
-from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, Target, What
+from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, What
 from spark_jobs.exports.selecting import selection
 
 FOLDER = "exports"
@@ -48,7 +49,7 @@ class ExportWish:
         Formulas.EXACT,
         "CSV values that spreadsheets run (= + - @ first): exact as they are, or quoted by '.",
     )
-    target: Target = option(Target.FILES, "Where the rows go.")
+    into_queue: str = option("", "The inbound queue that takes the rows, as messages; none: files.")
 
 
 def prepare(wish: ExportWish) -> dict[str, Any]:
@@ -64,19 +65,26 @@ def prepare(wish: ExportWish) -> dict[str, Any]:
     parameters = {
         "what": str(wish.what),
         "format": str(wish.format),
-        "folder": str(storage.root() / FOLDER),
+        "folder": "" if wish.into_queue else str(storage.root() / FOLDER),
         "columns": [column(line) for line in wish.columns.splitlines() if line.strip()],
         "since": moments.read("since", wish.since, at),
         "until": moments.read("until", wish.until, at),
         "delimiter": wish.delimiter,
         "formulas": str(wish.formulas),
-        "target": str(wish.target),
+        **_into(wish.into_queue),
         **(_documents(wish) if is_documents else _messages(wish)),
     }
     if not (is_documents or parameters["until"]):
         parameters["until"] = at.isoformat()
     selection(ExportParameters.of(parameters))
     return parameters
+
+
+def _into(name: str) -> dict[str, Any]:
+    if not name:
+        return {}
+    queue = inbound(name)
+    return {"target": target_of(queue), "provider": queue.provider_id}
 
 
 def column(line: str) -> dict[str, str]:

@@ -69,20 +69,26 @@ def _into_structure(name: str) -> dict[str, Any]:
 
 def _into_queue(name: str) -> dict[str, Any]:
     """The queue, and the structure of the service that takes its messages, if that has one."""
-    queue = _inbound(name)
+    queue = inbound(name)
     service = queue.default_service
     structure = None if service is None else service.structure
     return {
         "structure": None if structure is None else _told(structure),
-        "target": {
-            "queue": queue.pk,
-            "topic": queue.topic,
-            "interface": "" if service is None else service.interface,
-            "sender": "" if queue.system is None else queue.system.name,
-            "destination": str(settings.SLUICE_DEPLOYMENT),
-            "largest_bytes": queue.topic_max_bytes or 0,
-        },
+        "target": target_of(queue),
         "provider": queue.provider_id,
+    }
+
+
+def target_of(queue: Queue) -> dict[str, Any]:
+    """The queue as jobs are told of it that write into it."""
+    service = queue.default_service
+    return {
+        "queue": queue.pk,
+        "topic": queue.topic,
+        "interface": "" if service is None else service.interface,
+        "sender": "" if queue.system is None else queue.system.name,
+        "destination": str(settings.SLUICE_DEPLOYMENT),
+        "largest_bytes": queue.topic_max_bytes or 0,
     }
 
 
@@ -98,7 +104,7 @@ def _told(structure: ObjectStructure) -> dict[str, Any]:
 
 def _rejects_queue(name: str) -> Queue:
     """A continuous queue: on one that keeps its order each release would come late."""
-    queue = _inbound(name)
+    queue = inbound(name)
     if keeps_order(queue):
         problem = JobError(
             "REJECTS_ELSEWHERE",
@@ -109,7 +115,8 @@ def _rejects_queue(name: str) -> Queue:
     return queue
 
 
-def _inbound(name: str) -> Queue:
+def inbound(name: str) -> Queue:
+    """Raises BulkError UNKNOWN_QUEUE for a name that no queue has that is read here."""
     found = (
         Queue.objects.select_related("system", "default_service__structure")
         .filter(name=name, direction=Queue.Direction.INBOUND)

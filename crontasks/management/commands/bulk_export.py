@@ -1,4 +1,4 @@
-"""`manage.py bulk_export`: documents or tracked messages into files, in a Spark of its own."""
+"""`manage.py bulk_export`: documents or tracked messages into files, or into a queue."""
 
 from crontasks.bulk.command import BulkCommand
 
@@ -11,5 +11,5 @@ class Command(BulkCommand):
     lines = {"columns": "column"}
     help = (
         "Exports documents of an object structure, or tracked messages, into files below "
-        "SLUICE_BULK_ROOT/exports: JSON lines, CSV or Parquet, with a manifest."
+        "SLUICE_BULK_ROOT/exports (JSON lines, CSV or Parquet, with a manifest), or into a queue."
     )

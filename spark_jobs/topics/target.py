@@ -1,0 +1,55 @@
+"""The queue that a job writes its rows into: as records of its topic, in the envelope."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from integration.envelope import Outgoing, write
+
+# What a record has beside its value: key, header and the like, with room to spare.
+BESIDE_BYTES: Final = 2_048
+# In the worst case each sign is escaped.
+_BYTES_A_SIGN: Final = 6
+# Below a topic's own limit one large record is refused alone, and not a packet of many with it.
+_PACKET_BYTES: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A queue that takes documents, as it was when the run was asked for.
+
+    `interface`, `sender` and `destination` stand in their envelopes. `largest_bytes` is the
+    largest record that its topic takes; 0 where nobody knows.
+    """
+
+    queue: int
+    topic: str
+    interface: str = ""
+    sender: str = ""
+    destination: str = ""
+    largest_bytes: int = 0
+
+    @property
+    def packet_bytes(self) -> int:
+        """How large a packet of records may be."""
+        return min(self.largest_bytes or _PACKET_BYTES, _PACKET_BYTES)
+
+    def record(self, message_id: str, payload: str) -> bytes:
+        """The value of the record that a document becomes."""
+        return write(
+            Outgoing(
+                interface=self.interface,
+                sender=self.sender,
+                destination=self.destination,
+                topic=self.topic,
+                message_id=message_id,
+                payload=payload,
+            )
+        )
+
+    def excess(self, message_id: str, payload: str) -> int:
+        """How many bytes the record would have if that is more than the topic takes, else 0."""
+        most = self.largest_bytes
+        if not most or _BYTES_A_SIGN * len(payload) + BESIDE_BYTES <= most:
+            return 0
+        size = len(self.record(message_id, payload)) + BESIDE_BYTES
+        return size if size > most else 0
