@@ -1,9 +1,13 @@
-"""The Spark driver that the tests of a module share."""
+"""What the tests of a module share: a Spark driver, and the world that every job is asked in."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.every_job import World
+from tests.support.kafka_world import Kafka
 from tests.support.spark_driver import Drivers
 
 
@@ -12,3 +16,11 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
     known = Drivers(tmp_path_factory.mktemp("drivers"))
     yield known
     known.end()
+
+
+@pytest.fixture
+def world(servers: Any, settings: Any, tmp_path: Path) -> World:
+    root = tmp_path / "bulk"
+    root.mkdir()
+    settings.SLUICE_BULK_ROOT = root
+    return World(Kafka(servers.kafka_bootstrap), root)

@@ -1,4 +1,4 @@
-"""The driver is killed while it stages, and in the commit: the next one gives each back once."""
+"""The driver is killed at a step of a replay: the next one gives each message back once."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,0 +1,132 @@
+"""One small run of each bulk job, whichever way it is asked for, and what is in its target then."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+
+from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from tests.support.builders import a_queue
+from tests.support.bulk import COLUMNS, a_csv, an_asset_structure, storing
+from tests.support.exports import lines_of, some_documents
+from tests.support.flows import drain_past
+from tests.support.kafka_world import Kafka
+from tests.support.repairs import SITE, released, some_assets
+
+ROWS, BAD = 300, 3
+
+
+class World(NamedTuple):
+    """Kafka, and the folder that the web and the drivers share."""
+
+    broker: Kafka
+    root: Path
+
+
+class Asked(NamedTuple):
+    """What is asked for, what it should come to, and who counts it in the target.
+
+    `there` counts (rows in the target, rejects where rejects end); it may be asked once.
+    """
+
+    job: str
+    wish: Mapping[str, Any]
+    sent: int
+    rejected: int
+    there: Callable[[BulkRun], tuple[int, int]]
+
+    def holds(self, run: BulkRun) -> None:
+        """Its numbers, and the rows themselves."""
+        counts = {"read": ROWS, "sent": self.sent, "rejected": self.rejected, "skipped": 0}
+        assert run.counts == counts
+        assert self.there(run) == (self.sent, self.rejected)
+
+
+def import_into_a_structure(world: World) -> Asked:
+    queue = a_queue(world.broker)
+    an_asset_structure()
+    wish = _assets(world, queue, structure="ASSET")
+    return Asked("import", wish, ROWS - BAD, BAD, lambda _: _stored())
+
+
+def import_into_a_queue(world: World) -> Asked:
+    queue = storing(a_queue(world.broker, dedupe=True), an_asset_structure())
+
+    def there(_: BulkRun) -> tuple[int, int]:
+        drain_past(queue, ROWS - BAD)
+        return _stored()
+
+    return Asked("import", _assets(world, queue, queue=queue.name), ROWS - BAD, BAD, there)
+
+
+def export_into_files(world: World) -> Asked:
+    some_documents(an_asset_structure(), ROWS)
+    wish = {"what": "documents", "structure": "ASSET"}
+    return Asked("export", wish, ROWS, 0, lambda run: (len(set(lines_of(run))), 0))
+
+
+def export_into_a_queue(world: World) -> Asked:
+    some_documents(an_asset_structure(), ROWS)
+    copy = ObjectStructure.objects.create(name="COPY", key_paths=["$.num"])
+    queue = storing(a_queue(world.broker, dedupe=True), copy)
+    wish = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
+
+    def there(_: BulkRun) -> tuple[int, int]:
+        drain_past(queue, ROWS)
+        return _stored(copy)
+
+    return Asked("export", wish, ROWS, 0, there)
+
+
+def reconcile(world: World) -> Asked:
+    """Of some messages the tracks are gone, and of others of their batch not: they are lost."""
+    queue = a_queue(world.broker)
+    world.broker.send(queue.topic, [{"n": n} for n in range(ROWS)])
+    drain_past(queue, ROWS)
+    with connection.cursor() as cursor:
+        cursor.execute('DELETE FROM integration_messagetrack WHERE "offset" < %s', [BAD])
+    file = world.root / "named.jsonl"
+
+    def there(run: BulkRun) -> tuple[int, int]:
+        return run.facts["fates"]["applied"], len(file.read_text().splitlines())
+
+    wish = {"queue": queue.name, "file": file.name}
+    return Asked("reconcile", wish, ROWS - BAD, BAD, there)
+
+
+def repair(world: World) -> Asked:
+    queue = storing(a_queue(world.broker), an_asset_structure())
+    some_assets(queue, ROWS - BAD)
+    some_assets(queue, BAD, first=ROWS, payload=b"<xml/>")
+
+    def there(run: BulkRun) -> tuple[int, int]:
+        released(run, queue)
+        return _stored()
+
+    return Asked("repair", {"recipe": SITE, "queue": queue.name}, ROWS - BAD, BAD, there)
+
+
+CASES: Final = (
+    import_into_a_structure,
+    import_into_a_queue,
+    export_into_files,
+    export_into_a_queue,
+    reconcile,
+    repair,
+)
+
+
+def _assets(world: World, rejects: Queue, /, **more: str) -> dict[str, Any]:
+    source = world.root / "assets.csv"
+    a_csv(source, ROWS, bad=BAD)
+    said = {"source": str(source), "rejects_queue": rejects.name, "columns": COLUMNS}
+    return {**said, **more}
+
+
+def _stored(structure: ObjectStructure | None = None) -> tuple[int, int]:
+    """Documents that are there, each written once, and failures that wait for somebody."""
+    found = StoredObject.objects.filter(version=1)
+    if structure is not None:
+        found = found.filter(structure=structure)
+    return found.count(), MessageError.objects.filter(state="HOLD").count()
