@@ -104,7 +104,8 @@ class Walk:
         What is asked for so rarely that the list is of no help is read in one go at the end.
         """
         rows = min(max(self.rows, LEAST), MOST)
-        furthest = min(LONGER * LONGER * rows, LONGEST)
+        # As far as three steps come that meet nothing.
+        steps = [min(longer * rows, LONGEST) for longer in (1, LONGER, LONGER * LONGER)]
         span, most, read = self.span, rows, 0
         while True:
             listed = _listed(self.cursor, span, most)
@@ -117,10 +118,10 @@ class Walk:
             if len(listed) < most:
                 return
             span = span.beyond(listed[-1][0])
-            if most >= furthest:
-                break
             read += len(listed)
-            most = min(_longer(most, read, self.met / self.rows), furthest)
+            if read >= sum(steps):
+                break
+            most = min(_longer(most, read, self.met / self.rows), steps[-1])
         yield _rest(span)
 
 
