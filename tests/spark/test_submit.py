@@ -21,10 +21,12 @@ from tests.support.celery_world import ROOT
 from tests.support.every_job import (
     Asked,
     World,
+    archive,
     export_into_a_queue,
     import_into_a_structure,
     reconcile,
     repair,
+    replay,
 )
 from tests.support.spark_driver import eventually
 
@@ -38,7 +40,14 @@ HOME: Final = Path(pyspark.__file__).parent
 HERE: Final = "127.0.0.1"
 DEPLOY: Final = "org.apache.spark.deploy"
 # Each job, and each kind of target: the database, a queue, a file that tasks write.
-ON_A_CLUSTER: Final = (import_into_a_structure, export_into_a_queue, reconcile, repair)
+ON_A_CLUSTER: Final = (
+    import_into_a_structure,
+    export_into_a_queue,
+    reconcile,
+    repair,
+    replay,
+    archive,
+)
 
 
 class Cluster(NamedTuple):

@@ -1,5 +1,6 @@
 """One small run of each bulk job, whichever way it is asked for, and what is in its target then."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -7,10 +8,11 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
+from tests.support.archives import archived_ids, some_failures
 from tests.support.builders import a_queue
 from tests.support.bulk import COLUMNS, a_csv, an_asset_structure, storing
-from tests.support.exports import lines_of, some_documents
-from tests.support.flows import drain_past
+from tests.support.exports import a_plain_queue, lines_of, some_documents
+from tests.support.flows import drain, drain_past, effects
 from tests.support.kafka_world import Kafka
 from tests.support.repairs import SITE, released, some_assets
 
@@ -107,6 +109,34 @@ def repair(world: World) -> Asked:
     return Asked("repair", {"recipe": SITE, "queue": queue.name}, ROWS - BAD, BAD, there)
 
 
+def replay(world: World) -> Asked:
+    """Each message goes through its handler once more."""
+    queue = a_queue(world.broker)
+    world.broker.send(queue.topic, [{"n": n} for n in range(ROWS)])
+    drain_past(queue, ROWS)
+
+    def there(_: BulkRun) -> tuple[int, int]:
+        assert effects() == list(range(ROWS)), "nothing is applied before the queue runs"
+        drain(queue)
+        times = Counter(effects())
+        again = sum(times[n] == 2 for n in range(ROWS))
+        return again, MessageError.objects.exclude(state="RESOLVED").count()
+
+    return Asked("replay", {"queue": queue.name, "into": "queue"}, ROWS, 0, there)
+
+
+def archive(world: World) -> Asked:
+    """What closed a hundred days ago goes; what closed five days ago stays."""
+    queue = a_plain_queue("orders")
+    some_failures(queue, ROWS)
+    some_failures(queue, BAD, days=5)
+
+    def there(run: BulkRun) -> tuple[int, int]:
+        return len(set(archived_ids(run))), MessageError.objects.count() - BAD
+
+    return Asked("archive", {"kind": "failures"}, ROWS, 0, there)
+
+
 CASES: Final = (
     import_into_a_structure,
     import_into_a_queue,
@@ -114,6 +144,8 @@ CASES: Final = (
     export_into_a_queue,
     reconcile,
     repair,
+    replay,
+    archive,
 )
 
 
