@@ -30,7 +30,7 @@ status: ## tell what runs
 	@$(STARTER) -m devstack status || true
 
 test: setup ## every test, on real servers of their own
-	@$(OURS) -m pytest -n $(TESTERS) --dist loadfile
+	@$(OURS) -m pytest -n $(TESTERS) --dist loadfile --max-worker-restart 0
 
 smoke: setup ## 10,000 messages through two queues and three SIGKILLs; prints one JSON line
 	@$(OURS) -m bench.smoke

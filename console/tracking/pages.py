@@ -69,8 +69,13 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
 
 
 def _untried(wanted: TrackFilter, page: TrackPage) -> Story | None:
-    """The message of this id where no try of it is listed: it may wait for one, or for Kafka."""
-    if not wanted.id or any(row.message_id == wanted.id for row in page.rows):
+    """The message of this id where no try of it is listed: it may wait for one, or for Kafka.
+
+    What more messages have than are counted names none of them: a site, an order's kind.
+    """
+    if not wanted.id or page.is_capped:
+        return None
+    if any(row.message_id == wanted.id for row in page.rows):
         return None
     return story(wanted.id, wanted.scope)
 

@@ -347,8 +347,9 @@ def test_what_is_found_more_than_a_thousand_times_is_paged_by_time() -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             'INSERT INTO integration_messagetrack (queue_id, partition, "offset", arrival_batch, '
-            "message_id, interface, ended, key, at) SELECT %s, 0, n, n, 'm-' || n, 'I', 'APPLIED', "
-            "'k', statement_timestamp() - n * interval '1 ms' FROM generate_series(1, 1500) n",
+            "message_id, interface, ended, key, search_a, at) SELECT %s, 0, n, n, 'm-' || n, 'I', "
+            "'APPLIED', 'k', 'WEST', statement_timestamp() - n * interval '1 ms' "
+            "FROM generate_series(1, 1500) n",
             [queue.pk],
         )
     now = timezone.now() + timedelta(minutes=1)
@@ -358,3 +359,7 @@ def test_what_is_found_more_than_a_thousand_times_is_paged_by_time() -> None:
     assert [row.message_id for row in first.rows] == [f"m-{n}" for n in range(1, 51)]
     second = search.page(wanted, first.next_after)
     assert [row.message_id for row in second.rows] == [f"m-{n}" for n in range(51, 101)]
+    a_published(queue, "WEST", "PUBLISHED")
+    shown = listed(logged_in(), id="WEST")
+    assert "1,000+" in shown
+    assert 'id="known"' not in shown, "so many have it that it names none of them"
