@@ -14,6 +14,7 @@ from sample.wire import Sent, as_json, bare, send, wrapped
 # Within half a minute every page has something to show.
 BLOCK_AFTER_SECONDS: Final = 5.0
 BEHIND_THE_BLOCK: Final = 40
+DEAR_AFTER_SECONDS: Final = 8.0
 CRASH_AFTER_SECONDS: Final = 10.0
 OUTAGE_AFTER_SECONDS: Final = 20.0
 OUTAGE_EVERY_SECONDS: Final = 300.0
@@ -37,6 +38,7 @@ class Traffic:
         self._failures: Iterator[Maker] = cycle(FAILURES)
         self._planned: list[tuple[float, Callable[[datetime], Iterator[Sent]]]] = [
             (BLOCK_AFTER_SECONDS, self._block),
+            (DEAR_AFTER_SECONDS, self._dear),
             (CRASH_AFTER_SECONDS, self._crash),
             (OUTAGE_AFTER_SECONDS, self._outage),
         ]
@@ -99,6 +101,9 @@ class Traffic:
         yield blocking(self.random)
         for _ in range(BEHIND_THE_BLOCK):
             yield self._asset(self.random.choice(documents.MACHINES))
+
+    def _dear(self, now: datetime) -> Iterator[Sent]:
+        yield dear_order(self.random, now)
 
     def _crash(self, _now: datetime) -> Iterator[Sent]:
         yield crashing(self.random)
@@ -171,6 +176,13 @@ def outdated(random: Random, now: datetime) -> Iterator[Sent]:
     yield as_json(names.MAINTENANCE, names.ORDER, newer)
     older = newer | {"revision": newer["revision"] - 1, "status": "WAPPR"}
     yield as_json(names.MAINTENANCE, names.ORDER, older, "superseded: an older revision")
+
+
+def dear_order(random: Random, now: datetime) -> Sent:
+    """It is applied here, and refused by the supplier: a person lowers its total."""
+    fields = documents.order(random, now) | {"ponum": "4599998", "status": "APPR"}
+    fields["poline"][0] |= {"orderqty": 150}
+    return as_json(names.MAINTENANCE, names.ORDER, fields)
 
 
 def nameless_level(random: Random) -> Sent:

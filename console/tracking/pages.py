@@ -14,7 +14,7 @@ from integration.selectors.tracking import search
 from integration.selectors.tracking.neighbours import Neighbours, neighbours
 from integration.selectors.tracking.rows import Cursor, TrackRow
 from integration.selectors.tracking.search import TrackFilter, TrackPage
-from integration.selectors.tracking.story import Story, payload_of, story
+from integration.selectors.tracking.story import Story, payload_of, posted_as, story
 
 Way = tuple[str, TrackRow | None, TrackRow | None]
 UNKNOWN: Final = (
@@ -77,7 +77,9 @@ def _untried(wanted: TrackFilter, page: TrackPage) -> Story | None:
         return None
     if any(row.message_id == wanted.id for row in page.rows):
         return None
-    return story(wanted.id, wanted.scope)
+    return story(wanted.id, wanted.scope) or (
+        None if page.rows else posted_as(wanted.id, wanted.scope)
+    )
 
 
 def _ways(beside: Neighbours, *, may_see: bool) -> list[Way]:

@@ -186,6 +186,8 @@ class TestMessage:
         assert "Posted by HTTP" in page
         assert "their-id" in page
         assert reverse("outbox-row", args=[row.pk]) in page
+        assert '?id=p"' in listed(logged_in(), id="their-id"), "its sender knows no other id"
+        assert "Nothing matches" in listed(logged_in(), id="p-their-id")
 
     def test_a_delivered_one_tells_each_call_and_its_length(self) -> None:
         system = ExternalSystem.objects.create(name="eam")

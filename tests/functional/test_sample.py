@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from random import Random
 
 import pytest
@@ -27,6 +28,7 @@ from integration.models import (
 from sample import documents, names, traffic
 from sample.management.commands.sample_traffic import Partner
 from sample.models import Asset, MeterReading, PurchaseOrder
+from sample.partner import LARGEST_TOTAL
 from sample.wire import Sent, to_xml
 
 NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -88,6 +90,16 @@ def test_outages_come_back_and_the_crash_comes_once() -> None:
     for elapsed_seconds in range(0, 700, 10):
         told += [sent.why for sent in made.due(NOW, elapsed_seconds) if sent.queue == names.STOCK]
     assert [why.split(":")[0] for why in told] == ["crash", "outage", "outage", "outage"]
+
+
+@pytest.mark.fast
+def test_an_order_that_the_supplier_refuses_comes_within_half_a_minute() -> None:
+    made = traffic.Traffic(Random(4))
+    due = [sent for sent in made.due(NOW, 30) if sent.queue == names.MAINTENANCE]
+    (order,) = (envelope.read(sent.value or b"", sent.headers) for sent in due)
+    assert isinstance(order, envelope.Document)
+    lines = order.body["poline"]
+    assert sum(line["orderqty"] * Decimal(line["unitcost"]) for line in lines) > LARGEST_TOTAL
 
 
 @pytest.mark.fast

@@ -11,6 +11,7 @@ from integration.models import (
     Delivery,
     ErrorAttempt,
     ErrorChange,
+    ExternalSystem,
     MessageError,
     Receipt,
 )
@@ -119,6 +120,15 @@ def story(message_id: str, scope: Scope) -> Story | None:
         outgoing=tuple(sent),
         calls=tuple(calls),
     )
+
+
+def posted_as(sender_id: str, scope: Scope) -> Story | None:
+    """The story of the newest post that its sender gave this id; None where there is none."""
+    # The index of receipts begins with their system.
+    systems = ExternalSystem.objects.filter(scope.within("pk")).values_list("pk", flat=True)
+    found = Receipt.objects.filter(system__in=list(systems), sender_id=sender_id)
+    newest = found.order_by("-received_at").values_list("message_id", flat=True).first()
+    return None if newest is None else story(newest, scope)
 
 
 def payload_of(found: Story) -> bytes | None:
