@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bench.cases import (
+    bulk_imports,
     bulk_topics,
     console_lists,
     door,
@@ -45,6 +46,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         http.http_lanes,
         spark_start.spark_warm_start,
         stopwatch.repair_stopwatch,
+        bulk_imports.spark_import,
+        bulk_imports.spark_to_queue,
+        bulk_imports.spark_scale,
         bulk_topics.spark_reconcile,
     )
 }

@@ -42,12 +42,23 @@ class Paired:
 
 
 def run_pairs(
-    ours: Callable[[], float], theirs: Callable[[], float], *, quick: bool, pairs: int = PAIRS
+    ours: Callable[[], float],
+    theirs: Callable[[], float],
+    *,
+    quick: bool,
+    pairs: int = PAIRS,
+    warm: Callable[[], object] | None = None,
 ) -> Paired:
-    """Run both sides alternately, the first of each pair in turn, after one unmeasured pair."""
+    """Run both sides alternately, the first of each pair in turn, after one unmeasured pair.
+
+    Where a pair takes minutes, `warm` is called instead of the unmeasured one.
+    """
     paired = Paired([], [])
-    theirs()
-    ours()
+    if warm is None:
+        theirs()
+        ours()
+    else:
+        warm()
     for number in range(QUICK_PAIRS if quick else pairs):
         if number % 2:
             mine, other = ours(), theirs()

@@ -4,10 +4,11 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 FLUSH_SECONDS: Final = 60.0
+BATCH: Final = 10_000
 # What goes wrong comes back from the calls; the library's own lines would mix with the figures.
 QUIET: Final = {"log_level": 2}
 
@@ -64,3 +65,39 @@ def _produce_one(writing: Producer, topic: str, payload: bytes, reported: Any) -
         else:
             writing.poll(0)
             return
+
+
+def end_of(bootstrap: str, topic: str) -> int:
+    """The offset behind the last record of a topic with one partition."""
+    reader = _reader(bootstrap)
+    try:
+        return int(reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1])
+    finally:
+        reader.close()
+
+
+def read(bootstrap: str, topic: str, first: int, count: int) -> list[tuple[bytes, bytes]]:
+    """Key and value of so many records of a topic with one partition. Raises TimeoutError."""
+    reader = _reader(bootstrap)
+    found: list[tuple[bytes, bytes]] = []
+    try:
+        reader.assign([TopicPartition(topic, 0, first)])
+        while len(found) < count:
+            messages = reader.consume(min(count - len(found), BATCH), FLUSH_SECONDS)
+            if not messages:
+                raise TimeoutError(f"{topic} has {len(found)} records behind {first}, not {count}")
+            found += [(one.key() or b"", one.value() or b"") for one in messages]
+    finally:
+        reader.close()
+    return found
+
+
+def _reader(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            **QUIET,
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+        }
+    )

@@ -1,16 +1,33 @@
 """The messages of the benchmarks: believable assets of about 300 bytes, the same for both sides."""
 
+import csv
 import json
 import random
 import time
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
 MESSAGE_BYTES: Final = 300
 _PLACES: Final = ("NORTH", "SOUTH", "HARBOUR", "RIDGE")
 _STATES: Final = ("OPERATING", "STANDBY", "REPAIR")
 _NAMES: Final = ("Centrifugal pump", "Gate valve", "Heat exchanger", "Conveyor drive")
+
+# Of files for bulk jobs: the name of each column, its kind, and whether it is required.
+COLUMNS: Final = (
+    ("assetnum", "text", True),
+    ("siteid", "text", True),
+    ("description", "text", False),
+    ("status", "text", False),
+    ("purchaseprice", "number", False),
+    ("runhours", "integer", False),
+    ("bought", "date", False),
+    ("remark", "text", False),
+)
+KEY_COLUMNS: Final = ("assetnum", "siteid")
+# One row in so many has no site.
+ONE_BAD_IN: Final = 100
 
 Row = tuple[str, str, str, str, Decimal, Decimal, str, int]
 
@@ -71,4 +88,32 @@ def row_of(body: Mapping[str, object]) -> Row:
         meter["reading"],  # type: ignore[index]
         body["changedate"],
         body["seq"],
+    )
+
+
+def csv_files(folder: Path, count: int, files: int) -> Path:
+    """So many assets in CSV files of a folder, each with a header. No key is there twice."""
+    folder.mkdir()
+    per_file = -(-count // files)
+    for number, first in enumerate(range(0, count, per_file)):
+        with (folder / f"assets-{number:02d}.csv").open("w", newline="") as opened:
+            writer = csv.writer(opened)
+            writer.writerow([name for name, _, _ in COLUMNS])
+            writer.writerows(map(csv_row, range(first, min(first + per_file, count))))
+    return folder
+
+
+def csv_row(seq: int) -> tuple[object, ...]:
+    """One asset as a row of such a file."""
+    # A permutation of the numbers: keys come in no order, as partners write them.
+    scattered = seq * 2_654_435_761 % 2**32
+    return (
+        f"A-{scattered:010d}",
+        "" if seq % ONE_BAD_IN == 0 else _PLACES[seq % len(_PLACES)],
+        f"{_NAMES[scattered % len(_NAMES)]}, circuit {scattered % 40}",
+        _STATES[scattered % len(_STATES)],
+        f"{scattered % 1_000_000 / 100:.2f}",
+        scattered % 10_000_000,
+        f"2026-{1 + seq % 12:02d}-{1 + seq % 28:02d}",
+        'says "mind the step"' if seq % 10 == 0 else "",
     )

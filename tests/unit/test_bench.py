@@ -1,5 +1,6 @@
 """The benchmarks' own parts: figures, pairs, messages, and that both sides read by one rule."""
 
+import csv
 import json
 from decimal import Decimal
 from itertools import pairwise
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import handwritten, pairs, stacks, workload
+from bench.cases import bulk_imports
 from bench.cases.failing import FAILING_EACH, one_percent
 from bench.catalogue import BENCHMARKS
 from bench.facts import percentile
@@ -183,3 +185,33 @@ def test_what_the_partner_has_is_compared_with_what_was_published(
     found = outbound.compare([0, 10, 20], published, list(received), posts)
     assert (found.lost, found.doubled, found.out_of_order, found.repeated) == wrong
     assert (found.published, found.received) == (len(published), len(received))
+
+
+def test_what_warms_both_sides_replaces_the_unmeasured_pair():
+    order: list[str] = []
+
+    def side(name: str) -> float:
+        order.append(name)
+        return 1.0
+
+    found = pairs.run_pairs(
+        lambda: side("ours"),
+        lambda: side("theirs"),
+        quick=False,
+        pairs=2,
+        warm=lambda: order.append("warm"),
+    )
+    assert order == ["warm", "theirs", "ours", "ours", "theirs"]
+    assert found.ratios == [1.0, 1.0]
+
+
+def test_files_of_rows_have_each_key_once_and_so_many_bad_rows(tmp_path):
+    folder = workload.csv_files(tmp_path / "rows", 1_050, 4)
+    files = sorted(folder.iterdir())
+    tables = [list(csv.DictReader(file.open(newline=""))) for file in files]
+    rows = [row for table in tables for row in table]
+    assert (len(files), len(rows)) == (4, 1_050)
+    assert len({row["assetnum"] for row in rows}) == 1_050
+    found = bulk_imports.Source(folder, 1_050)
+    assert sum(not row["siteid"] for row in rows) == found.bad == 11
+    assert found.good + found.bad == 1_050
