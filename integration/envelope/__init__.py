@@ -12,12 +12,13 @@ from integration.envelope.document import (
 )
 from integration.envelope.flaw import Flaw, FlawCode
 from integration.envelope.reading import body_of, parse, read
-from integration.envelope.writing import Outgoing, UnwritableMessage, write
+from integration.envelope.writing import Alike, Outgoing, UnwritableMessage, write
 
 __all__ = [
     "DEFAULT",
     "JSON",
     "XML",
+    "Alike",
     "Bare",
     "Document",
     "Flaw",

@@ -11,7 +11,7 @@ class Envelopes:
     """The messages of one run. Their ids are the run and the row's place in it: `<run>~<place>`."""
 
     def __init__(self, run: str, parameters: ImportParameters) -> None:
-        self._run, self._target = UUID(run), parameters.target
+        self._run, self._target = str(UUID(run)), parameters.target
 
     def record(self, text: str, place: int) -> bytes:
         """The value of the record that a document becomes."""

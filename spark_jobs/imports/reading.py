@@ -104,28 +104,38 @@ def _json_lines(text: TextIO, line: int) -> Iterator[Row]:
 
 
 def _csv(text: TextIO, line: int, parameters: ImportParameters) -> Iterator[Row]:
-    """Rows may have line ends inside quotes; what each was made of is kept beside the reader."""
+    """Rows may have line ends inside quotes; what each was made of is kept beside the reader.
+
+    A line without a quote is a row by itself, and is taken apart without the reader.
+    """
+    delimiter, quote = parameters.delimiter, parameters.quote
+    ahead: list[str] = []
     eaten: list[str] = []
     while True:
-        reader = _reader(_fed(text, eaten), parameters)
+        reader = _reader(_fed(text, ahead, eaten), parameters)
         try:
-            while (row := _next(reader, line, eaten)) is not None:
-                if len(eaten) > 1 and (row.flaw or len(row.text) > LARGEST_ROW_CHARACTERS):
-                    yield from (_torn(line, number, one) for number, one in enumerate(eaten, line))
-                elif row.values or row.flaw:
-                    yield _checked(row)
-                line += len(eaten)
-                eaten.clear()
+            for one in _pieces(text):
+                plain = one.rstrip("\r\n")
+                if quote not in plain and "\r" not in plain and len(one) <= _MOST:
+                    if plain:
+                        yield _checked(Row(line, plain, plain.split(delimiter)))
+                    line += 1
+                else:
+                    ahead.append(one)
+                    yield from _read(reader, line, eaten)
+                    line += len(eaten)
+                    eaten.clear()
         except _TooMuch:
-            line = yield from _untaken(text, line, eaten, parameters.quote)
+            line = yield from _untaken(text, line, eaten, quote)
             eaten.clear()
         else:
             return
 
 
-def _fed(text: TextIO, eaten: list[str]) -> Iterator[str]:
+def _fed(text: TextIO, ahead: list[str], eaten: list[str]) -> Iterator[str]:
+    """The line that was read ahead, then those behind it for as long as the reader asks."""
     size = 0
-    for one in _pieces(text):
+    while one := ahead.pop() if ahead else text.readline(_MOST + 1):
         size = size + len(one) if eaten else len(one)
         eaten.append(one)
         if size > _MOST:
@@ -133,15 +143,19 @@ def _fed(text: TextIO, eaten: list[str]) -> Iterator[str]:
         yield one
 
 
-def _next(reader: Iterator[list[str]], line: int, eaten: Sequence[str]) -> Row | None:
-    """The next row, None behind the last; `eaten` holds the lines it was read from."""
+def _read(reader: Iterator[list[str]], line: int, eaten: Sequence[str]) -> Iterator[Row]:
+    """The next row, or its lines where it is none; `eaten` holds the lines that it was read of."""
+    values: Sequence[str] = ()
+    flaw = None
     try:
-        values = next(reader)
-    except StopIteration:
-        return None
+        values = next(reader, ())
     except csv.Error as e:
-        return Row(line, _whole(eaten), (), Flaw("BAD_CSV", f"It is no row of CSV: {e}."))
-    return Row(line, _whole(eaten), values)
+        flaw = Flaw("BAD_CSV", f"It is no row of CSV: {e}.")
+    row = Row(line, _whole(eaten), values, flaw)
+    if len(eaten) > 1 and (flaw or len(row.text) > LARGEST_ROW_CHARACTERS):
+        yield from (_torn(line, number, one) for number, one in enumerate(eaten, line))
+    elif values or flaw:
+        yield _checked(row)
 
 
 def _untaken(

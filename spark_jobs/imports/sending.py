@@ -18,7 +18,7 @@ from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.rows import Range
 from spark_jobs.imports.staging import PLACES_BITS, Stage, lock_number
-from spark_jobs.imports.storing import complete
+from spark_jobs.imports.storing import SORTING, complete
 from spark_jobs.problems import lost
 from spark_jobs.topics.producing import Sender, open_sender
 
@@ -55,6 +55,7 @@ def prepare(
     """Leave in the stage what is to be sent, and let it be found. Raises JobError NOT_STAGED."""
     tables = Stage(owned.run)
     with session.transaction():
+        session.execute(SORTING)
         complete(session, tables, plan)
         if parameters.structure is not None:
             take_out(session, tables, parameters)

@@ -65,7 +65,7 @@ SELECT count(*), coalesce(sum(read), 0)::bigint, coalesce(sum(good), 0)::bigint,
 """
 _THERE: Final = "SELECT (SELECT count(*) FROM {documents}), (SELECT count(*) FROM {rejects})"
 # A run's documents are sorted once; the default would do it on the disk in hundreds of pieces.
-_SORTING: Final = "SET LOCAL work_mem = '128MB'"
+SORTING: Final = "SET LOCAL work_mem = '128MB'"
 
 
 class _Staged(NamedTuple):
@@ -96,7 +96,7 @@ def apply(
             tables.drop(session)
             return before
         _exist(session, parameters)
-        session.execute(_SORTING)
+        session.execute(SORTING)
         staged = _staged(session, tables, parameters, plan)
         ends = _stored if parameters.target is None else _sent
         counts = {"read": staged.read, **ends(session, owned, parameters, staged)}

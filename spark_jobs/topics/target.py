@@ -1,9 +1,10 @@
 """The queue that a job writes its rows into: as records of its topic, in the envelope."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
-from integration.envelope import Outgoing, write
+from integration.envelope import Alike, Outgoing
 
 # What a record has beside its value: key, header and the like, with room to spare.
 BESIDE_BYTES: Final = 2_048
@@ -13,7 +14,7 @@ _BYTES_A_SIGN: Final = 6
 _PACKET_BYTES: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """A queue that takes documents, as it was when the run was asked for.
 
@@ -35,16 +36,7 @@ class Target:
 
     def record(self, message_id: str, payload: str) -> bytes:
         """The value of the record that a document becomes."""
-        return write(
-            Outgoing(
-                interface=self.interface,
-                sender=self.sender,
-                destination=self.destination,
-                topic=self.topic,
-                message_id=message_id,
-                payload=payload,
-            )
-        )
+        return self._alike.write(message_id, payload)
 
     def excess(self, message_id: str, payload: str) -> int:
         """How many bytes the record would have if that is more than the topic takes, else 0."""
@@ -53,3 +45,16 @@ class Target:
             return 0
         size = len(self.record(message_id, payload)) + BESIDE_BYTES
         return size if size > most else 0
+
+    @cached_property
+    def _alike(self) -> Alike:
+        return Alike(
+            Outgoing(
+                interface=self.interface,
+                sender=self.sender,
+                destination=self.destination,
+                topic=self.topic,
+                message_id="",
+                payload="",
+            )
+        )

@@ -1,12 +1,13 @@
 """For any input: reading never raises, and what was written is read back."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from integration.envelope import Document, Flaw, FlawCode, Limits, Outgoing, read, write
+from integration.envelope import Alike, Document, Flaw, FlawCode, Limits, Outgoing, read, write
 from integration.envelope.json_text import is_deeper
 
 pytestmark = pytest.mark.fast
@@ -145,3 +146,33 @@ def test_the_depth_scan_agrees_with_counting(tree, limit):
     assert is_deeper(text, limit) == (depth_of(tree) > limit)
     found = read(text.encode(), None, Limits(max_depth=limit))
     assert (isinstance(found, Flaw) and found.code == FlawCode.TOO_DEEP) == (depth_of(tree) > limit)
+
+
+@given(
+    names=st.tuples(NAMES, NAMES, NAMES, NAMES, NAMES),
+    texts=st.lists(
+        st.tuples(
+            NAMES,
+            st.dictionaries(NAMES, SCALARS).map(json.dumps)
+            | st.sampled_from(['{"é": "\u2028"}', "<A/>", ' {"a": 1}', "[1]", ""])
+            | st.integers(1_000, 1_030).map(lambda size: f'{{"a":"{"x" * size}"}}'),
+        ),
+        max_size=4,
+    ),
+    user=st.none() | NAMES,
+)
+def test_messages_that_are_alike_are_written_as_each_alone(names, texts, user):
+    interface, sender, destination, topic, payload = names
+    like = Outgoing(
+        interface=interface,
+        sender=sender,
+        destination=destination,
+        topic=topic,
+        message_id="-",
+        payload=payload,
+        user=user,
+    )
+    alike = Alike(like)
+    for message_id, text in texts:
+        alone = write(replace(like, message_id=message_id, payload=text))
+        assert alike.write(message_id, text) == alone

@@ -58,6 +58,32 @@ def test_every_row_of_a_csv_is_read_once_wherever_it_is_cut(
     assert not any(row.flaw for row in found)
 
 
+@given(
+    lines=st.lists(st.text(alphabet='a,;"\r\x0b\x85 é', max_size=8), max_size=12),
+    end=st.sampled_from(["\n", "\r\n", ""]),
+    delimiter=st.sampled_from(",;"),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_line_without_a_quote_is_what_the_reader_of_csv_takes_it_for(
+    tmp_path: Path, lines: list[str], end: str, delimiter: str
+) -> None:
+    alone = [line for line in lines if '"' not in line]
+    text = "".join(f"{line}\n" for line in ["h", *alone]) + f"a{end}"
+    parameters = a_file(tmp_path, text.encode(), delimiter=delimiter)
+    found = {row.line: row for row in read(tmp_path / "rows.csv", parameters, 10)}
+    for number, line in enumerate([*alone, f"a{end}"], 2):
+        reader = csv.reader([line], delimiter=delimiter, strict=True)
+        try:
+            wanted = next(reader, [])
+        except csv.Error:
+            assert found[number].flaw is not None
+        else:
+            row = found.get(number)
+            values = [] if row is None else row.text.split(delimiter)
+            assert values == wanted
+            assert row is None or len(wanted) != 1 or list(row.values) == wanted
+
+
 def test_a_row_has_the_line_it_begins_on(tmp_path: Path) -> None:
     data = b'a,b\n1,"x\ny"\n2,z\n\n3,"q"\n'
     for range_bytes in (1, 5, 1_000):

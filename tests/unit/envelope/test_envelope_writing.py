@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from integration.envelope import Document, Outgoing, UnwritableMessage, read, write
+from integration.envelope import Alike, Document, Outgoing, UnwritableMessage, read, write
 
 pytestmark = pytest.mark.fast
 
@@ -73,3 +73,10 @@ def test_half_a_character_cannot_be_written():
         with pytest.raises(UnwritableMessage, match="id-1") as caught:
             write(a_message('"\ud83d"'), compress=compress)
         assert caught.value.code == "UNWRITABLE_MESSAGE"
+
+
+def test_half_a_character_in_one_of_many_cannot_be_written():
+    alike = Alike(a_message())
+    with pytest.raises(UnwritableMessage, match="id-2"):
+        alike.write("id-2", '{"a": "\ud83d"}')
+    assert alike.write("id-1", '{"a": 1.10}') == write(a_message())
