@@ -9,6 +9,7 @@ import pytest
 from tests.support.every_job import World
 from tests.support.kafka_world import Kafka
 from tests.support.spark_driver import Drivers
+from tests.support.tracks import tracked_since_yesterday
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,13 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
 
 
 @pytest.fixture
-def world(servers: Any, settings: Any, tmp_path: Path) -> World:
+def yesterday(servers: Any) -> Iterator[None]:
+    with tracked_since_yesterday():
+        yield
+
+
+@pytest.fixture
+def world(servers: Any, yesterday: None, settings: Any, tmp_path: Path) -> World:
     root = tmp_path / "bulk"
     root.mkdir()
     settings.SLUICE_BULK_ROOT = root

@@ -28,6 +28,7 @@ from tests.support.kafka_world import Kafka
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("yesterday"),
     pytest.mark.timeout(500),
 ]
 
