@@ -92,6 +92,22 @@ class Report:
     problem: tuple[str, str, str] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def done(
+        cls, arguments: Arguments, counts: Mapping[str, int], facts: Mapping[str, Any]
+    ) -> "Report":
+        """Of a job that came to its end; counts are read, sent, rejected and skipped."""
+        return cls(
+            job=arguments.job,
+            run=arguments.run,
+            state=JobState.DONE,
+            read=counts["read"],
+            sent=counts["sent"],
+            rejected=counts["rejected"],
+            skipped=counts["skipped"],
+            facts=facts,
+        )
+
     @property
     def balances(self) -> bool:
         return self.read == self.sent + self.rejected + self.skipped

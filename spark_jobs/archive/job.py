@@ -12,7 +12,7 @@ from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Plan
 from spark_jobs.archive.shelving import Manifest, Shelf
 from spark_jobs.archive.writing import Desk, write
-from spark_jobs.contract import Arguments, JobState, Report, Tell
+from spark_jobs.contract import Arguments, Report, Tell
 from spark_jobs.fencing import apply, claimed
 from spark_jobs.problems import JobError
 from spark_jobs.tables import keeping
@@ -118,18 +118,12 @@ def _sealed(desk: Desk, database: Session, part: Part) -> Manifest:
 def _report(arguments: Arguments, parameters: ArchiveParameters, ended: list[Manifest]) -> Report:
     rows, kept = (sum(one[name] for one in ended) for name in ("rows", "kept"))
     files = [file for one in ended for file in one["files"]]
-    return Report(
-        job=arguments.job,
-        run=arguments.run,
-        state=JobState.DONE,
-        read=rows,
-        sent=rows - kept,
-        skipped=kept,
-        facts={
-            "folder": f"archive/{parameters.kind}",
-            "files": len(files),
-            "bytes": sum(file["bytes"] for file in files),
-            "days": len({file["name"].partition("/")[0] for file in files}),
-            "kept": kept,
-        },
-    )
+    counts = {"read": rows, "sent": rows - kept, "rejected": 0, "skipped": kept}
+    facts = {
+        "folder": f"archive/{parameters.kind}",
+        "files": len(files),
+        "bytes": sum(file["bytes"] for file in files),
+        "days": len({file["name"].partition("/")[0] for file in files}),
+        "kept": kept,
+    }
+    return Report.done(arguments, counts, facts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 
-from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
+from spark_jobs.contract import Arguments, Progress, Report, Tell
 from spark_jobs.exports import planning, to_queue, writing
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.planning import Plan, Range
@@ -185,19 +185,11 @@ def _keep(
 
 def _report(arguments: Arguments, counts: Mapping[str, int], manifest: Manifest) -> Report:
     files = manifest.get("files", [])
-    return Report(
-        job=arguments.job,
-        run=arguments.run,
-        state=JobState.DONE,
-        read=counts["read"],
-        sent=counts["sent"],
-        rejected=counts["rejected"],
-        skipped=counts["skipped"],
-        facts={
-            "folder": f"exports/{arguments.run}",
-            "files": len(files),
-            "bytes": manifest.get("bytes", 0),
-            "at": manifest.get("at", ""),
-            "listed": [{"name": f["name"], "bytes": f["bytes"]} for f in files[:LISTED]],
-        },
-    )
+    facts = {
+        "folder": f"exports/{arguments.run}",
+        "files": len(files),
+        "bytes": manifest.get("bytes", 0),
+        "at": manifest.get("at", ""),
+        "listed": [{"name": f["name"], "bytes": f["bytes"]} for f in files[:LISTED]],
+    }
+    return Report.done(arguments, counts, facts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 
-from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
+from spark_jobs.contract import Arguments, Progress, Report, Tell
 from spark_jobs.exports import planning
 from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.exports.planning import Plan
@@ -151,13 +151,4 @@ def _settle(database: Database, work: Work, plan: Plan) -> Mapping[str, int]:
 
 
 def _report(arguments: Arguments, counts: Mapping[str, int], target: Target) -> Report:
-    return Report(
-        job=arguments.job,
-        run=arguments.run,
-        state=JobState.DONE,
-        read=counts["read"],
-        sent=counts["sent"],
-        rejected=counts["rejected"],
-        skipped=counts["skipped"],
-        facts={"topic": target.topic},
-    )
+    return Report.done(arguments, counts, {"topic": target.topic})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
-from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
+from spark_jobs.contract import Arguments, Progress, Report, Tell
 from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Mapper
 from spark_jobs.imports.owning import Owned, applied, own
@@ -54,16 +54,8 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
 
 
 def _report(arguments: Arguments, counts: Mapping[str, int], plan: Plan) -> Report:
-    return Report(
-        job=arguments.job,
-        run=arguments.run,
-        state=JobState.DONE,
-        read=counts["read"],
-        sent=counts["sent"],
-        rejected=counts["rejected"],
-        skipped=counts["skipped"],
-        facts={"bytes": plan.bytes, "files": len(plan.files), "ranges": len(plan.ranges)},
-    )
+    facts = {"bytes": plan.bytes, "files": len(plan.files), "ranges": len(plan.ranges)}
+    return Report.done(arguments, counts, facts)
 
 
 def _planned(arguments: Arguments, parameters: ImportParameters, tell: Tell) -> Plan:

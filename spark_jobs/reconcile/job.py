@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 
-from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
+from spark_jobs.contract import Arguments, Progress, Report, Tell
 from spark_jobs.problems import JobError
 from spark_jobs.reconcile import accounting, knowing
 from spark_jobs.reconcile.accounting import Account, Names
@@ -57,17 +57,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     except BaseException:
         accounting.drop(parameters.file)
         raise
-    read, sent, rejected, skipped = counted(account.fates)
-    return Report(
-        job=arguments.job,
-        run=arguments.run,
-        state=JobState.DONE,
-        read=read,
-        sent=sent,
-        rejected=rejected,
-        skipped=skipped,
-        facts=facts,
-    )
+    return Report.done(arguments, counted(account.fates)._asdict(), facts)
 
 
 def _planned(

@@ -1,12 +1,12 @@
 """The job itself: choose, judge and edit in tasks of Spark, and end in one commit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
-from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
+from spark_jobs.contract import Arguments, Progress, Report, Tell
 from spark_jobs.problems import JobError, Stopped
 from spark_jobs.repairs.applying import apply
 from spark_jobs.repairs.freezing import Part, Plan, Tables, frozen, still_frozen
@@ -30,7 +30,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
         # Whoever may go on now has the epoch that was read: nobody raised it in between.
         tell.go_on()
         if mine.applied:
-            return _report(arguments, mine.counts, mine.facts)
+            return Report.done(arguments, mine.counts, mine.facts)
         plan = _planned(database, arguments, mine, parameters, tell)
         work = _Work(session, database, mine, plan, tell)
         try:
@@ -43,20 +43,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
             raise
         counts, facts = release(database, mine, parameters, plan)
     tell.say(f"{facts['edited']:,} messages are edited, {facts['to_release']:,} to be released.")
-    return _report(arguments, counts, facts)
-
-
-def _report(arguments: Arguments, counts: Mapping[str, int], facts: Mapping[str, Any]) -> Report:
-    return Report(
-        job=arguments.job,
-        run=arguments.run,
-        state=JobState.DONE,
-        read=counts["read"],
-        sent=counts["sent"],
-        rejected=counts["rejected"],
-        skipped=counts["skipped"],
-        facts=facts,
-    )
+    return Report.done(arguments, counts, facts)
 
 
 def _planned(

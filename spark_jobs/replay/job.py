@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
-from spark_jobs.contract import Arguments, JobState, Progress, Report, Tell
+from spark_jobs.contract import Arguments, Progress, Report, Tell
 from spark_jobs.problems import JobError, Stopped
 from spark_jobs.repairs.owning import ours
 from spark_jobs.replay import giving, rebuilding, sending
@@ -43,7 +43,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
         # Whoever may go on now has the epoch that was read: nobody raised it in between.
         tell.go_on()
         if mine.applied:
-            return _report(arguments, (mine.counts, mine.facts))
+            return Report.done(arguments, mine.counts, mine.facts)
         plan = _planned(database, parameters, arguments, tell)
         work = Work(arguments, parameters, plan.uuid)
         tables.make(database)
@@ -54,21 +54,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
         except Stopped:
             tables.drop(database)
             raise
-    return _report(arguments, outcome)
-
-
-def _report(arguments: Arguments, outcome: Outcome) -> Report:
-    counts, facts = outcome
-    return Report(
-        job=arguments.job,
-        run=arguments.run,
-        state=JobState.DONE,
-        read=counts["read"],
-        sent=counts["sent"],
-        rejected=counts["rejected"],
-        skipped=counts["skipped"],
-        facts=facts,
-    )
+    return Report.done(arguments, *outcome)
 
 
 def _planned(
