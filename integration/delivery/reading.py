@@ -1,6 +1,8 @@
 """From a Kafka record to a unit of work: envelope, service, ticket or flaw."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -8,7 +10,7 @@ from integration import envelope
 from integration.delivery.outcome import Failed
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
-from integration.delivery.tracing import trace_of
+from integration.delivery.tracing import NOTHING_MORE, Told, traces_of
 from integration.delivery.unit import OpenError, Unit
 from integration.delivery.values import Headers, Record, content_hash
 from integration.envelope.fields import FIELDS, addressed_by_headers
@@ -23,6 +25,9 @@ DIGEST: Final = "sluice-digest"
 # Where addressed_by_headers puts what is needed here.
 INTERFACE: Final = FIELDS.index("INTERFACE")
 MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
+# Of messages that are read ahead in small portions so many are traced together: column by column,
+# which pays from about so many on, and takes as long as a short statement.
+TRACED_AT_ONCE: Final = 100
 
 
 class Ticket(NamedTuple):
@@ -113,58 +118,78 @@ class Reader:
         self.queue = queue
         self._id_prefix = f"{queue.provider_name}~{queue.topic}~"
         self._known: dict[str | None, tuple[Service, Origin]] = {}
+        self._untraced: list[Unit] = []
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
         """What is to be done with each record."""
+        self._trace_read_ahead()
         units: list[Unit] = []
         for place, record in enumerate(records):
             ahead, record.ahead = record.ahead, None
             if ahead is None or ahead[0] is not self:
                 # Whatever follows came later still.
-                return units + self._units(records[place:])
+                return units + self._traced(self._read_all(records[place:]))
             units.append(ahead[1])
         return units
 
-    def _units(self, records: Sequence[Record]) -> list[Unit]:
-        """Read them all.
+    def _read_all(self, records: Sequence[Record]) -> list[Unit]:
+        """The units, without what tracking keeps of them.
 
         Most records are bare objects for the queue's default service. They take the short way
         here, without a call of ours beside the parsing: it is walked for every message.
         """
         default = self._known.get(None) or self._look_up(None)
         if isinstance(default, Failure):
-            return [self.unit(record) for record in records]
+            return [self._read(record) for record in records]
         (service, origin), prefix = default, self._id_prefix
         taker, interface = service.taker, origin.interface
-        follow = self.queue.followed.get(interface)
         units = []
         for record in records:
             body = envelope.parse(record.value, record.headers) if record.value else None
             if type(body) is dict:
                 id_ = f"{prefix}{record.partition}~{record.offset}"
                 message = Message(record, origin, id_, body, None)
-                unit = Unit(record, message, taker, None, id_, interface)
-                if follow is not None or record.headers:
-                    unit.trace = trace_of(record, body, follow)
-                units.append(unit)
+                units.append(Unit(record, message, taker, None, id_, interface))
             else:
-                units.append(self.unit(record, body))
+                units.append(self._read(record, body))
         return units
 
     def read_ahead(self, records: Sequence[Record]) -> None:
         """Read records before their turn; this reader's `units` finds it done."""
-        for record, unit in zip(records, self._units(records), strict=True):
+        units = self._read_all(records)
+        for record, unit in zip(records, units, strict=True):
             record.ahead = self, unit
+        self._untraced += units
+        if len(self._untraced) >= TRACED_AT_ONCE:
+            self._trace_read_ahead()
 
-    def unit(self, record: Record, parsed: Parsed | None = None) -> Unit:
+    def unit(self, record: Record) -> Unit:
         """What is to be done with one record. Whatever is wrong with it is known afterwards."""
-        unit = self._read(record, parsed)
-        if record.headers or self.queue.followed:
-            body = None if unit.message is None else unit.message.body
-            unit.trace = trace_of(record, body, self.queue.followed.get(unit.interface))
-        return unit
+        return self._traced([self._read(record)])[0]
 
-    def _read(self, record: Record, parsed: Parsed | None) -> Unit:
+    def _trace_read_ahead(self) -> None:
+        units, self._untraced = self._untraced, []
+        self._traced(units)
+
+    def _traced(self, units: list[Unit]) -> list[Unit]:
+        """The same units, with what tracking keeps of each."""
+        if not self.queue.tracks:
+            return units
+        for interface, some in groupby(units, key=attrgetter("interface")):
+            found = list(some)
+            told = Told(
+                interface,
+                [unit.record for unit in found],
+                [unit.message_id for unit in found],
+                [None if unit.message is None else unit.message.body for unit in found],
+            )
+            follow = self.queue.followed.get(interface, NOTHING_MORE)
+            traces = traces_of(told, follow, self.queue.write_tracks)
+            for unit, trace in zip(found, traces, strict=True):
+                unit.trace = trace
+        return units
+
+    def _read(self, record: Record, parsed: Parsed | None = None) -> Unit:
         value = record.value
         if value is None:
             return self._tombstone(record)
@@ -207,7 +232,7 @@ class Reader:
 
         A message keeps one id for life, also when a person edits the one in its payload.
         """
-        unit = self.unit(row.record)
+        unit = self._read(row.record)
         unit.row = row
         unit.moves = False
         unit.message_id = row.message_id or unit.message_id
@@ -215,7 +240,7 @@ class Reader:
             unit.message.message_id = unit.message_id
             unit.message.attempt = row.attempts + 1
             unit.message.late = row.late
-        return unit
+        return self._traced([unit])[0]
 
     def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:
         """What cannot be read has the id and the service that its envelope or headers name."""

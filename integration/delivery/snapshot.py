@@ -7,7 +7,7 @@ from typing import Any
 from integration.delivery.policy.brake import BrakePolicy
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.policy.retry import RetryPolicy
-from integration.delivery.tracing import Following
+from integration.delivery.tracing import Following, Writer
 from integration.handlers.registry import Registration
 
 
@@ -72,6 +72,8 @@ class QueueSnapshot:
     tracks: bool = True
     followed: Mapping[str, Following] = field(default_factory=dict)
     """by interface, what tracking keeps of its messages beside their ids"""
+    write_tracks: Writer | None = None
+    """how a store writes tracks while messages are read; None: when they have ended"""
     services: Mapping[str, Service] = field(default_factory=dict)
     sends: bool = False
     endpoint: EndpointSnapshot | None = None

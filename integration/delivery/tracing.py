@@ -3,10 +3,11 @@
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from integration.delivery.values import Headers, Record
-from integration.paths import BadPath, compile_path, text_reader
+from integration.paths import BadPath, compile_path, texts_reader
 
 CAUSE: Final = "sluice-cause"
 # A column people search by; what is longer is no id.
@@ -16,18 +17,16 @@ LARGEST_PAYLOAD_BYTES: Final = 2**20
 QUICKEST: Final = 1
 # A named tuple's own constructor is a Python function: twice the time, once for every message.
 new_tuple: Final = tuple.__new__
-Reader = Callable[[object], str | None]
-Ids = tuple[str | None, str | None, str | None, str | None, bytes | None]
-"""The columns of a trace without its text."""
-Writer = Callable[[bytes | None, int | None, Ids], str]
-"""The text of a trace, from the record's key, Kafka's time in ms and the columns."""
+Texts = Sequence[str | None]
+Reader = Callable[[Sequence[object]], Texts]
+"""What a path finds in each of many bodies."""
 
 
 class Trace(NamedTuple):
     """The columns of one message; None = there is none.
 
-    `text` is what the store made of them, of the key and of Kafka's time while it read the
-    message, before the time counts in which its batch holds the database; "" = nothing yet.
+    `text` is the row that the store made of the message while it was read, before the time counts
+    in which its batch holds the database; "" = it is made when it is written.
     """
 
     external_id: str | None
@@ -38,6 +37,19 @@ class Trace(NamedTuple):
     text: str = ""
 
 
+class Told(NamedTuple):
+    """Messages of one service or channel; each sequence has one entry for a message."""
+
+    interface: str
+    records: Sequence[Record]
+    ids: Sequence[str]
+    bodies: Sequence[object]
+
+
+Found = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None]]
+"""The columns of traces without their text, each for all messages."""
+Writer = Callable[[Told, Found], Sequence[str]]
+"""The texts of traces."""
 Track = tuple[int, str, str, str, bytes | None, int | None, Trace | None]
 """(offset, message id, interface, ended, key, Kafka's time in ms, trace) of a message that ended.
 
@@ -51,47 +63,48 @@ class Following:
 
     readers: tuple[Reader | None, Reader | None, Reader | None]
     keeps_payload: bool = False
-    write: Writer | None = None
+
+
+NOTHING_MORE: Final = Following((None, None, None))
+"""Where only a header tells something: what the message answers."""
 
 
 def following(
-    external_id_path: str,
-    search_paths: Sequence[str],
-    *,
-    keeps_payload: bool,
-    write: Writer | None = None,
+    external_id_path: str, search_paths: Sequence[str], *, keeps_payload: bool
 ) -> Following | None:
     """What is to be followed, None for nothing. A path that is none any more finds nothing."""
     wanted = [external_id_path, *search_paths[:2], "", ""][:3]
     first, second, third = (_compiled(path) for path in wanted)
     if not keeps_payload and (first, second, third) == (None, None, None):
         return None
-    return Following((first, second, third), keeps_payload, write)
+    return Following((first, second, third), keeps_payload)
 
 
-def trace_of(record: Record, body: object, follow: Following | None) -> Trace | None:
-    """What tracking keeps of this message; None for nothing. Never raises."""
-    cause = _cause(record.headers) if record.headers else None
-    if follow is None:
-        return None if cause is None else Trace(None, None, None, cause, None)
-    first, second, third = follow.readers
-    ids = (
-        None if first is None else first(body),
-        None if second is None else second(body),
-        None if third is None else third(body),
-        cause,
-        _compressed(record.value) if follow.keeps_payload else None,
+def traces_of(told: Told, follow: Following, write: Writer | None) -> Sequence[Trace]:
+    """What tracking keeps of each message. Never raises.
+
+    Column by column: it is asked of every message, and so most of it runs at C's speed.
+    """
+    records, nothing = told.records, (None,) * len(told.records)
+    first, second, third = (
+        nothing if read is None else read(told.bodies) for read in follow.readers
     )
-    write = follow.write
-    text = "" if write is None else write(record.key, record.timestamp_ms, ids)
-    return new_tuple(Trace, (*ids, text))
+    found = (
+        first,
+        second,
+        third,
+        [_cause(record.headers) if record.headers else None for record in records],
+        [_compressed(r.value) for r in records] if follow.keeps_payload else nothing,
+    )
+    texts = repeat("") if write is None else write(told, found)
+    return list(map(new_tuple, repeat(Trace), zip(*found, texts, strict=False)))
 
 
 def _compiled(path: str) -> Reader | None:
     if not path:
         return None
     try:
-        return text_reader(compile_path(path), LONGEST_ID)
+        return texts_reader(compile_path(path), LONGEST_ID)
     except BadPath:
         return None
 

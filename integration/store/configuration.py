@@ -58,6 +58,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         handler_timeout_seconds=queue.handler_timeout_seconds,
         tracks=queue.tracks,
         followed=_followed(_trackings(queue, rows)) if queue.tracks else {},
+        write_tracks=tracks.texts,
         services=services,
         sends=sends,
         endpoint=endpoint,
@@ -128,7 +129,7 @@ def _trackings(queue: Queue, services: Iterable[EnterpriseService]) -> tuple[Tra
 
 def _followed(trackings: Iterable[Tracking]) -> dict[str, Following]:
     found = {
-        interface: following(external, searched, keeps_payload=keeps, write=tracks.columns)
+        interface: following(external, searched, keeps_payload=keeps)
         for interface, external, searched, keeps in trackings
     }
     return {interface: follow for interface, follow in found.items() if follow is not None}

@@ -194,11 +194,8 @@ class LedgerWork:
             by_partition.setdefault(partition, []).append(track)
         for partition, found in by_partition.items():
             place = (self.queue.id, partition, self.arrival)
-            if bare := tracks.untraced(found):
-                self._copy(tracks.COPY, tracks.lines(place, bare))
-            if len(bare) < len(found):
-                pieces = tracks.traced_lines(place, tracks.traced(found))
-                self._copy(tracks.COPY_TRACED, pieces)
+            if found:
+                self._copy(tracks.COPY, tracks.lines(place, found))
 
     def _copy(self, sql: str, pieces: Iterable[bytes]) -> None:
         with (

@@ -1,18 +1,21 @@
 """What tracking keeps of a message, from the record to the row: ids, key, cause, payload."""
 
+import itertools
 import zlib
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
-from integration.delivery.reading import Reader
+from integration.delivery.reading import TRACED_AT_ONCE, Reader
+from integration.delivery.settling import track_of
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import LARGEST_PAYLOAD_BYTES, Trace, following
+from integration.delivery.unit import Unit
 from integration.delivery.values import Record
 from integration.models import EnterpriseService, MessageTrack, PublishChannel
 from integration.store import configuration, tracks
-from tests.support.deliveries import a_track
+from tests.support.deliveries import a_row, a_track
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -20,35 +23,36 @@ ODD = 'tab\tline\nback\\slash "quote" \\N \x01 ä €'
 
 
 def written(*rows: Any) -> list[MessageTrack]:
-    place = (7, 0, 3)
     connection.ensure_connection()
-    with connection.connection.cursor() as cursor:
-        if bare := tracks.untraced(rows):
-            with cursor.copy(tracks.COPY) as copy:
-                for piece in tracks.lines(place, bare):
-                    copy.write(piece)
-        if named := tracks.traced(rows):
-            with cursor.copy(tracks.COPY_TRACED) as copy:
-                for piece in tracks.traced_lines(place, named):
-                    copy.write(piece)
+    with connection.connection.cursor() as cursor, cursor.copy(tracks.COPY) as copy:
+        for piece in tracks.lines((7, 0, 3), rows):
+            copy.write(piece)
     return list(MessageTrack.objects.order_by("offset"))
 
 
-def traced(record: Record, **fields: Any) -> Trace | None:
-    """The trace of a record that a queue reads under these paths."""
-    fields.setdefault("keeps_payload", False)
-    follow = following(fields.pop("external", ""), fields.pop("search", []), **fields)
-    snapshot = QueueSnapshot(
+def units(*records: Record, **fields: Any) -> list[Unit]:
+    """What a queue reads under these paths."""
+    return Reader(a_snapshot(**fields)).units(records)
+
+
+def a_snapshot(**fields: Any) -> QueueSnapshot:
+    names = ("external", "search", "keeps_payload")
+    external, search, keeps = (fields.pop(name, "") for name in names)
+    follow = following(external, search or [], keeps_payload=bool(keeps))
+    return QueueSnapshot(
         id=1, name="q", provider_id=1, provider_name="p", topic="t", sequential=False,
         default_interface="S", services={"S": Service("S", None)},
-        followed={} if follow is None else {"S": follow},
+        followed={} if follow is None else {"S": follow}, **fields,
     )  # fmt: skip
-    [unit] = Reader(snapshot).units([record])
+
+
+def traced(record: Record, **fields: Any) -> Trace | None:
+    [unit] = units(record, **fields)
     return unit.trace
 
 
-def a_record(value: bytes | None, headers: Any = None) -> Record:
-    return Record(0, 5, 1_700_000_000_000, b"k", value, headers)
+def a_record(value: bytes | None, headers: Any = None, key: bytes = b"k", at: int = 5) -> Record:
+    return Record(0, at, 1_700_000_000_000, key, value, headers)
 
 
 class TestRows:
@@ -95,9 +99,86 @@ class TestRows:
         assert [row.id for row in rows] == sorted(row.id for row in rows)
 
 
+class TestTextsMadeWhileReading:
+    """What is put together while a message is read says what its ending would put together."""
+
+    HEADERS: ClassVar = [
+        None,
+        [("sluice-cause", b"the-request")],
+        [("sluice-cause", b"tab\tback\\slash \xff")],
+        [("MEAMessageID", b"id\\with\nsigns"), ("INTERFACE", b"S")],
+        [("INTERFACE", b"Stranger\t")],
+    ]
+    VALUES: ClassVar = [
+        b'{"a": "A-1", "b": 7.50}',
+        b'{"a": "tab\\tline\\nback\\\\slash \\u0001 \\ud800", "b": 1}',
+        b'{"a": 12, "b": null}',
+        b"<a/>",
+        b"not readable",
+        None,
+    ]
+    KEYS: ClassVar = [b"k", b"", b"\xff\xfe\t\x01", b"x" * 900]
+
+    def test_every_row_is_the_same(self) -> None:
+        told = itertools.product(self.VALUES, self.HEADERS, self.KEYS)
+        records = [a_record(*one, at=place) for place, one in enumerate(told)]
+        found, unlike = [], {"_state", "id", "at"}
+        for writer in (None, tracks.texts):
+            with transaction.atomic():
+                read = units(
+                    *records, external="$.a", search=["$.b"], keeps_payload=True,
+                    write_tracks=writer,
+                )  # fmt: skip
+                rows = written(*(track_of(unit, "APPLIED") for unit in read))
+                found.append(
+                    [
+                        {name: value for name, value in vars(row).items() if name not in unlike}
+                        for row in rows
+                    ]
+                )
+                transaction.set_rollback(True)
+        assert len(found[0]) == len(records)
+        assert found[0] == found[1]
+
+    def test_it_makes_no_difference_how_they_are_read(self) -> None:
+        records = [a_record(b'{"a": "A-%d"}' % at, at=at) for at in range(2 * TRACED_AT_ONCE + 7)]
+        reader = Reader(a_snapshot(external="$.a", write_tracks=tracks.texts))
+        for begin in range(0, len(records) - 3, 20):
+            reader.read_ahead(records[begin : begin + 20][: len(records) - 3 - begin])
+        found = [unit.trace for unit in reader.units(records)]
+        assert found == [
+            unit.trace
+            for unit in units(
+                *(a_record(b'{"a": "A-%d"}' % at, at=at) for at in range(len(records))),
+                external="$.a",
+                write_tracks=tracks.texts,
+            )
+        ]
+        assert all(trace is not None and trace.text for trace in found)
+
+    def test_texts_are_made_where_nothing_needs_a_sign(self) -> None:
+        keys = enumerate((b"k", b"tab\t"))
+        records = [a_record(b'{"a": "A-1"}', key=key, at=at) for at, key in keys]
+        first, second = units(*records, external="$.a", write_tracks=tracks.texts)
+        assert first.trace is not None
+        assert first.trace.text.split("\t")[:5] == ["0", "0", "p~t~0~0", "S", "k"]
+        assert second.trace is not None
+        assert second.trace.text == ""
+
+    def test_a_failure_keeps_its_id_in_the_text(self) -> None:
+        reader = Reader(a_snapshot(write_tracks=tracks.texts))
+        unit = reader.row_unit(a_row(message_id="the-first"))
+        assert unit.trace is not None
+        assert unit.trace.text.split("\t")[2] == "the-first"
+
+    def test_what_is_not_tracked_costs_nothing(self) -> None:
+        record = a_record(b'{"a": 1}', [("sluice-cause", b"c")])
+        assert traced(record, external="$.a", tracks=False) is None
+
+
 class TestTraces:
-    def test_without_paths_and_headers_there_is_none(self) -> None:
-        assert traced(a_record(b'{"a": 1}')) is None
+    def test_without_paths_and_headers_there_is_nothing_in_it(self) -> None:
+        assert traced(a_record(b'{"a": 1}')) == Trace(None, None, None, None, None)
 
     def test_json_paths_find_texts_and_numbers(self) -> None:
         body = b'{"po": {"num": "PO-1", "total": 7.50}, "lines": [{"id": 3}]}'
