@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
+from integration.delivery.collector import calm_collector
 from spark_jobs.problems import JobError
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def in_tasks(
         from pyspark import TaskContext  # noqa: PLC0415 - as in session.py
 
         try:
-            act(part)
+            with calm_collector():
+                act(part)
         except JobError as e:
             context = TaskContext.get()
             tries = context.attemptNumber() + 1 if context is not None else TRIES

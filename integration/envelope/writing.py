@@ -14,7 +14,7 @@ from integration.envelope.document import JSON, XML
 from integration.errors import IntegrationError
 
 # Below this, Base64 and its overhead cost what compression saves.
-_WORTH_COMPRESSING_BYTES: Final = 1024
+PLAIN_BELOW: Final = 1024
 _ENCODING: Final = re.compile(r"""(\A\s*<\?xml[^>]*?\sencoding\s*=\s*)(?:"[^"]*"|'[^']*')""")
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 # JSON's writing of a text, without escaping what is not ASCII.
@@ -71,21 +71,23 @@ def write(message: Outgoing, *, compress: bool | None = None) -> bytes:
 class Alike:
     """Messages that differ by their ids and payloads alone: the same bytes as `write`'s, sooner.
 
-    What stands around these two is written once.
+    What stands around these two is written once. Whoever else can write a JSON string may put them
+    together, too: `before`, the payload, `between`, the id, `after`; of objects whose text has
+    fewer than PLAIN_BELOW characters.
     """
 
     def __init__(self, like: Outgoing) -> None:
         self._like = like
         payload, message_id = f"{{{uuid4()}", str(uuid4())
         whole = write(replace(like, payload=payload, message_id=message_id)).decode()
-        self._before, rest = whole.split(_quoted(payload))
-        self._between, self._after = rest.split(_quoted(message_id))
+        self.before, rest = whole.split(_quoted(payload))
+        self.between, self.after = rest.split(_quoted(message_id))
 
     def write(self, message_id: str, payload: str) -> bytes:
         """Return one of them. Raises UnwritableMessage."""
-        if payload[:1] != "{" or len(payload) >= _WORTH_COMPRESSING_BYTES:
+        if payload[:1] != "{" or len(payload) >= PLAIN_BELOW:
             return write(replace(self._like, payload=payload, message_id=message_id))
-        told = f"{self._before}{_quoted(payload)}{self._between}{_quoted(message_id)}{self._after}"
+        told = f"{self.before}{_quoted(payload)}{self.between}{_quoted(message_id)}{self.after}"
         try:
             return told.encode()
         except UnicodeEncodeError as failure:
@@ -111,13 +113,13 @@ def _envelope(message: Outgoing, compress: bool | None) -> dict[str, str]:
 def _packed(payload: str | bytes, compress: bool | None) -> str | None:
     """Return the payload as Base64 of zlib output, or None if it goes as plain text."""
     if isinstance(payload, str):
-        if not (len(payload) >= _WORTH_COMPRESSING_BYTES if compress is None else compress):
+        if not (len(payload) >= PLAIN_BELOW if compress is None else compress):
             return None
         # The bytes will be UTF-8, so a declaration that says otherwise would be a lie.
         plain = _ENCODING.sub(r'\1"UTF-8"', payload).encode()
     else:
         if compress is None:
-            compress = len(payload) >= _WORTH_COMPRESSING_BYTES
+            compress = len(payload) >= PLAIN_BELOW
         if not compress and _is_utf8(payload):
             return None
         plain = payload

@@ -1,7 +1,9 @@
 """Documents as the messages of a queue: which ids they have, and whether their topic takes them."""
 
+from collections.abc import Mapping
 from uuid import UUID
 
+from integration.envelope.writing import PLAIN_BELOW
 from spark_jobs.imports.mapping import Document, Rejected
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Flaw
@@ -19,7 +21,19 @@ class Envelopes:
         assert target is not None  # noqa: S101 - nothing is sent without one
         return target.record(self.message_id(place), text)
 
-    def message_id(self, place: int) -> str:
+    def around(self) -> Mapping[str, str | int]:
+        """What stands around the payload and the place in all of them, and in which payloads."""
+        target = self._target
+        assert target is not None  # noqa: S101 - nothing is sent without one
+        alike = target.alike
+        return {
+            "before": alike.before,
+            "between": f'{alike.between}"{self.message_id("")}',
+            "after": f'"{alike.after}',
+            "plain_below": PLAIN_BELOW,
+        }
+
+    def message_id(self, place: int | str) -> str:
         return f"{self._run}~{place}"
 
     def fitting(self, became: Document | Rejected, place: int) -> Document | Rejected:

@@ -15,7 +15,7 @@ from integration.envelope.xml_text import parse_xml
 from spark_jobs.imports.parameters import Column, Format, ImportParameters, Kind
 from spark_jobs.imports.plain_values import has_nul, plainly, text_of
 from spark_jobs.imports.quick_mapping import quick
-from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Row, too_long
+from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Row, new_tuple, too_long
 from spark_jobs.problems import JobError
 
 MAX_DEPTH: Final = 100
@@ -97,7 +97,7 @@ class Mapper:
 
     def _mapped(self, row: Row) -> Document | Rejected:
         found = None if self._quick is None else self._quick.document(row.values)
-        return self._plainly(row) if found is None else Document(*found, None)
+        return self._plainly(row) if found is None else new_tuple(Document, (*found, None))
 
     def _plainly(self, row: Row) -> Document | Rejected:
         body, flaw = self._body(row.values)

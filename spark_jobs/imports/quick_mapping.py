@@ -7,6 +7,7 @@ what it is sure of, and leaves every other row to `mapping`, which is held to gi
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from json import encoder
 from typing import Final, NamedTuple
 
@@ -56,7 +57,7 @@ class Quick:
 
     def _key(self, values: Sequence[str]) -> str | None:
         found = [values[place] for place in self._keys]
-        if not all(found) or any(map(str.isspace, found)):
+        if not all(map(str.strip, found)):
             return None
         key = found[0] if len(found) == 1 else f"[{','.join(map(_text, found))}]"
         return key if len(key) * 4 <= MAX_KEY_BYTES else None
@@ -98,6 +99,8 @@ def _number(text: str) -> str | None:
     return text if _NUMBER.fullmatch(text) else None
 
 
+# Dates come again and again.
+@lru_cache(maxsize=10_000)
 def _date(text: str) -> str | None:
     if not _DATE.fullmatch(text):
         return None

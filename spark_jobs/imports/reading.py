@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
 from spark_jobs.imports.parameters import Format, ImportParameters
-from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Range, Row, too_long
+from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Range, Row, new_tuple, too_long
 from spark_jobs.problems import JobError, changed
 
 _BUFFER_BYTES: Final = 2**18
@@ -118,7 +118,8 @@ def _csv(text: TextIO, line: int, parameters: ImportParameters) -> Iterator[Row]
                 plain = one.rstrip("\r\n")
                 if quote not in plain and "\r" not in plain and len(one) <= _MOST:
                     if plain:
-                        yield _checked(Row(line, plain, plain.split(delimiter)))
+                        row = new_tuple(Row, (line, plain, plain.split(delimiter), None))
+                        yield row if _is_plain(plain) else _checked(row)
                     line += 1
                 else:
                     ahead.append(one)
@@ -216,6 +217,11 @@ def _passed(text: TextIO, quote: str = '"') -> tuple[int, int]:
 
 def _whole(eaten: Sequence[str]) -> str:
     return (eaten[0] if len(eaten) == 1 else "".join(eaten)).rstrip("\r\n")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether `_checked` would find nothing, as in most rows."""
+    return text.isascii() and "\0" not in text and len(text) <= LARGEST_ROW_CHARACTERS
 
 
 def _checked(row: Row) -> Row:

@@ -25,9 +25,19 @@ from spark_jobs.topics.producing import Sender, open_sender
 _BY_PLACE: Final = "CREATE INDEX IF NOT EXISTS {name} ON {documents} (place)"
 _LOCK: Final = "SELECT pg_advisory_xact_lock(%s)"
 _KNOWN: Final = "SELECT sent FROM {ranges} WHERE number = %s"
+# The database writes most records itself, as `Alike` does: what it says of a text as a JSON string
+# is what Python says. Of the others it gives the document.
 _READ: Final = """
-COPY (SELECT place, key, document FROM {documents}
-  WHERE place >= {begin} AND place < {end} ORDER BY place) TO STDOUT (FORMAT binary)
+COPY (
+  SELECT place, key,
+    CASE WHEN is_plain
+      THEN {before} || to_json(document)::text || {between} || place || {after} END,
+    CASE WHEN NOT is_plain THEN document END
+  FROM (
+    SELECT *, octet_length(document) < {plain_below} AND left(document, 1) = '{{' AS is_plain
+    FROM {documents} WHERE place >= {begin} AND place < {end} ORDER BY place
+  ) d
+) TO STDOUT (FORMAT binary)
 """
 _SAY: Final = "UPDATE {ranges} SET sent = %s WHERE number = %s"
 _SENT: Final = "SELECT number, sent FROM {ranges} WHERE sent IS NOT NULL"
@@ -94,12 +104,12 @@ def send(what: Sending, part: Range) -> Sent:
 def _hand_over(
     session: psycopg.Connection[Any], sender: Sender, what: Sending, part: Range, topic: str
 ) -> None:
-    record = Envelopes(what.owned.run, what.parameters).record
+    envelopes = Envelopes(what.owned.run, what.parameters)
     first = part.number << PLACES_BITS
-    read = Stage(what.owned.run).sql(
-        _READ, begin=sql.Literal(first), end=sql.Literal(first + (1 << PLACES_BITS))
-    )
+    said = {"begin": first, "end": first + (1 << PLACES_BITS), **envelopes.around()}
+    read = Stage(what.owned.run).sql(_READ, **{n: sql.Literal(v) for n, v in said.items()})
     with session.cursor() as cursor, cursor.copy(read) as copy:
-        copy.set_types(["int8", "text", "text"])
-        for place, key, text in copy.rows():
-            sender.send(topic, None if key is None else key.encode(), record(text, place))
+        # Texts as they are on the wire.
+        copy.set_types(["int8", "bytea", "bytea", "text"])
+        for place, key, record, text in copy.rows():
+            sender.send(topic, key, envelopes.record(text, place) if record is None else record)

@@ -12,7 +12,7 @@ import psycopg
 from integration.documents.refusals import plain_text
 from spark_jobs.replay.applying import Outcome
 from spark_jobs.replay.staging import Stage, Taken
-from spark_jobs.topics.producing import Sender, open_sender
+from spark_jobs.topics.producing import Headers, open_sender
 
 # The name is that of integration.envelope.fields.
 ID_HEADER: Final = "sluice-message-id"
@@ -24,18 +24,16 @@ class Sending:
     def __init__(self, settings: Mapping[str, str], topic: str) -> None:
         self._settings = settings
         self._topic = topic
-        self._sender: Sender | None = None
 
     def keep(self, _session: psycopg.Connection[Any], _tables: Stage, lot: Sequence[Taken]) -> int:
         """Every record is in Kafka when it returns. Raises JobError NOT_DELIVERED."""
         chosen = [message for _, message in lot if message is not None]
         if not chosen:
             return 0
-        # One for the whole share: each brings connections and threads of its own.
-        sender = self._sender = self._sender or open_sender(self._settings)
+        sender = open_sender(self._settings)
         for message in chosen:
             record = message.record
-            headers = list(record.headers)
+            headers: Headers = list(record.headers)
             if not message.own_id:
                 # It was named after its place, and would be another message in another one.
                 headers.append((ID_HEADER, plain_text(message.message_id).encode()))

@@ -4,14 +4,14 @@ At least once: a task that is tried again sends its records again, under the sam
 which the queue that reads them drops repeats.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from spark_jobs.problems import JobError
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = list[tuple[str, str | bytes | None]]
 # The promises of the road, as integration.kafka.client has them; nothing overrides them.
 PRODUCER: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
@@ -38,11 +38,21 @@ ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the library's o
 SECRET: Final = ("sasl.password", "ssl.key.pem")
 
 
+# One task follows the other in a process: to connect anew, and to be given a producer's number,
+# takes as long as a thousand records.
+_finished: "list[Sender]" = []
+
+
 def open_sender(settings: Mapping[str, Any]) -> "Sender":
     """A sender to the cluster of these settings, which are those of `Arguments.kafka`.
 
-    Call it inside the task. Raises JobError KAFKA_UNUSABLE for settings that make no client.
+    Call it inside the task. Where one with the same settings has finished, that is used again.
+    Raises JobError KAFKA_UNUSABLE for settings that make no client.
     """
+    while _finished:
+        sender = _finished.pop()
+        if sender.settings == settings:
+            return sender
     return Sender(settings)
 
 
@@ -50,6 +60,7 @@ class Sender:
     """Hands records over and counts what became of them. For one thread."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = settings
         self._sent = self._confirmed = self._refused = 0
         self._first: KafkaError | None = None
         # Why records time out is told here alone, such as a login that is refused.
@@ -61,7 +72,11 @@ class Sender:
             raise _unusable(str(e), settings) from None
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None = None,
     ) -> None:
         """Hand one record over; its key chooses the partition, as Java's clients choose it.
 
@@ -69,7 +84,7 @@ class Sender:
         """
         while True:
             try:
-                self._producer.produce(topic, value, key, headers=list(headers) or None)
+                self._producer.produce(topic, value, key, headers=headers or None)
                 break
             except BufferError:
                 # The client's queue is full; serving reports makes room.
@@ -87,14 +102,19 @@ class Sender:
     def finish(self) -> int:
         """Wait for every report; return how many records are in Kafka: all that were sent.
 
+        Whoever is given this sender next counts from nothing; it is not to be used after this.
         Raises JobError NOT_DELIVERED when one is not, or when nobody knows.
         """
         # It raises nothing and returns what is left: that and the reports have to be looked at.
         left = self._producer.flush(FLUSH_SECONDS)
         self._check()
-        if left or self._confirmed != self._sent:
+        confirmed = self._confirmed
+        if left or confirmed != self._sent:
             self._give_up()
-        return self._confirmed
+        self._sent = self._confirmed = 0
+        self._noticed = None
+        _finished.append(self)
+        return confirmed
 
     def _report(self, error: KafkaError | None, _message: Message) -> None:
         """Runs inside the library's calls; must not raise."""

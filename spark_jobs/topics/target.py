@@ -36,7 +36,7 @@ class Target:
 
     def record(self, message_id: str, payload: str) -> bytes:
         """The value of the record that a document becomes."""
-        return self._alike.write(message_id, payload)
+        return self.alike.write(message_id, payload)
 
     def excess(self, message_id: str, payload: str) -> int:
         """How many bytes the record would have if that is more than the topic takes, else 0."""
@@ -47,7 +47,8 @@ class Target:
         return size if size > most else 0
 
     @cached_property
-    def _alike(self) -> Alike:
+    def alike(self) -> Alike:
+        """What all these records have in common."""
         return Alike(
             Outgoing(
                 interface=self.interface,

@@ -14,11 +14,13 @@ from confluent_kafka import Message
 from crontasks.bulk import driving
 from crontasks.bulk.asking import cancel, preview
 from crontasks.bulk.driving import again
+from integration.envelope import Document, read
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.imports import job as import_job
+from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.problems import JobError
 from spark_jobs.session import open_session
-from spark_jobs.topics.producing import Sender
+from spark_jobs.topics.producing import Sender, open_sender
 from tests.support.builders import a_queue
 from tests.support.bulk import (
     COLUMNS,
@@ -107,6 +109,48 @@ def test_rows_become_messages_of_the_queue(tmp_path: Path, broker: Kafka, queue:
     assert stored() >= {"A-1", "A-399"} - {_missing(one) for one in MessageError.objects.all()}
     assert StoredObject.objects.count() == 392
     assert MessageError.objects.filter(state="HOLD", code="MISSING_VALUE").count() == 8
+
+
+def test_the_database_writes_records_as_an_envelope_is_written(
+    tmp_path: Path, broker: Kafka, queue: Queue
+) -> None:
+    """Bytes for bytes, whatever stands in them, and those that are compressed too."""
+    odd = ['quote " and back\\slash', "tab\tline\r\n\b\f", "\x01\x1f\x7f", "ä € 💧", "</a>&'%{}"]
+    texts = [*odd, "x" * 900, "ö" * 900, "x" * 2_000]
+    rows = [{"assetnum": f"A-{n}", "siteid": "B", "text": text} for n, text in enumerate(texts)]
+    lines = [json.dumps(row, ensure_ascii=bool(n % 2)) for n, row in enumerate(rows)]
+    (tmp_path / "odd.jsonl").write_text("\n".join([*lines, f" {lines[0]}".replace("A-0", "A-S")]))
+
+    run = driven(to_queue(tmp_path / "odd.jsonl", queue, format="jsonl", columns=""))
+
+    target = ImportParameters.of(run.parameters).target
+    assert target is not None
+    records = [record.value() or b"" for record in sent(broker, queue)]
+    for record in records:
+        document = read(record)
+        assert isinstance(document, Document)
+        text = document.payload
+        text = text.decode() if isinstance(text, bytes) else text
+        assert record == target.record(document.message_id or "", text)
+    found = Counter(json.loads(record).get("compressed") for record in records)
+    assert found == {None: len(lines), "1": 1}, "one of them is long"
+
+
+def test_a_sender_that_has_finished_is_used_again(broker: Kafka, queue: Queue) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap}
+    first = open_sender(settings)
+    first.send(queue.topic, b"k", b"1")
+    assert first.finish() == 1
+
+    again = open_sender(dict(settings))
+    assert again is first, "to connect anew takes as long as many records"
+    assert open_sender(settings) is not again, "two never have the same"
+    again.send(queue.topic, b"k", b"2")
+    again.send(queue.topic, b"k", b"3")
+    assert again.finish() == 2
+    assert open_sender({**settings, "client.id": "another"}) is not again
+
+    assert [record.value() for record in sent(broker, queue)] == [b"1", b"2", b"3"]
 
 
 def _murmur2(broker: Kafka) -> Any:
