@@ -1,7 +1,7 @@
 """The real Publisher: one Kafka transaction a batch, with the batch's id as the watermark."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -156,7 +156,13 @@ class KafkaPublisher:
             self._check_fence(e)
             raise unreachable(self._to.name, e) from e
 
-    def publish(self, batch: UUID, rows: Sequence[OutgoingRow], observer: RelayObserver) -> Verdict:
+    def publish(
+        self,
+        batch: UUID,
+        rows: Sequence[OutgoingRow],
+        stamp: Callable[[], None],
+        observer: RelayObserver,
+    ) -> Verdict:
         producer = self._producer
         if producer is None:
             return Unavailable("the publisher is not open")
@@ -166,7 +172,7 @@ class KafkaPublisher:
         try:
             producer.begin_transaction()
             observer(RelayStep.BEGUN)
-            trouble = self._write(producer, rows, observer)
+            trouble = self._write(producer, rows, stamp, observer)
             if trouble is not None:
                 self._unknown.remember(trouble, rows)
                 return self._abort(producer, trouble)
@@ -179,8 +185,12 @@ class KafkaPublisher:
         observer(RelayStep.COMMITTED)
         return Sent()
 
+    @staticmethod
     def _write(
-        self, producer: Producer, rows: Sequence[OutgoingRow], observer: RelayObserver
+        producer: Producer,
+        rows: Sequence[OutgoingRow],
+        stamp: Callable[[], None],
+        observer: RelayObserver,
     ) -> Verdict | None:
         """Produce all rows and wait for every report; None when all are confirmed."""
         reports = _Reports()
@@ -197,6 +207,8 @@ class KafkaPublisher:
                 return verdict
             raise
         observer(RelayStep.PRODUCED)
+        # The client sends meanwhile, in a thread of its own.
+        stamp()
         left = reports.await_all(producer)
         observer(RelayStep.FLUSHED)
         return reports.verdict(rows, left)

@@ -37,7 +37,7 @@ UPDATE integration_relaylease SET seen_at = clock_timestamp(),
   lease_until = clock_timestamp() + %s * interval '1 second'
 WHERE id = %s AND epoch = %s
 """
-# Both sessions of an owner carry its mark in their name. One statement finds and ends them, so
+# All sessions of an owner carry its mark in their name. One statement finds and ends them, so
 # that no recycled pid can be hit.
 TERMINATE: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -56,11 +56,9 @@ class RelayTenure:
     The lock, held, with a thread that renews the lease while the relay makes progress.
     """
 
-    def __init__(self, session: Session, work: Session, ownership: Ownership) -> None:
-        """Raises psycopg.Error."""
-        self.outbox = RelayOutbox(work, ownership)
+    def __init__(self, session: Session, outbox: RelayOutbox, ownership: Ownership) -> None:
+        self.outbox = outbox
         self._ownership = ownership
-        self._work = work
         self._session = session
         self._over = threading.Event()
         self._is_lost = False
@@ -90,7 +88,7 @@ class RelayTenure:
     def close(self) -> None:
         self._over.set()
         self._thread.join()
-        self._work.close()
+        self.outbox.close()
         self._session.close()
 
 
@@ -122,8 +120,9 @@ def _take(session: Session, owner: str, provider_id: int, shard: int) -> RelayTe
     lease_id = _first(session, LOOK, [provider_id, shard])[0]
     seconds: float = settings.SLUICE_LEASE_SECONDS
     epoch = _first(session, RAISE, [owner, seconds, lease_id])[0]
-    work = raw_connection(session_name(owner))
-    return RelayTenure(session, work, Ownership(lease_id, epoch, provider_id, shard))
+    ownership = Ownership(lease_id, epoch, provider_id, shard)
+    outbox = RelayOutbox(lambda: raw_connection(session_name(owner)), ownership)
+    return RelayTenure(session, outbox, ownership)
 
 
 def _lock(session: Session, provider_id: int, shard: int) -> bool:

@@ -3,13 +3,14 @@
 
 import json
 from binascii import a2b_base64
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
 import psycopg
-from psycopg.types.json import set_json_loads
 
 from integration.delivery.relay import policy
 from integration.delivery.relay.ports import OutgoingRow, RelayLostError
@@ -47,25 +48,31 @@ SELECT (SELECT id FROM integration_outboxrow
 ROW_BYTES: Final = 100
 SIZE: Final = f"coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) + {ROW_BYTES}"
 WANTED: Final = "id, topic, partition, key, value, headers"
+# The batch that is being marked still lies there as if it was due. As a set of their own the ids
+# are hashed whatever the planner thinks of the statement.
+NOT_BEING_MARKED: Final = "id NOT IN (SELECT unnest(%(marking)s::bigint[]))"
 # Read straight from the index, in its order, until there is enough: nothing of it is sorted. What
-# is due by its time comes besides, and both are put in the order of their ids afterwards.
+# is due by its time comes besides, and both are put in the order of their ids afterwards. Headers
+# as text: the driver takes five times as long to hand over JSON, one value at a time.
 DUE: Final = f"""
-SELECT {WANTED} FROM (
+SELECT id, topic, partition, key, value, headers::text FROM (
   SELECT {WANTED},
     sum(size) OVER (ORDER BY {INDEX_ORDER} ROWS UNBOUNDED PRECEDING) - size AS before
   FROM (SELECT {WANTED}, provider_id, shard, not_before, {SIZE} AS size
     FROM integration_outboxrow
-    WHERE {PENDING_AT_ONCE} ORDER BY {INDEX_ORDER} LIMIT %(rows)s) due) counted
+    WHERE {PENDING_AT_ONCE} AND {NOT_BEING_MARKED}
+    ORDER BY {INDEX_ORDER} LIMIT %(rows)s) due) counted
   WHERE before < %(bytes)s
 UNION ALL
-SELECT {WANTED} FROM (
+SELECT id, topic, partition, key, value, headers::text FROM (
   SELECT {WANTED} FROM integration_outboxrow
-  WHERE {PENDING_LATER} ORDER BY {INDEX_ORDER} LIMIT %(rows)s FOR UPDATE SKIP LOCKED) later
+  WHERE {PENDING_LATER} AND {NOT_BEING_MARKED}
+  ORDER BY {INDEX_ORDER} LIMIT %(rows)s FOR UPDATE SKIP LOCKED) later
 """
 # Noted with its owner, before anything of it goes to Kafka. The rows stay as they are until they
 # are there: a row is as large as its message, and writing it costs as much.
 STAMP: Final = """
-UPDATE integration_relaylease SET batch = %(batch)s, batch_rows = %(ids)s
+UPDATE integration_relaylease SET batch = %(batch)s, batch_rows = %(ids)s::bigint[]
 WHERE id = %(lease)s AND epoch = %(epoch)s
 """
 STAMPED: Final = (
@@ -78,7 +85,7 @@ STAMPED_ROWS: Final = (
     f"WHERE {MINE} AND state = 'STAMPED' GROUP BY batch"
 )
 # A ticket that was cancelled on its way is in Kafka nevertheless.
-NOT_YET: Final = "id = ANY(%(ids)s) AND state IN ('PENDING', 'STAMPED', 'CANCELLED')"
+NOT_YET: Final = "id = ANY(%(ids)s::bigint[]) AND state IN ('PENDING', 'STAMPED', 'CANCELLED')"
 LET_GO: Final = (
     "own AS (UPDATE integration_relaylease SET batch = NULL, batch_rows = NULL "
     "WHERE id = %(lease)s AND epoch = %(epoch)s AND batch = %(batch)s RETURNING 1)"
@@ -97,7 +104,7 @@ WHERE {NOT_YET} AND EXISTS (SELECT 1 FROM own)
 UNSTAMP: Final = f"""
 WITH {LET_GO}, free AS (
   UPDATE integration_outboxrow SET state = 'PENDING', batch = NULL
-  WHERE id = ANY(%(ids)s) AND state = 'STAMPED' AND EXISTS (SELECT 1 FROM own))
+  WHERE id = ANY(%(ids)s::bigint[]) AND state = 'STAMPED' AND EXISTS (SELECT 1 FROM own))
 SELECT 1 FROM own
 """
 # A ticket that cannot be sent: the row of its failure carries the retry from now on.
@@ -131,7 +138,8 @@ WITH own AS (
   WHERE id = %(lease)s AND epoch = %(epoch)s RETURNING 1),
 doubtful AS (
   UPDATE integration_outboxrow SET state = 'STAMPED', batch = %(batch)s
-  WHERE id = ANY(%(ids)s) AND state IN ('PENDING', 'CANCELLED') AND EXISTS (SELECT 1 FROM own))
+  WHERE id = ANY(%(ids)s::bigint[]) AND state IN ('PENDING', 'CANCELLED')
+    AND EXISTS (SELECT 1 FROM own))
 SELECT 1 FROM own
 """
 
@@ -151,14 +159,23 @@ class Ownership:
 
 
 class RelayOutbox:
-    """Implements integration.delivery.relay.ports.Outbox over a session of the relay's own."""
+    """Implements integration.delivery.relay.ports.Outbox over two sessions of the relay's own.
 
-    def __init__(self, session: Session, ownership: Ownership) -> None:
+    One reads what is due while the other marks what is sent: the next batch is on its way to
+    Kafka before the database is through with the one before.
+    """
+
+    def __init__(self, connect: Callable[[], Session], ownership: Ownership) -> None:
         """Raises psycopg.Error."""
-        self._session = session
-        session.execute(BY_INDEX)
-        # The one JSON column that is read here; it is read for every message.
-        set_json_loads(_headers, session)
+        self._work = _opened(connect)
+        try:
+            self._look = _opened(connect)
+        except psycopg.Error:
+            self._work.close()
+            raise
+        self._marker = ThreadPoolExecutor(1, "relay marks")
+        self._marking: Future[None] | None = None
+        self._being_marked: list[int] = []
         self._ids: list[int] = []
         self._mine = {
             "lease": ownership.lease_id,
@@ -171,26 +188,30 @@ class RelayOutbox:
         row = self._run(HAS_DUE).fetchone()
         return row is not None and bool(row[0])
 
-    def stamp(self, batch: UUID, *, rows: int, size_bytes: int) -> list[OutgoingRow]:
-        found = self._due(rows, size_bytes)
-        if not found:
-            return []
+    def due(self, *, rows: int, size_bytes: int) -> list[OutgoingRow]:
+        found = self._found(rows, size_bytes)
         found.sort(key=itemgetter(0))
         chosen = _within(found, rows, size_bytes)
-        self._stamp(batch, [row[0] for row in chosen])
-        return [OutgoingRow(*row) for row in chosen]
+        return [
+            OutgoingRow(id_, topic, partition, key, value, _headers(headers))
+            for id_, topic, partition, key, value, headers in chosen
+        ]
 
-    def _due(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
+    def _found(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
         """Rows with their values as they are; as text each byte would come as two."""
-        wanted = {**self._mine, "rows": rows, "bytes": size_bytes}
+        marking = _array(self._being_marked)
+        wanted = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
         try:
-            with self._session.cursor(binary=True) as cursor:
+            with self._look.cursor(binary=True) as cursor:
                 return cursor.execute(DUE, wanted).fetchall()
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 
+    def stamp(self, batch: UUID, rows: Sequence[OutgoingRow]) -> None:
+        self._stamp(batch, [row.id for row in rows])
+
     def _stamp(self, batch: UUID, ids: list[int]) -> None:
-        self._expect(self._run(STAMP, batch=batch, ids=ids), 1)
+        self._expect(self._run(STAMP, batch=batch, ids=_array(ids)), 1)
         self._ids = ids
 
     def stamped(self) -> tuple[UUID, int] | None:
@@ -205,15 +226,25 @@ class RelayOutbox:
         return batch, len(self._ids)
 
     def mark_published(self, batch: UUID, count: int) -> None:
-        self._expect(self._run(MARK, batch=batch, ids=self._ids), count)
+        self._being_marked = self._ids
+        self._marking = self._marker.submit(self._mark, batch, count, _array(self._ids))
+
+    def _mark(self, batch: UUID, count: int, ids: str) -> None:
+        self._expect(self._run(MARK, batch=batch, ids=ids), count)
+
+    def await_marked(self) -> None:
+        if self._marking is not None:
+            self._marking.result()
+        self._marking, self._being_marked = None, []
 
     def unstamp(self, batch: UUID, count: int) -> None:
         if count != len(self._ids):
             raise RelayLostError
-        self._expect(self._run(UNSTAMP, batch=batch, ids=self._ids), 1)
+        self._expect(self._run(UNSTAMP, batch=batch, ids=_array(self._ids)), 1)
 
     def bury(self, batch: UUID, *, code: str, text: str) -> None:
-        self._expect(self._run(BURY, batch=batch, ids=self._ids, code=code[:60], text=text), 1)
+        told = {"batch": batch, "ids": _array(self._ids), "code": code[:60], "text": text}
+        self._expect(self._run(BURY, **told), 1)
 
     def is_in_doubt(self) -> bool:
         row = self._run(IN_DOUBT).fetchone()
@@ -232,24 +263,41 @@ class RelayOutbox:
 
     def went_back(self) -> None:
         try:
-            with self._session.cursor() as cursor:
+            with self._work.cursor() as cursor:
                 deployments.notice(cursor, WENT_BACK, policy.AHEAD_TEXT)
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 
     def doubt(self, batch: UUID, text: str) -> None:
-        self._expect(self._run(DOUBT, batch=batch, ids=self._ids, text=text), 1)
+        self._expect(self._run(DOUBT, batch=batch, ids=_array(self._ids), text=text), 1)
 
     def _run(self, sql: str, **values: object) -> psycopg.Cursor[tuple[Any, ...]]:
         try:
-            return self._session.execute(sql, {**self._mine, **values})
+            return self._work.execute(sql, {**self._mine, **values})
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
+
+    def close(self) -> None:
+        """End both sessions, once what is being marked is marked."""
+        self._marker.shutdown()
+        self._look.close()
+        self._work.close()
 
     @staticmethod
     def _expect(done: psycopg.Cursor[tuple[Any, ...]], count: int) -> None:
         if done.rowcount != count:
             raise RelayLostError
+
+
+def _opened(connect: Callable[[], Session]) -> Session:
+    session = connect()
+    session.execute(BY_INDEX)
+    return session
+
+
+def _array(ids: Sequence[int]) -> str:
+    """As the database writes an array; the driver would look at each number's type."""
+    return f"{{{','.join(map(str, ids))}}}"
 
 
 def _within(rows: list[tuple[Any, ...]], count: int, size_bytes: int) -> list[tuple[Any, ...]]:
@@ -262,8 +310,7 @@ def _within(rows: list[tuple[Any, ...]], count: int, size_bytes: int) -> list[tu
     return rows[:count]
 
 
-def _headers(stored: bytes | str) -> list[tuple[str, bytes | None]]:
+def _headers(text: str) -> list[tuple[str, bytes | None]]:
     """As codec.decode_headers does, from the column's own text."""
-    text = stored if isinstance(stored, str) else stored.decode()
     pairs = _decode(text)[0]
     return [(name, None if held is None else a2b_base64(held)) for name, held in pairs]

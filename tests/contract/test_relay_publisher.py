@@ -104,14 +104,24 @@ def rows(broker: Broker, *values: bytes | None, topic: str | None = None) -> lis
     ]
 
 
+def at_once() -> None:
+    """Nothing has to be noted before these batches are sent."""
+
+
 def test_a_batch_and_its_id_become_visible_together(broker: Broker, publisher: Publisher) -> None:
     batch, steps = uuid.uuid4(), []
-    assert publisher.publish(batch, rows(broker, b"1", b"2", b"3"), steps.append) == Sent()
+    three = rows(broker, b"1", b"2", b"3")
+
+    def stamp() -> None:
+        steps.append(RelayStep.STAMPED)
+
+    assert publisher.publish(batch, three, stamp, steps.append) == Sent()
     assert [value for _, value, _ in broker.read(3)] == [b"1", b"2", b"3"]
     assert publisher.watermark() == str(batch)
     assert steps == [
         RelayStep.BEGUN,
         RelayStep.PRODUCED,
+        RelayStep.STAMPED,
         RelayStep.FLUSHED,
         RelayStep.WATERMARKED,
         RelayStep.COMMITTED,
@@ -124,7 +134,7 @@ def test_keys_headers_nulls_and_partitions_come_through(
     headers = [("a", b"1"), ("größe", b"\xff"), ("none", None), ("a", b"2")]
     ticket = OutgoingRow(1, broker.topic, 0, b"key", b"", headers)
     tombstone = OutgoingRow(2, broker.topic, None, None, None, ())
-    assert publisher.publish(uuid.uuid4(), [ticket, tombstone], unobserved) == Sent()
+    assert publisher.publish(uuid.uuid4(), [ticket, tombstone], at_once, unobserved) == Sent()
     assert broker.read(2) == [(b"key", b"", headers), (None, None, [])]
 
 
@@ -132,23 +142,23 @@ def test_one_record_over_the_limit_takes_its_batch_back(
     broker: Broker, publisher: Publisher
 ) -> None:
     first = uuid.uuid4()
-    publisher.publish(first, rows(broker, b"first"), unobserved)
+    publisher.publish(first, rows(broker, b"first"), at_once, unobserved)
     large = os.urandom(TOPIC_LIMIT + 1)
-    verdict = publisher.publish(uuid.uuid4(), rows(broker, b"a", large, b"b"), unobserved)
+    verdict = publisher.publish(uuid.uuid4(), rows(broker, b"a", large, b"b"), at_once, unobserved)
     assert isinstance(verdict, Refused)
     assert (verdict.index, verdict.code) == (1, "MSG_SIZE_TOO_LARGE")
     assert publisher.watermark() == str(first)
-    assert publisher.publish(uuid.uuid4(), rows(broker, b"last"), unobserved) == Sent()
+    assert publisher.publish(uuid.uuid4(), rows(broker, b"last"), at_once, unobserved) == Sent()
     assert [value for _, value, _ in broker.read(2)] == [b"first", b"last"]
 
 
 def test_an_unknown_topic_is_the_records_fault(broker: Broker, publisher: Publisher) -> None:
     batch = [*rows(broker, b"a"), *rows(broker, b"b", topic="nobody-made-it")]
-    verdict = publisher.publish(uuid.uuid4(), batch, unobserved)
+    verdict = publisher.publish(uuid.uuid4(), batch, at_once, unobserved)
     assert isinstance(verdict, Refused)
     assert verdict.index == 1
     assert "UNKNOWN_TOPIC" in verdict.code
-    assert publisher.publish(uuid.uuid4(), rows(broker, b"c"), unobserved) == Sent()
+    assert publisher.publish(uuid.uuid4(), rows(broker, b"c"), at_once, unobserved) == Sent()
     assert [value for _, value, _ in broker.read(1)] == [b"c"]
 
 
@@ -167,11 +177,11 @@ def test_who_opens_later_fences_who_opened_before(broker: Broker, publisher: Pub
     later.open()
     try:
         with pytest.raises(FencedError):
-            publisher.publish(uuid.uuid4(), rows(broker, b"zombie"), unobserved)
+            publisher.publish(uuid.uuid4(), rows(broker, b"zombie"), at_once, unobserved)
         with pytest.raises(FencedError):
             publisher.write_watermark("zombie")
         assert later.watermark() is None
-        assert later.publish(uuid.uuid4(), rows(broker, b"live"), unobserved) == Sent()
+        assert later.publish(uuid.uuid4(), rows(broker, b"live"), at_once, unobserved) == Sent()
         assert [value for _, value, _ in broker.read(1)] == [b"live"]
     finally:
         later.close()
@@ -183,10 +193,10 @@ def test_opening_again_ends_what_was_left_open(broker: Broker, publisher: Publis
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        publisher.publish(uuid.uuid4(), rows(broker, b"half"), die)
+        publisher.publish(uuid.uuid4(), rows(broker, b"half"), at_once, die)
     publisher.open()
     assert publisher.watermark() is None
-    assert publisher.publish(uuid.uuid4(), rows(broker, b"whole"), unobserved) == Sent()
+    assert publisher.publish(uuid.uuid4(), rows(broker, b"whole"), at_once, unobserved) == Sent()
     assert [value for _, value, _ in broker.read(1)] == [b"whole"]
 
 
@@ -196,4 +206,5 @@ def test_closing_twice_is_fine_and_a_closed_publisher_sends_nothing(broker: Brok
     made.write_watermark("")
     made.close()
     made.close()
-    assert isinstance(made.publish(uuid.uuid4(), rows(broker, b"late"), unobserved), Unavailable)
+    verdict = made.publish(uuid.uuid4(), rows(broker, b"late"), at_once, unobserved)
+    assert isinstance(verdict, Unavailable)

@@ -137,6 +137,33 @@ def test_a_ticket_that_is_just_being_cancelled_stops_nobody(
     assert states(*ticket, *message) == ["CANCELLED", "PUBLISHED"]
 
 
+def test_a_batch_that_is_being_marked_is_not_sent_again(
+    provider: Provider, broker: MemoryBroker
+) -> None:
+    broker.max_bytes = 10 * policy.MAX_BYTES
+    # Each fills a batch.
+    values = [digit * (policy.MAX_BYTES + 1) for digit in (b"1", b"2")]
+    first, _ = put(provider, *values)
+    steps: list[RelayStep] = []
+    ended = threading.Event()
+    with transaction.atomic():
+        # Whoever holds the row keeps the database from marking it.
+        OutboxRow.objects.select_for_update().get(pk=first)
+        asked = {"until": ended.is_set, "observer": steps.append}
+        thread = threading.Thread(target=relay, args=(provider, broker), kwargs=asked)
+        thread.start()
+        deadline = time.monotonic() + 10
+        while steps.count(RelayStep.PRODUCED) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert sent(broker) == values[:1]
+    while steps.count(RelayStep.MARKED) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    ended.set()
+    thread.join()
+    assert sent(broker) == values
+    assert set(states()) == {"PUBLISHED"}
+
+
 def _relay_for(provider: Provider, broker: MemoryBroker, ended: threading.Event) -> None:
     run_relay(provider.pk, 0, stop=ended.is_set, publisher_for=lambda *_: MemoryPublisher(broker))
 
@@ -341,7 +368,7 @@ def test_neither_waiting_tickets_nor_history_are_read_to_find_what_is_due(
             cursor.execute("ANALYZE integration_outboxrow")
         cursor.execute(relay_rows.BY_INDEX)
         shard = {"provider": provider.pk, "shard": 0, "lease": 1, "epoch": 1}
-        limits = {"rows": 1000, "bytes": 4_000_000, "batch": uuid.uuid4()}
+        limits = {"rows": 1000, "bytes": 4_000_000, "marking": "{1,2}"}
         for statement in (relay_rows.HAS_DUE, relay_rows.DUE):
             cursor.execute("EXPLAIN " + statement, {**shard, **limits})
             plan = "\n".join(line for (line,) in cursor.fetchall())

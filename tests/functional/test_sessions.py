@@ -60,8 +60,8 @@ def test_no_process_opens_more_than_is_told(
     # The dispatcher's one and two for each slot are always there; what is opened for a moment may
     # fall between two samples: the watch, the relay's list of providers, settings of a provider.
     assert 1 + 2 * SLOTS <= most[worker] <= 2 + 2 * SLOTS
-    assert 1 + 2 * PROVIDERS <= most[relay] <= 3 + 3 * PROVIDERS
+    assert 1 + 3 * PROVIDERS <= most[relay] <= 3 + 4 * PROVIDERS
     assert 1 <= most[beat] <= 2
     page = (Path(__file__).parents[2] / "docs" / "sizing.md").read_text()
     told = page.replace("\N{MULTIPLICATION SIGN}", "*")
-    assert all(term in told for term in ("(2 + 2 * slots)", "(3 + 3 * providers)", "2 * beats"))
+    assert all(term in told for term in ("(2 + 2 * slots)", "(3 + 4 * providers)", "2 * beats"))

@@ -3,7 +3,7 @@
 The real publisher is in integration.kafka, its twin beside; the SQL is in integration.store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -104,10 +104,18 @@ class Publisher(Protocol):
     def write_watermark(self, text: str) -> None:
         """Leave `text` in a transaction of its own. Raises BrokerUnreachableError, FencedError."""
 
-    def publish(self, batch: UUID, rows: Sequence[OutgoingRow], observer: RelayObserver) -> Verdict:
+    def publish(
+        self,
+        batch: UUID,
+        rows: Sequence[OutgoingRow],
+        stamp: Callable[[], None],
+        observer: RelayObserver,
+    ) -> Verdict:
         """Write all rows and the batch's id in one transaction, or nothing.
 
-        Raises FencedError when another process has opened the same id since.
+        `stamp` is called once all rows are handed over, before anything of them can be seen; not
+        at all where one is refused before. Raises what it raises, and FencedError when another
+        process has opened the same id since.
         """
 
     def close(self) -> None:
@@ -120,14 +128,20 @@ class Outbox(Protocol):
     def has_due(self) -> bool:
         """Whether anything could be sent now. Writes nothing, so it may be asked often."""
 
-    def stamp(self, batch: UUID, *, rows: int, size_bytes: int) -> Sequence[OutgoingRow]:
-        """Choose due rows in id order and give them to `batch`; at least one whatever its size."""
+    def due(self, *, rows: int, size_bytes: int) -> Sequence[OutgoingRow]:
+        """Due rows in id order, at least one whatever its size; none of a batch being marked."""
+
+    def stamp(self, batch: UUID, rows: Sequence[OutgoingRow]) -> None:
+        """Give these rows to `batch`. The one before has to be marked: only one is remembered."""
 
     def stamped(self) -> tuple[UUID, int] | None:
         """The batch that was left stamped, and how many rows it has."""
 
     def mark_published(self, batch: UUID, count: int) -> None:
-        """Note that all `count` rows of the batch are in Kafka."""
+        """Begin to note that all `count` rows of the batch are in Kafka."""
+
+    def await_marked(self) -> None:
+        """Wait until that is noted."""
 
     def unstamp(self, batch: UUID, count: int) -> None:
         """Give all `count` rows of the batch back, to be sent in another one."""

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from integration.delivery.relay import policy
@@ -82,6 +83,8 @@ class Relay:
     patience: policy.Patience = field(default_factory=policy.Patience)
     publisher: Publisher | None = None
     watermark_written: float = 0.0
+    stamped: uuid.UUID | None = None
+    is_marking: bool = False
 
     def __post_init__(self) -> None:
         self.outbox = self.tenure.outbox
@@ -98,10 +101,12 @@ class Relay:
             except IntegrationError as e:
                 pause_seconds = self._wait_for_kafka(str(e))
             _rest(pause_seconds, stop)
+        self._await_marked()
         return RelayEnd.STOPPED
 
     def _settle(self) -> Publisher | None:
         """Fence earlier owners, then find out what became of their batch; None: in doubt."""
+        self._await_marked()
         if self.outbox.is_in_doubt():
             return None
         publisher = self.make_publisher()
@@ -145,6 +150,7 @@ class Relay:
         match self.judge(batch, watermark):
             case policy.Finding.SENT:
                 self.outbox.mark_published(batch, count)
+                self.outbox.await_marked()
             case policy.Finding.NOT_SENT:
                 self.outbox.unstamp(batch, count)
             case policy.Finding.UNKNOWN:
@@ -154,18 +160,24 @@ class Relay:
         return True
 
     def _send(self, publisher: Publisher) -> float:
-        """Send one batch, if anything is due; return how long to rest before the next."""
+        """Send one batch, if anything is due; return how long to rest before the next.
+
+        The database marks the batch before meanwhile, which takes it as long as Kafka takes for
+        this one. It is marked before this one is stamped, and that before Kafka commits it: so
+        whatever ends the relay, the one batch that the lease names is the one to ask Kafka about.
+        """
         asked = time.monotonic()
-        if not self.outbox.has_due():
+        if not self.is_marking and not self.outbox.has_due():
             self._keep_watermark(publisher)
             # Asking never takes more than a tenth of the time, whatever lies in the table.
             return max(IDLE_SECONDS, 10 * (time.monotonic() - asked))
-        batch = uuid.uuid4()
-        rows = self.outbox.stamp(batch, rows=self.pace.rows, size_bytes=policy.MAX_BYTES)
+        rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES)
         if not rows:
+            self._await_marked()
             return IDLE_SECONDS
-        self.observer(RelayStep.STAMPED)
-        match publisher.publish(batch, rows, self.observer):
+        batch = uuid.uuid4()
+        stamp = partial(self._stamp, batch, rows)
+        match publisher.publish(batch, rows, stamp, self.observer):
             case Sent():
                 self._sent(batch, len(rows))
             case Refused() as refused:
@@ -174,15 +186,29 @@ class Relay:
                 return self._wait_for_kafka(text)
         return 0
 
+    def _stamp(self, batch: uuid.UUID, rows: Sequence[OutgoingRow]) -> None:
+        self._await_marked()
+        self.outbox.stamp(batch, rows)
+        self.stamped = batch
+        self.observer(RelayStep.STAMPED)
+
+    def _await_marked(self) -> None:
+        if self.is_marking:
+            self.is_marking = False
+            self.outbox.await_marked()
+            self.observer(RelayStep.MARKED)
+
     def _sent(self, batch: uuid.UUID, count: int) -> None:
         self.outbox.mark_published(batch, count)
-        self.observer(RelayStep.MARKED)
+        self.is_marking = True
         self.pace.after_sent()
         self.patience.reset()
         self.watermark_written = time.monotonic()
 
     def _narrow_down(self, batch: uuid.UUID, rows: Sequence[OutgoingRow], refused: Refused) -> None:
         """Try again in smaller parts; only what is refused alone is dead."""
+        if self.stamped != batch:
+            self._stamp(batch, rows)
         if len(rows) > 1:
             self.outbox.unstamp(batch, len(rows))
             self.pace.after_refused(len(rows), refused.index)

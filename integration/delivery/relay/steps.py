@@ -10,9 +10,9 @@ class RelayStep(StrEnum):
     TAKEN = "taken"  # lock held, epoch raised
     FENCED = "fenced"  # Kafka lets no earlier owner write any more
     SETTLED = "settled"  # the batch an earlier owner left is accounted for
-    STAMPED = "stamped"  # a batch is chosen, committed in the database
     BEGUN = "begun"  # a transaction is open in Kafka
     PRODUCED = "produced"  # its records are in the client's queue
+    STAMPED = "stamped"  # the batch is noted, committed in the database
     FLUSHED = "flushed"  # the broker has confirmed each of them
     WATERMARKED = "watermarked"  # the batch's id is in the transaction
     COMMITTED = "committed"  # the instant after Kafka's commit

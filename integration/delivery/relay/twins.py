@@ -59,14 +59,22 @@ class MemoryPublisher:
         self._check_fence()
         self.broker.watermarks[self._id] = text
 
-    def publish(self, batch: UUID, rows: Sequence[OutgoingRow], observer: RelayObserver) -> Verdict:
+    def publish(
+        self,
+        batch: UUID,
+        rows: Sequence[OutgoingRow],
+        stamp: Callable[[], None],
+        observer: RelayObserver,
+    ) -> Verdict:
         observer(RelayStep.BEGUN)
         for index, row in enumerate(rows):
             code = self.broker.refusal(row)
             if code is not None:
                 return Refused(index, code, f"{code}: row {row.id}")
-        for step in (RelayStep.PRODUCED, RelayStep.FLUSHED, RelayStep.WATERMARKED):
-            observer(step)
+        observer(RelayStep.PRODUCED)
+        stamp()
+        observer(RelayStep.FLUSHED)
+        observer(RelayStep.WATERMARKED)
         return self._commit(batch, rows, lambda: observer(RelayStep.COMMITTED))
 
     def _commit(
