@@ -77,8 +77,10 @@ def _in_transaction(
     if road.queue.dedupe:
         _find_duplicates(work, units)
     trial = Trial(work, outbound, road.queue, road.desk)
-    run = trial.optimistic if mode is Mode.OPTIMISTIC else trial.with_savepoints
-    outcomes: list[Outcome] | FailedAt = run(units)
+    if mode is Mode.OPTIMISTIC:
+        outcomes = trial.optimistic(units)
+    else:
+        outcomes = trial.with_savepoints(units, owned.rate.together())
     road.observer.step(Step.HANDLED)
     if work.is_lost():
         raise LostError

@@ -55,6 +55,30 @@ def pieces(units: Sequence[Unit]) -> Iterator[list[Unit]]:
         yield piece
 
 
+def groups(units: Sequence[Unit], together: int) -> Iterator[list[Unit]]:
+    """So many consecutive messages at a time; all of one call of a batch handler are one."""
+    group: list[Unit] = []
+    for piece in pieces(units):
+        if _is_one_call(piece):
+            if group:
+                yield group
+            yield piece
+            group = []
+            continue
+        group += piece
+        if len(group) >= together:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _is_one_call(units: Sequence[Unit]) -> bool:
+    """Whether a batch handler takes them: what it says of the culprit's place may be mistaken."""
+    taker = units[0].taker if units[0].known is None else None
+    return taker is not None and taker.batch
+
+
 class Trial:
     """The handler calls of one transaction. Made for one attempt, used once."""
 
@@ -66,6 +90,29 @@ class Trial:
 
     def optimistic(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
         """All in one go; ends at the first failure of a handler, or after a known stop."""
+        result = self._run(units)
+        if isinstance(result, FailedAt):
+            return result
+        try:
+            self.work.check()
+        except DatabaseError as e:
+            return FailedAt(None, classify(e))
+        return result
+
+    def with_savepoints(self, units: Sequence[Unit], together: int = 1) -> list[Outcome]:
+        """So many under one savepoint: a failure undoes those before it there, which run again.
+
+        A failure stays alone with its message all the same. May end early: a stop.
+        """
+        self.work.savepoint()
+        outcomes: list[Outcome] = []
+        for group in groups(units, together):
+            outcomes += self._guarded(group)
+            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
+                break
+        return outcomes
+
+    def _run(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
         outcomes: list[Outcome] = []
         for piece in pieces(units):
             result = self._call(piece)
@@ -74,20 +121,6 @@ class Trial:
                 return FailedAt(place, result.failure)
             outcomes += result
             if result[-1] is not APPLIED and stops(piece[-1], result[-1], self.queue):
-                break
-        try:
-            self.work.check()
-        except DatabaseError as e:
-            return FailedAt(None, classify(e))
-        return outcomes
-
-    def with_savepoints(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Each message under a savepoint: a failure undoes only itself. May end early: a stop."""
-        self.work.savepoint()
-        outcomes: list[Outcome] = []
-        for piece in pieces(units):
-            outcomes += self._guarded(piece)
-            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
                 break
         return outcomes
 
@@ -123,12 +156,12 @@ class Trial:
                 return FailedAt(place, outcome.failure)
         return result
 
-    def _guarded(self, piece: list[Unit]) -> list[Outcome]:
-        """A piece under its savepoint; a failing batch is narrowed down to the culprit."""
-        if piece[0].known is not None:
-            return [piece[0].known]
+    def _guarded(self, units: Sequence[Unit]) -> list[Outcome]:
+        """A group under its savepoint; where it fails it is narrowed down to the culprit."""
+        if len(units) == 1 and units[0].known is not None:
+            return [units[0].known]
         mark = len(self.outbound.rows)
-        result = self._call(piece)
+        result = self._run(units)
         if not isinstance(result, FailedAt):
             try:
                 self.work.keep()
@@ -139,20 +172,24 @@ class Trial:
             return [Failed(result.failure)]
         self.work.undo()
         del self.outbound.rows[mark:]
-        if len(piece) == 1 or result.failure.kind is FailureClass.OUTAGE:
-            return [Failed(result.failure)]
-        return self._narrowed(piece, result.place)
+        return self._narrowed(units, result)
 
-    def _narrowed(self, piece: list[Unit], place: int | None) -> list[Outcome]:
+    def _narrowed(self, units: Sequence[Unit], failed: FailedAt) -> list[Outcome]:
+        culprit = Failed(failed.failure)
+        is_one_call = _is_one_call(units)
+        if len(units) == 1 or (is_one_call and failed.failure.kind is FailureClass.OUTAGE):
+            return [culprit]
+        place = failed.place
         if place is None:
-            middle = len(piece) // 2
-            parts = [piece[:middle], piece[middle:]]
+            middle = len(units) // 2
+            parts = [units[:middle], units[middle:]]
         else:
-            parts = [piece[:place], piece[place : place + 1], piece[place + 1 :]]
+            parts = [units[:place], units[place : place + 1], units[place + 1 :]]
         outcomes: list[Outcome] = []
-        for part in parts:
-            if part:
-                outcomes += self._guarded(part)
-                if stops(piece[len(outcomes) - 1], outcomes[-1], self.queue):
-                    break
+        for part in filter(None, parts):
+            # It failed behind the same messages already: trying it again would tell nothing new.
+            is_judged = len(outcomes) == place and not is_one_call
+            outcomes += [culprit] if is_judged else self._guarded(part)
+            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
+                break
         return outcomes

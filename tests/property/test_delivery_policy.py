@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.delivery.policy import brake, retry
-from integration.delivery.policy.batching import SAVEPOINTS_ABOVE, FailureRate, Mode
+from integration.delivery.policy.batching import MOST_TOGETHER, SAVEPOINTS_ABOVE, FailureRate, Mode
 from integration.delivery.policy.brake import BrakePolicy, BrakeState
 from integration.delivery.policy.failure import (
     WORDS_LIMIT,
@@ -127,6 +127,14 @@ def test_the_failure_rate_stays_a_share_and_picks_the_mode(batches):
         rate.add(failed=failed, handled=failed + more)
         assert 0 <= rate.share <= 1
     assert (rate.mode() is Mode.SAVEPOINTS) == (rate.share > SAVEPOINTS_ABOVE)
+    assert 1 <= rate.together() <= MOST_TOGETHER
+
+
+@pytest.mark.parametrize(
+    ("share", "together"), [(0, 32), (0.001, 32), (0.01, 10), (0.05, 4), (0.5, 1), (1, 1)]
+)
+def test_the_more_fail_the_fewer_share_a_savepoint(share, together):
+    assert FailureRate(share).together() == together
 
 
 @pytest.mark.parametrize(("failed", "mode"), [(1, Mode.OPTIMISTIC), (10, Mode.SAVEPOINTS)])

@@ -8,6 +8,8 @@ from typing import Final
 # (measured at 0.1 % and at 1 %; the figures are in docs/decisions/0006).
 SAVEPOINTS_ABOVE: Final = 0.003
 WEIGHT: Final = 0.2
+# One savepoint for so many at most: what runs again after a failure stays little work.
+MOST_TOGETHER: Final = 32
 
 
 class Mode(StrEnum):
@@ -26,6 +28,14 @@ class FailureRate:
     def add(self, *, failed: int, handled: int) -> None:
         if handled:
             self.share += WEIGHT * (failed / handled - self.share)
+
+    def together(self) -> int:
+        """How many messages share a savepoint where this share of them fails; at least one.
+
+        A savepoint costs about half as much as the call of a handler with one statement, and a
+        failure has half a group run again: n with the least of 1 / 2n + share * n / 2.
+        """
+        return MOST_TOGETHER if self.share <= 0 else min(MOST_TOGETHER, round(self.share**-0.5))
 
     def mode(self) -> Mode:
         return Mode.SAVEPOINTS if self.share > SAVEPOINTS_ABOVE else Mode.OPTIMISTIC

@@ -10,7 +10,7 @@ from psycopg import errors
 from integration.delivery.outcome import APPLIED, STALE, SUPERSEDED, Failed, Outcome
 from integration.delivery.policy.failure import FailureClass
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.trial import FailedAt, Trial, pieces, stops
+from integration.delivery.trial import FailedAt, Trial, groups, pieces, stops
 from integration.delivery.twins.desk import MemoryDesk
 from integration.delivery.twins.ledger import MemoryLedger
 from integration.delivery.twins.tables import MemoryDatabase
@@ -71,13 +71,15 @@ class Bench:
             raise does
         return does(self.ledger) if callable(does) else does
 
-    def run(self, mode: str, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
+    def run(self, mode: str, units: Sequence[Unit], together: int = 1) -> list[Outcome] | FailedAt:
         desk = MemoryDesk(self.database)
         [owned] = desk.take()
         with self.ledger.work(owned) as work:
             trial = Trial(work, Outbound(), self.queue, desk)
-            optimistic = mode == "optimistic"
-            result = trial.optimistic(units) if optimistic else trial.with_savepoints(units)
+            if mode == "optimistic":
+                result = trial.optimistic(units)
+            else:
+                result = trial.with_savepoints(units, together)
             self.kept = list(work.batch.effects)
             work.abandon()
         return result
@@ -179,6 +181,51 @@ def test_under_savepoints_a_failure_undoes_only_itself(taker, bad):
     ended = [isinstance(outcome, Failed) for outcome in outcomes]
     assert ended == [False, False, True, False, True, False]
     assert bench.kept == [10, 11, 13, 15]
+
+
+def test_one_savepoint_is_for_so_many_and_for_a_whole_call():
+    batch, one = a_taker(batch=True), a_taker()
+    takers = [one] * 4 + [batch] * 4 + [one] * 2
+    units = [a_unit(n, taker=taker) for n, taker in enumerate(takers)]
+    found = [[unit.at for unit in group] for group in groups(units, 3)]
+    assert found == [[0, 1, 2], [3], [4, 5, 6, 7], [8, 9]]
+    assert list(groups([], 3)) == []
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 4, 7, 32])
+@pytest.mark.parametrize("bad", [ValueError("bad"), swallow, orphan])
+def test_a_failure_stays_alone_however_many_share_a_savepoint(together, bad):
+    bench = Bench(bad={2: bad, 5: bad, 6: bad})
+    outcomes = bench.run("savepoints", bench.units(bench.one, *range(9)), together)
+    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, Failed)] == [2, 5, 6]
+    assert bench.kept == [0, 1, 3, 4, 7, 8]
+
+
+def test_what_shared_a_savepoint_with_a_failure_runs_again_and_the_culprit_does_not():
+    bench = Bench(bad={2: ValueError("bad")})
+    bench.run("savepoints", bench.units(bench.one, *range(5)), together=4)
+    assert bench.calls == [[0], [1], [2], [0], [1], [3], [4]]
+
+
+def test_a_message_that_fails_only_when_it_runs_again_fails_alone():
+    times = []
+
+    def second(_: MemoryLedger) -> None:
+        times.append(1)
+        if len(times) == 2:
+            raise ValueError("not twice")
+
+    bench = Bench(bad={1: second, 3: ValueError("bad")})
+    outcomes = bench.run("savepoints", bench.units(bench.one, *range(5)), together=5)
+    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, Failed)] == [1, 3]
+    assert bench.kept == [0, 2, 4]
+
+
+def test_an_outage_ends_the_trial_behind_what_went_well_before_it_under_one_savepoint():
+    bench = Bench(bad={2: OutageError("down")})
+    outcomes = bench.run("savepoints", bench.units(bench.one, *range(5)), together=5)
+    assert [isinstance(outcome, Failed) for outcome in outcomes] == [False, False, True]
+    assert bench.kept == [0, 1]
 
 
 def test_a_named_culprit_is_cut_out_and_an_unnamed_one_is_found_by_halves():
