@@ -80,8 +80,8 @@ def outgoing(
         found = found.filter(_numbered(receipts, tests))
     else:
         found = found.filter(pk__in=_looked_up(message_id))
-    topics = _topics(queues)
     rows = list(found.order_by("pk")[:RELATED])
+    topics = _topics(queues) if rows else {}
     if receipts or tests:
         return [_told(row, topics.get((row.provider_id, row.topic), ())) for row in rows]
     places = [(row, (row.provider_id, row.topic)) for row in rows]

@@ -18,7 +18,7 @@ from integration.store.sessions import alias, django_connection
 
 COLUMNS: Final = (
     't.id, t.at, t.queue_id, t.partition, t."offset", t.message_id, t.interface, t.ended, '
-    "t.key, t.kafka_ms, t.external_id, t.search_a, t.search_b, t.caused_by"
+    "t.key, t.kafka_ms, t.external_id, t.search_a, t.search_b, t.caused_by, t.payload IS NOT NULL"
 )
 # So many rows of one id are read at once. What has more of them is found soon by its time.
 MANY: Final = 1_000
@@ -75,7 +75,10 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackRow:
-    """One ending of one try. `written_at` is Kafka's time of the record."""
+    """One ending of one try. `written_at` is Kafka's time of the record.
+
+    Its payload is not read with it: `keeps_payload` says whether there is one.
+    """
 
     id: int
     at: datetime
@@ -91,6 +94,7 @@ class TrackRow:
     written_at: datetime | None
     ids: tuple[str, ...]
     caused_by: str
+    keeps_payload: bool
 
     @property
     def took(self) -> timedelta | None:
@@ -169,11 +173,13 @@ def whole(row: TrackRow) -> MessageTrack | None:
 
 def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
     """The payload that these tracks of one message kept last; None where none is kept."""
+    keeping = [track for track in tracks if track.keeps_payload]
+    if not keeping:
+        return None
     kept = MessageTrack.objects.using(alias()).filter(
-        message_id=tracks[0].message_id,
-        at__in=[track.at for track in tracks],
-        pk__in=[track.id for track in tracks],
-        payload__isnull=False,
+        message_id=keeping[0].message_id,
+        at__in=[track.at for track in keeping],
+        pk__in=[track.id for track in keeping],
     )
     with reading(INDEX_ONLY):
         payload = kept.order_by("-at", "-pk").values_list("payload", flat=True).first()
@@ -280,6 +286,7 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         written_at=_moment(ms, at),
         ids=tuple(one for one in ids[:3] if one),
         caused_by=ids[3] or "",
+        keeps_payload=ids[4],
     )
 
 

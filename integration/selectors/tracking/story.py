@@ -133,8 +133,7 @@ def posted_as(sender_id: str, scope: Scope) -> Story | None:
 
 def payload_of(found: Story) -> bytes | None:
     """The payload that its newest tracks kept; None where none is kept."""
-    newest = found.tracks[:RELATED]
-    return newest_payload(newest) if newest else None
+    return newest_payload(found.tracks[:RELATED])
 
 
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
@@ -145,7 +144,8 @@ def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
 
 def _failures(message_id: str, scope: Scope) -> list[MessageError]:
     known = MessageError.objects.filter(scope.within("queue__system"), message_id=message_id)
-    rows = known.select_related("queue").defer("payload", "edited_payload", "headers")
+    # Its events tell of its headers.
+    rows = known.select_related("queue").defer("payload", "edited_payload")
     return list(rows.order_by("-last_failed_at")[:RELATED])
 
 
