@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from integration.models import MessageTrack, Queue
@@ -80,6 +82,36 @@ def test_page_after_page_shows_every_row_once_in_order(written: list[MessageTrac
 def test_so_does_one_queue_of_them(written: list[MessageTrack], queues: list[Queue]) -> None:
     mine = [row for row in written if row.queue_id == queues[1].pk]
     assert walked(everything(queue=queues[1].name), 50) == in_order(mine)
+
+
+@pytest.fixture
+def bursts(queues: list[Queue]) -> list[MessageTrack]:
+    """Three times in ten hours a hundred batches within a tenth of a second; all else is silence.
+
+    Only the first of all was delivered.
+    """
+    begin = timezone.now() - 11 * HOURS
+    made: list[MessageTrack] = []
+    for number in range(300):
+        at = begin + 5 * HOURS * (number // 100) + timedelta(milliseconds=number % 100)
+        made += a_batch(queues[number % 3], at, number + 1, 1)
+    MessageTrack.objects.bulk_create(made)
+    return list(MessageTrack.objects.order_by("at", "id"))
+
+
+def test_silence_ends_no_list_and_is_crossed_in_a_few_steps(
+    bursts: list[MessageTrack], queues: list[Queue]
+) -> None:
+    span = Span([queue.pk for queue in queues], timezone.now() - 12 * HOURS, timezone.now())
+    names = {queue.pk: (queue.name, "inbound") for queue in queues}
+    with CaptureQueriesContext(connection) as asked:
+        found = rows.in_order(span, "t.ended = 'DELIVERED'", {}, names, limit=50)
+    assert [row.id for row in found] == [bursts[0].id]
+    assert len([q for q in asked if "listed" in q["sql"]]) <= 12
+    for newest_first in (True, False):
+        both_ways = Span(span.queues, span.begin, span.end, newest_first)
+        every = rows.in_order(both_ways, rows.ALL, {}, names, limit=1_000)
+        assert [row.id for row in every] == in_order(bursts)[:: 1 if newest_first else -1]
 
 
 @pytest.mark.parametrize("size", [1, 10])

@@ -8,7 +8,7 @@ span, and then the rows of those batches by the summaries of arrival numbers (de
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -21,12 +21,14 @@ LEAST: Final = 50
 MOST: Final = 2_000
 # How much more of the list is read each time, where what was read had nothing of what is wanted.
 LONGER: Final = 8
+# How much further than should do the list is looked at for so many batches.
+SPARE: Final = 2
 # Where it had something, so much more than it should take, and twice as much as before at least.
 SURELY: Final = 1.5
 DOUBLE: Final = 2
 LONGEST: Final = 16_000
 _LISTED: Final = """
-SELECT listed.at, listed.batch_rows, listed.arrival_batch
+SELECT listed.at::text, listed.batch_rows, listed.arrival_batch
 FROM unnest(%(queues)s::bigint[]) q (id) CROSS JOIN LATERAL (
   SELECT t.at, t.batch_rows, t.arrival_batch FROM integration_messagetrack t
   WHERE t.batch_rows IS NOT NULL AND t.queue_id = q.id AND t.at >= %(begin)s AND t.at < %(end)s
@@ -43,8 +45,11 @@ SELECT coalesce(sum(counted.batch_rows), 0) FROM (
 ) counted
 """
 
-Listed = tuple[datetime, int, int]
-"""The moment of a batch, how many rows it has, and its arrival number."""
+Listed = tuple[str, int, int]
+"""The moment of a batch as text, how many rows it has, and its arrival number.
+
+Of thousands only the first and the last are asked for as moments.
+"""
 Said = Mapping[str, Any]
 
 
@@ -64,8 +69,22 @@ class Span:
     def beyond(self, moment: datetime) -> "Span":
         """What is left of it after all batches of a moment."""
         if self.newest_first:
-            return Span(self.queues, self.begin, moment, True)
-        return Span(self.queues, moment + MICROSECOND, self.end, False)
+            return replace(self, end=moment)
+        return replace(self, begin=moment + MICROSECOND)
+
+    def cut(self, length: timedelta) -> "Span":
+        """As much of it as comes first."""
+        if length >= self.end - self.begin:
+            return self
+        if self.newest_first:
+            return replace(self, begin=self.end - length)
+        return replace(self, end=self.begin + length)
+
+    def without(self, first: "Span") -> "Span":
+        """What is left of it after what was cut."""
+        if self.newest_first:
+            return replace(self, end=first.begin)
+        return replace(self, begin=first.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +126,37 @@ class Walk:
         # As far as three steps come that meet nothing.
         steps = [min(longer * rows, LONGEST) for longer in (1, LONGER, LONGER * LONGER)]
         span, most, read = self.span, rows, 0
+        began: datetime | None = None
         while True:
-            listed = _listed(self.cursor, span, most)
-            if not listed:
-                return
+            near = span if began is None else span.cut(self._reach(span, began, most / read))
+            listed = _listed(self.cursor, near, most)
             enough = _enough(listed, rows)
-            yield _part(span, listed[:enough])
+            if listed:
+                began = began or _moment(listed[0])
+                yield _part(span, listed[:enough])
             if enough < len(listed):
                 yield _part(span, listed[enough:])
-            if len(listed) < most:
+            if len(listed) >= most:
+                span = span.beyond(_moment(listed[-1]))
+            elif near is span:
                 return
-            span = span.beyond(listed[-1][0])
+            else:
+                span = span.without(near)
             read += len(listed)
             if read >= sum(steps):
                 break
             most = min(_longer(most, read, self.met / self.rows), steps[-1])
         yield _rest(span)
+
+    def _reach(self, left: Span, began: datetime, longer: float) -> timedelta:
+        """How far to look for so many times the batches that there were since it began.
+
+        Else as many would be read of each queue, and most of them for nothing.
+        """
+        whole = self.span.end - self.span.begin
+        edge = left.end if left.newest_first else left.begin
+        covered = abs(edge - began) + MICROSECOND
+        return whole * min(SPARE * longer * (covered / whole), 1.0)
 
 
 def _longer(most: int, read: int, share: float) -> int:
@@ -160,7 +194,7 @@ def _rest(span: Span) -> Part:
 
 def _part(span: Span, listed: Sequence[Listed]) -> Part:
     """Batches of one row are in the list themselves; the others are found by their numbers."""
-    edges = (listed[0][0], listed[-1][0])
+    edges = (_moment(listed[0]), _moment(listed[-1]))
     said: dict[str, Any] = {**span.said, "first": min(edges), "last": max(edges)}
     # The time tells the days to look at, and batches with one number apart.
     within = "t.at BETWEEN %(first)s AND %(last)s AND t.queue_id = ANY(%(queues)s)"
@@ -176,6 +210,10 @@ def _part(span: Span, listed: Sequence[Listed]) -> Part:
         larger = "t.batch_rows IS DISTINCT FROM 1"
         conditions.append(f"{within} AND {larger} AND ({' OR '.join(among)})")
     return Part(tuple(conditions), said)
+
+
+def _moment(listed: Listed) -> datetime:
+    return datetime.fromisoformat(listed[0])
 
 
 def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
