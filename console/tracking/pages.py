@@ -55,7 +55,7 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
     may_see = has(request.user, Right.VIEW_PAYLOAD)
     last = found.last
     kept = payload_of(found) if may_see else None
-    beside = None if last is None else neighbours(last, scope)
+    beside = None if last is None else neighbours(last, found.readable)
     context = {
         "story": found,
         "events": found.events,

@@ -159,6 +159,15 @@ class Walk:
         return whole * min(SPARE * longer * (covered / whole), 1.0)
 
 
+def beginning(cursor: Any, span: Span, rows: int) -> tuple[Part | None, bool]:  # noqa: ANN401 - as above
+    """The first batches of the span that have so many rows, and whether it has no more of them."""
+    listed = _listed(cursor, span, rows)
+    if not listed:
+        return None, True
+    enough = _enough(listed, rows)
+    return _part(span, listed[:enough]), enough == len(listed) < rows
+
+
 def _longer(most: int, read: int, share: float) -> int:
     """How much of the list to read next, when what was read had that share of what is wanted."""
     if not share:

@@ -4,18 +4,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from integration.selectors.scope import Scope
-from integration.selectors.tracking import rows
+from integration.selectors.tracking import batches, rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
-from integration.selectors.tracking.rows import TrackRow
+from integration.selectors.tracking.rows import Queues, Said, TrackRow
 
 # Further away nobody speaks of neighbours, and older days stay out of the question.
 FAR: Final = timedelta(days=7)
+# So many of the queue's rows on either side are looked through for both neighbours in one go. The
+# search index takes longest for a key that comes back among them: it reads pages around each row.
+CLOSE: Final = 1_000
 RELATED: Final = 20
 # Answers arrive after what they answer, but clocks of two machines may differ a little.
 EARLIER: Final = timedelta(hours=1)
 _BESIDE: Final = "t.message_id <> %(message)s"
 _OF_KEY: Final = "t.queue_id = %(queue)s AND t.message_id <> %(message)s AND t.key = %(key)s"
+_SAME: Final = "t.key IS NOT DISTINCT FROM %(key)s"
 _BEFORE: Final = "(t.at < %(at)s OR t.id < %(row)s)"
 _AFTER: Final = "(t.at > %(at)s OR t.id > %(row)s)"
 _WINDOW: Final = "t.at >= %(since)s AND t.at <= %(until)s"
@@ -39,17 +42,37 @@ class Neighbours:
     answers: tuple[TrackRow, ...]
 
 
-def neighbours(track: TrackRow, scope: Scope) -> Neighbours:
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is close by on one side of a track. Of its key nothing may be known yet."""
+
+    nearest: TrackRow | None
+    of_key: TrackRow | None
+    is_all: bool
+
+    @property
+    def knows_key(self) -> bool:
+        return self.is_all or self.of_key is not None
+
+
+def neighbours(track: TrackRow, readable: Queues) -> Neighbours:
     """What is near this track; each look is bounded by a week, an index and a number of rows."""
-    earlier, later = _beside(track, _BESIDE)
-    before, after = _of_key(track) if track.key else (None, None)
+    earlier, later = (_side(track, span, behind) for span, behind in _sides(track))
+    before, after = _of_key(track, earlier, later) if track.key else (None, None)
     return Neighbours(
-        earlier=earlier,
-        later=later,
+        earlier=earlier.nearest,
+        later=later.nearest,
         earlier_of_key=before,
         later_of_key=after,
-        answers=_answers(track, scope),
+        answers=_answers(track, readable),
     )
+
+
+def _sides(track: TrackRow) -> tuple[tuple[Span, str], tuple[Span, str]]:
+    """Where to look on either side, and what is meant there among rows of one moment."""
+    earlier = Span([track.queue_id], track.at - FAR, track.at + MICROSECOND)
+    later = Span([track.queue_id], track.at, track.at + FAR, newest_first=False)
+    return (earlier, _BEFORE), (later, _AFTER)
 
 
 def _said(track: TrackRow) -> dict[str, Any]:
@@ -64,23 +87,50 @@ def _said(track: TrackRow) -> dict[str, Any]:
     }
 
 
-def _beside(track: TrackRow, condition: str) -> tuple[TrackRow | None, TrackRow | None]:
-    said, queues = _said(track), {track.queue_id: (track.queue, track.direction)}
-    earlier = Span([track.queue_id], track.at - FAR, track.at + MICROSECOND)
-    later = Span([track.queue_id], track.at, track.at + FAR, newest_first=False)
-    before = rows.in_order(earlier, f"{condition} AND {_BEFORE}", said, queues, limit=1)
-    after = rows.in_order(later, f"{condition} AND {_AFTER}", said, queues, limit=1)
-    return before[0] if before else None, after[0] if after else None
+def _side(track: TrackRow, span: Span, behind: str) -> Side:
+    condition, said, queues = f"{_BESIDE} AND {behind}", _said(track), _own_queue(track)
+    found, is_all = _nearest(span, condition, said, queues)
+    if not found and not is_all:
+        found = rows.in_order(span, condition, said, queues, limit=1)
+    first = max if span.newest_first else min
+    return Side(
+        nearest=first(found, key=lambda row: row.place, default=None),
+        of_key=next((row for row in found if row.key == track.key), None),
+        is_all=is_all,
+    )
 
 
-def _of_key(track: TrackRow) -> tuple[TrackRow | None, TrackRow | None]:
-    """A rare key is looked up whole; a frequent one has neighbours close by."""
-    condition = f"{_BESIDE} AND t.key = %(key)s"
-    queues = {track.queue_id: (track.queue, track.direction)}
-    by_key = f"{_OF_KEY} AND {_WINDOW}"
-    [found] = rows.few_by_index([by_key], _said(track), queues)
+def _nearest(span: Span, condition: str, said: Said, queues: Queues) -> tuple[list[TrackRow], bool]:
+    """The first row of this key that meets the condition, and the first of any other.
+
+    Only among the rows close by; and whether those are all of the span.
+    """
+    way = "DESC" if span.newest_first else "ASC"
+    with rows.reading(rows.NEVER_WHOLE) as cursor:
+        part, is_all = batches.beginning(cursor, span, CLOSE)
+        if part is None:
+            return [], True
+        sql = (
+            f"SELECT DISTINCT ON ({_SAME}) * FROM ({part.rows(rows.COLUMNS, condition)}) t "  # noqa: S608 - constants
+            f"ORDER BY {_SAME}, t.at {way}, t.id {way}"
+        )
+        return rows.read(cursor, sql, {**said, **part.said}, queues), is_all
+
+
+def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | None, TrackRow | None]:
+    """What is not close by is rare, and looked up whole; else it is somewhere near."""
+    if earlier.knows_key and later.knows_key:
+        return earlier.of_key, later.of_key
+    said, queues = _said(track), _own_queue(track)
+    [found] = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
     if found is None:
-        return _beside(track, condition)
+        near = [
+            rows.in_order(
+                span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", said, queues, limit=1
+            )
+            for span, behind in _sides(track)
+        ]
+        return near[0][0] if near[0] else None, near[1][0] if near[1] else None
     before = [row for row in found if row.place < track.place]
     after = [row for row in found if row.place > track.place]
     return (
@@ -89,10 +139,14 @@ def _of_key(track: TrackRow) -> tuple[TrackRow | None, TrackRow | None]:
     )
 
 
-def _answers(track: TrackRow, scope: Scope) -> tuple[TrackRow, ...]:
+def _own_queue(track: TrackRow) -> Queues:
+    return {track.queue_id: (track.queue, track.direction)}
+
+
+def _answers(track: TrackRow, readable: Queues) -> tuple[TrackRow, ...]:
     if not track.message_id:
         return ()
     said = {**_said(track), "since": track.at - EARLIER}
-    gathered = rows.by_index(_ANSWERS, said, rows.queues_of(scope))
+    gathered = rows.by_index(_ANSWERS, said, readable)
     every = {row.id: row for found in gathered for row in found}
     return tuple(sorted(every.values(), key=lambda row: row.place)[:RELATED])

@@ -128,7 +128,7 @@ def by_index(
     the days hold.
     """
     with reading(INDEX_ONLY) as cursor:
-        return [_read(cursor, _found(one, limit), said, queues) for one in conditions]
+        return [read(cursor, _found(one, limit), said, queues) for one in conditions]
 
 
 def few_by_index(
@@ -199,7 +199,7 @@ def in_order(
                 f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "  # noqa: S608 - constants
                 f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(found)}"
             )
-            found += _read(cursor, sql, {**said, **part.said}, queues)
+            found += read(cursor, sql, {**said, **part.said}, queues)
             walk.met = len(found)
             if len(found) >= limit:
                 break
@@ -232,7 +232,7 @@ def newest_unusual(condition: str, said: Said, queues: Queues, *, limit: int) ->
         f"ORDER BY t.at DESC, t.id DESC LIMIT {limit}"
     )
     with reading(AS_ASKED) as cursor:
-        return _read(cursor, sql, said, queues)
+        return read(cursor, sql, said, queues)
 
 
 def count_unusual(condition: str, said: Said, *, cap: int) -> int:
@@ -258,7 +258,7 @@ def reading(settings: Mapping[str, str]) -> Iterator[Any]:
         transaction.set_rollback(True, using=alias())
 
 
-def _read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
+def read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
     cursor.execute(sql, said)
     return _rows(cursor, queues)
 

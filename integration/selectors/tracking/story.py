@@ -46,7 +46,10 @@ GOOD: Final = frozenset({Ended.APPLIED, Ended.DELIVERED, Ended.SUPERSEDED, Ended
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Everything known of one message. `tracks` are newest first; `failures` too."""
+    """Everything known of one message. `tracks` are newest first; `failures` too.
+
+    `readable` are all queues that this person may know of.
+    """
 
     message_id: str
     events: tuple[Event, ...]
@@ -54,6 +57,7 @@ class Story:
     failures: tuple[MessageError, ...]
     outgoing: tuple[Outgoing, ...]
     calls: tuple[Delivery, ...]
+    readable: Queues
 
     @property
     def last(self) -> TrackRow | None:
@@ -119,6 +123,7 @@ def story(message_id: str, scope: Scope) -> Story | None:
         failures=tuple(failures),
         outgoing=tuple(sent),
         calls=tuple(calls),
+        readable=queues,
     )
 
 
