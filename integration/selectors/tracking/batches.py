@@ -21,8 +21,6 @@ LEAST: Final = 50
 MOST: Final = 2_000
 # How much more of the list is read each time, where what was read had nothing of what is wanted.
 LONGER: Final = 8
-# How much further than should do the list is looked at for so many batches.
-SPARE: Final = 2
 # Where it had something, so much more than it should take, and twice as much as before at least.
 SURELY: Final = 1.5
 DOUBLE: Final = 2
@@ -130,7 +128,9 @@ class Walk:
         while True:
             near = span if began is None else span.cut(self._reach(span, began, most / read))
             listed = _listed(self.cursor, near, most)
-            enough = _enough(listed, rows)
+            # Less than the list may do, unless little of what was read is what is asked for.
+            is_much = not read or DOUBLE * self.met > self.rows
+            enough = _enough(listed, rows) if is_much else len(listed)
             if listed:
                 began = began or _moment(listed[0])
                 yield _part(span, listed[:enough])
@@ -156,7 +156,7 @@ class Walk:
         whole = self.span.end - self.span.begin
         edge = left.end if left.newest_first else left.begin
         covered = abs(edge - began) + MICROSECOND
-        return whole * min(SPARE * longer * (covered / whole), 1.0)
+        return whole * min(longer * (covered / whole), 1.0)
 
 
 def beginning(cursor: Any, span: Span, rows: int) -> tuple[Part | None, bool]:  # noqa: ANN401 - as above
