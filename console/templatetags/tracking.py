@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from django import template
+from django.template.defaultfilters import truncatechars
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -18,6 +19,12 @@ def track_end(ended: str) -> SafeString:
     """The badge of what a try ended in; an unknown one is shown as it is stored."""
     tone, sign, name = ENDS.get(ended, ("secondary", "?", ended))
     return format_html(BADGE, tone, sign, name)
+
+
+@register.filter(is_safe=True)
+def within(text: str, most: int) -> str:
+    """What `truncatechars` makes of it; ids are short, and a list has hundreds of them."""
+    return text if len(text) <= most and text.isascii() else truncatechars(text, most)
 
 
 @register.filter

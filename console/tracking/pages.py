@@ -27,7 +27,7 @@ UNKNOWN: Final = (
 @needs(Right.VIEW)
 def track_list(request: HttpRequest) -> HttpResponse:
     scope, may_see = scope_of(request.user), has(request.user, Right.VIEW_PAYLOAD)
-    form = TrackFilterForm(request.GET, failures.choices(scope), may_see_payload=may_see)
+    form = TrackFilterForm(request.GET, failures.names(scope), may_see_payload=may_see)
     wanted = form.wanted(timezone.now(), scope)
     cursor = Cursor.read(request.GET.get("at", ""))
     page = search.page(wanted, cursor)

@@ -6,12 +6,14 @@ from urllib.parse import urlencode
 
 import pytest
 from django.db import connection, transaction
+from django.template.defaultfilters import truncatechars
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from console.models import Limit
+from console.templatetags.tracking import within
 from integration.codec import encode_headers
 from integration.delivery.policy.states import DeliveryState
 from integration.models import (
@@ -115,6 +117,15 @@ class TestSearch:
         assert "old-one" in listed(logged_in(), hours="168")
         until = f"{timezone.now() - timedelta(hours=29):%Y-%m-%dT%H:%M}"
         assert "old-one" in listed(logged_in(), hours="24", until=until)
+
+    def test_a_search_asks_the_database_few_questions(
+        self, django_assert_max_num_queries: Any
+    ) -> None:
+        a_track_row(by("orders", "eam"), message_id="m-1")
+        client = logged_in()
+        listed(client, id="m-1")
+        with django_assert_max_num_queries(21):
+            assert "m-1" in listed(client, id="m-1")
 
     def test_what_cannot_be_read_is_told_and_left_out(self) -> None:
         a_track_row(by("orders"), message_id="the-one")
@@ -327,6 +338,11 @@ def test_what_is_out_of_scope_does_not_exist() -> None:
     assert opened(client, "of-theirs").status_code == 404
     assert opened(client, "seen").status_code == 200
     assert listed(client, queue="theirs").count("of-theirs") == 0
+
+
+@pytest.mark.parametrize("text", ["", "PO-1", "x" * 60, "x" * 61, "Zu\u0308rich", "é" * 61, "<b>"])
+def test_ids_are_shortened_as_all_texts_are(text: str) -> None:
+    assert within(text, 60) == truncatechars(text, 60)
 
 
 @pytest.mark.parametrize("query", [{"id": "e-777"}, {"key": "k-777"}, {"interface": "I-777"}])

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -101,7 +101,7 @@ class Choices:
 
     queues: tuple[str, ...]
     systems: tuple[str, ...]
-    codes: tuple[str, ...]
+    codes: tuple[str, ...] = ()
 
 
 @planned_anew()
@@ -151,18 +151,23 @@ SELECT code FROM found WHERE code IS NOT NULL LIMIT 200
 """
 
 
-def choices(scope: Scope) -> Choices:
-    """What the filter offers, in two queries. Codes belong to nobody: all of them are offered."""
+def names(scope: Scope) -> Choices:
+    """What filters offer that know of no codes, in one query."""
     named = list(
         Queue.objects.filter(scope.within("system"))
         .order_by("name")
         .values_list("name", "system__name")
     )
+    systems = sorted({system for _, system in named if system})
+    return Choices(tuple(queue for queue, _ in named), tuple(systems))
+
+
+def choices(scope: Scope) -> Choices:
+    """What the filter offers, in two queries. Codes belong to nobody: all of them are offered."""
     with connections[alias()].cursor() as cursor:
         cursor.execute(CODES)
         codes = tuple(code for (code,) in cursor.fetchall())
-    systems = sorted({system for _, system in named if system})
-    return Choices(tuple(queue for queue, _ in named), tuple(systems), codes)
+    return replace(names(scope), codes=codes)
 
 
 def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
