@@ -31,10 +31,10 @@ def accept(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
     When it returns, they are committed. Of several requests with one sender's id one is
     accepted; the others wait for it and get its answer. Raises OtherContentError.
     """
+    write = _written_alone if len(pieces) == 1 and route.strict is None else _written_together
     while True:
         try:
-            with transaction.atomic(using=alias()):
-                return _written(post, pieces, route)
+            return write(post, pieces, route)
         except _AnotherWasFaster:
             known = receipts.earlier(post)
             if known is not None:
@@ -52,19 +52,34 @@ def message_ids(message_id: str, count: int) -> list[str]:
     return [f"{message_id}.{place}" for place in range(1, count + 1)]
 
 
-def _written(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
+def _written_alone(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
+    """What nearly every post is: one message, in one statement that is its own transaction.
+
+    BEGIN, two statements and COMMIT took the database and a thread 1.6 to 1.8 times as long.
+    """
+    message_id = post.message_id()
+    row = _outgoing(post, pieces[0], message_id, route)
+    answer = Answer(ACCEPTED, _facts(post, message_id, 1))
+    if not receipts.write_with_message(post, answer, message_id, row, route.queue_id):
+        raise _AnotherWasFaster
+    return answer
+
+
+def _written_together(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
+    """Several messages, or one whose turn in a strict queue has to be awaited."""
     message_id = post.message_id()
     ids = message_ids(message_id, len(pieces))
-    before = _row_before() if len(pieces) > 1 else None
     rows = [_outgoing(post, piece, id_, route) for piece, id_ in zip(pieces, ids, strict=True)]
-    for start in range(0, len(rows), _ROWS_A_STATEMENT):
-        outbox.insert(rows[start : start + _ROWS_A_STATEMENT])
     answer = Answer(ACCEPTED, _facts(post, message_id, len(pieces)))
-    is_first = receipts.write_queued(
-        post, answer, message_id, count=len(pieces), queue_id=route.queue_id, before=before
-    )
-    if not is_first:
-        raise _AnotherWasFaster
+    with transaction.atomic(using=alias()):
+        before = _row_before() if len(pieces) > 1 else None
+        for start in range(0, len(rows), _ROWS_A_STATEMENT):
+            outbox.insert(rows[start : start + _ROWS_A_STATEMENT])
+        is_first = receipts.write_queued(
+            post, answer, message_id, count=len(pieces), queue_id=route.queue_id, before=before
+        )
+        if not is_first:
+            raise _AnotherWasFaster
     return answer
 
 

@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
+from integration.delivery.values import Outgoing
 from integration.door.problems import BadHeaderError, OtherContentError
 from integration.handlers.publishing import ID_SPACE
+from integration.store import outbox
 from integration.store.sessions import django_connection
 
 LONGEST_ID: Final = 200
@@ -27,6 +29,15 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, {{rows}}, clock_timestamp())
 ON CONFLICT DO NOTHING RETURNING id"""  # noqa: S608 - constants
 _QUEUED: Final = _INSERT.format(rows=f"coalesce(%s::bigint, {_OWN_ROW}), {_OWN_ROW}")
 _CALLED: Final = _INSERT.format(rows="NULL, NULL")
+# Receipt first: where its id is taken, no message is written. Both have the number that is drawn.
+_WITH_MESSAGE: Final = f"""
+WITH drawn AS (SELECT nextval(pg_get_serial_sequence('integration_outboxrow', 'id')) AS row),
+receipt AS (
+INSERT INTO integration_receipt ({_COLUMNS})
+SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s, row, row, clock_timestamp() FROM drawn
+ON CONFLICT DO NOTHING RETURNING first_row)
+INSERT INTO integration_outboxrow (id, {outbox.COLUMNS})
+SELECT first_row, {outbox.MARKS} FROM receipt RETURNING id"""  # noqa: S608 - constants
 _FIND: Final = f"SELECT {_COLUMNS} FROM integration_receipt WHERE system_id = %s AND "  # noqa: S608 - constants
 
 
@@ -128,6 +139,18 @@ def write_queued(
     """
     values = [*_values(post, answer, message_id), count, queue_id, before]
     return _is_written(_QUEUED, values)
+
+
+def write_with_message(
+    post: Post, answer: Answer, message_id: str, row: Outgoing, queue_id: int
+) -> bool:
+    """Keep the answer and write its one message, in a statement that is its own transaction.
+
+    For a queue that is not strict, whose turn would have to be awaited first. False when another
+    request with this id was faster: nothing is written then. Waits for one that is not decided.
+    """
+    values = [*_values(post, answer, message_id), 1, queue_id, *outbox.parameters(row)]
+    return _is_written(_WITH_MESSAGE, values)
 
 
 def write_called(post: Post, answer: Answer, message_id: str, *, count: int) -> bool:

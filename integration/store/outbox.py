@@ -15,9 +15,9 @@ from integration.handlers.failures import QueueLockTimeoutError
 from integration.store.locks import LockClass
 from integration.store.sessions import alias
 
-ROW: Final = (
-    "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
-    "clock_timestamp() + %s * interval '1 second', 'PENDING', clock_timestamp(), '', '')"
+MARKS: Final = (
+    "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "
+    "clock_timestamp() + %s * interval '1 second', 'PENDING', clock_timestamp(), '', ''"
 )
 COLUMNS: Final = (
     "provider_id, shard, topic, partition, key, headers, value, kind, message_id, error, "
@@ -46,8 +46,8 @@ def insert(rows: Sequence[Outgoing]) -> None:
             _take_turns(cursor, strict)
         values: list[Any] = []
         for row in rows:
-            values += _values(row)
-        marks = ", ".join([ROW] * len(rows))
+            values += parameters(row)
+        marks = ", ".join([f"({MARKS})"] * len(rows))
         # The columns and marks are constants of this module; every value is a parameter.
         cursor.execute(f"INSERT INTO integration_outboxrow ({COLUMNS}) VALUES {marks}", values)  # noqa: S608
 
@@ -72,7 +72,8 @@ def _take_turns(cursor: Any, queues: Sequence[int]) -> None:  # noqa: ANN401 - D
     cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 
 
-def _values(row: Outgoing) -> list[Any]:
+def parameters(row: Outgoing) -> list[Any]:
+    """What MARKS stand for, in their order."""
     return [
         row.provider_id,
         0,

@@ -8,6 +8,10 @@ import pytest
 from integration.codec import decode_headers
 from integration.delivery.reading import Reader
 from integration.delivery.values import Record
+from integration.door.accepting import accept
+from integration.door.bodies import Piece
+from integration.door.receipts import Post
+from integration.door.routes import route_of
 from integration.models import EnterpriseService, MessageError, OutboxRow, Receipt
 from integration.store import configuration
 from tests.support.door import SERVICE, a_partner, forget, problem
@@ -167,6 +171,30 @@ class TestTheSendersOwnId:
         assert again["Idempotent-Replayed"] == "true"
         assert "Idempotent-Replayed" not in first
         assert OutboxRow.objects.count() == Receipt.objects.count() == 1
+
+    @pytest.mark.parametrize("kind", ["continuous", "sequential"])
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_whoever_comes_second_past_the_first_look_stores_nothing(
+        self, kind: str, count: int
+    ) -> None:
+        partner = a_partner(kind)
+        post = Post(
+            system_id=partner.system.pk,
+            system=partner.system.name,
+            service=SERVICE,
+            body=b"{}",
+            sender_id="order-7",
+        )
+        route = route_of(partner.system.pk, partner.system.name, SERVICE)
+        pieces = [Piece(b'{"n": 1}')] * count
+        first, second = accept(post, pieces, route), accept(post, pieces, route)
+        assert (first.is_repeat, second.is_repeat) == (False, True)
+        assert first.facts == second.facts
+        stored = list(OutboxRow.objects.order_by("id").values_list("id", flat=True))
+        receipt = Receipt.objects.get()
+        assert len(stored) == receipt.count == count
+        assert receipt.last_row == stored[-1]
+        assert stored[0] - 1 <= receipt.first_row <= stored[0]
 
     def test_another_body_service_or_key_under_it_is_refused(self) -> None:
         partner = a_partner()
