@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg import sql
+from psycopg.types.string import ByteaBinaryLoader
 
 from spark_jobs.imports.duplicates import take_out
 from spark_jobs.imports.envelopes import Envelopes
@@ -28,17 +29,18 @@ _KNOWN: Final = "SELECT sent FROM {ranges} WHERE number = %s"
 # The database writes most records itself, as `Alike` does: what it says of a text as a JSON string
 # is what Python says. Of the others it gives the document.
 _READ: Final = """
-COPY (
-  SELECT place, key,
-    CASE WHEN is_plain
-      THEN {before} || to_json(document)::text || {between} || place || {after} END,
-    CASE WHEN NOT is_plain THEN document END
-  FROM (
-    SELECT *, octet_length(document) < {plain_below} AND left(document, 1) = '{{' AS is_plain
-    FROM {documents} WHERE place >= {begin} AND place < {end} ORDER BY place
-  ) d
-) TO STDOUT (FORMAT binary)
+SELECT place, key,
+  CASE WHEN is_plain
+    THEN {before} || to_json(document)::text || {between} || place || {after} END,
+  CASE WHEN NOT is_plain THEN document END
+FROM (
+  SELECT *, octet_length(document) < {plain_below} AND left(document, 1) = '{{' AS is_plain
+  FROM {documents} WHERE place >= {begin} AND place < {end} ORDER BY place
+) d
 """
+# So many rows come from the database at a time: one by one, as COPY gives them, each would cost
+# Python as much again as to hand it over. What is held is that many of the largest records.
+ROWS_AT_A_TIME: Final = 100
 _SAY: Final = "UPDATE {ranges} SET sent = %s WHERE number = %s"
 _SENT: Final = "SELECT number, sent FROM {ranges} WHERE sent IS NOT NULL"
 
@@ -108,8 +110,9 @@ def _hand_over(
     first = part.number << PLACES_BITS
     said = {"begin": first, "end": first + (1 << PLACES_BITS), **envelopes.around()}
     read = Stage(what.owned.run).sql(_READ, **{n: sql.Literal(v) for n, v in said.items()})
-    with session.cursor() as cursor, cursor.copy(read) as copy:
+    with session.cursor() as cursor:
         # Texts as they are on the wire.
-        copy.set_types(["int8", "bytea", "bytea", "text"])
-        for place, key, record, text in copy.rows():
-            sender.send(topic, key, envelopes.record(text, place) if record is None else record)
+        cursor.adapters.register_loader("text", ByteaBinaryLoader)
+        for place, key, record, text in cursor.stream(read, binary=True, size=ROWS_AT_A_TIME):
+            value = envelopes.record(text.decode(), place) if record is None else record
+            sender.send(topic, key, value)
