@@ -132,6 +132,7 @@ class TestText:
     def test_it_stops_after_bounded_work_says_so_and_goes_on(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(payload_search, "SCAN_SECONDS", 60)
         monkeypatch.setattr(payload_search, "SCAN_ROWS", 4)
         monkeypatch.setattr(payload_search, "LOT_ROWS", 3)
         monkeypatch.setattr(payload_search, "CHUNK_ROWS", 2)
