@@ -1,6 +1,6 @@
 """The pages of the console as its menu shows them: in groups, with counts of what waits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -10,7 +10,7 @@ from django.urls import resolve, reverse
 
 from console.frame.access import Right, has, scope_of
 from integration.selectors import badges
-from integration.selectors.badges import Badge
+from integration.selectors.badges import Badge, Waiting
 from integration.selectors.scope import Scope
 
 
@@ -24,7 +24,7 @@ class Page:
 
     label: str
     name: str
-    badge: Callable[[Scope], Badge] | None = None
+    waiting: Waiting | None = None
     is_shared: bool = False
 
 
@@ -58,11 +58,11 @@ MENU: Final = (
     Group(
         "",
         (
-            Page("Overview", "overview", badge=badges.queues_in_need),
+            Page("Overview", "overview", waiting=badges.QUEUES_IN_NEED),
             Page("Queues", "queues"),
-            Page("Failures", "failures", badge=badges.held),
-            Page("Operations", "operations", badge=badges.operations),
-            Page("Bulk jobs", "bulk", badge=badges.bulk_runs),
+            Page("Failures", "failures", waiting=badges.HELD),
+            Page("Operations", "operations", waiting=badges.OPERATIONS),
+            Page("Bulk jobs", "bulk", waiting=badges.BULK_RUNS),
             Page("Messages", "tracking"),
             Page("Outbox", "outbox"),
             Page("Delivery", "delivery"),
@@ -103,11 +103,13 @@ def sections(user: User | AnonymousUser, path: str) -> list[Section]:
     ]
     every = [address for _, pages in mine for _, address in pages]
     current = max((one for one in every if path.startswith(one)), key=len, default="")
+    waiting = [page.waiting for _, pages in mine for page, _ in pages if page.waiting]
+    found = dict(zip(waiting, badges.counted(waiting, scope), strict=True))
     return [
         Section(
             title,
             tuple(
-                Link(page.label, at, at == current, page.badge(scope) if page.badge else None)
+                Link(page.label, at, at == current, found[page.waiting] if page.waiting else None)
                 for page, at in pages
             ),
         )

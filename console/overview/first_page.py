@@ -88,7 +88,7 @@ def first_page(scope: Scope, *, reveal: bool) -> FirstPage:
         queues=tuple(figures(queues.counted(_chosen(rows, paces)), facts.now)),
         count=len(rows),
         urgent=sum(row.status.needs_a_person for row in rows),
-        operations=badges.operations(scope),
+        operations=badges.counted([badges.OPERATIONS], scope)[0],
         causes=_causes(sums, scope),
         stopped=tuple(resting[:STOPPED_SHOWN]),
         more_stopped=max(0, len(resting) - STOPPED_SHOWN),

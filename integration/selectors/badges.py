@@ -1,11 +1,16 @@
-"""The small counts beside the menu: each is one query that stops counting at its cap."""
+"""The small counts beside the menu: one query for all of them, which stops counting at its cap."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from django.core.exceptions import EmptyResultSet
+from django.db.models import QuerySet
 
 from integration.delivery.policy.states import ErrorState, OperationState, PartitionState
 from integration.models import BulkRun, BulkState, MessageError, Operation, QueuePartition
 from integration.selectors.scope import Scope, visible_operations, visible_runs
+from integration.store.sessions import fetch_all
 
 # Nobody reads the difference between 1,000 and 2,000 beside a menu; counting it costs time.
 CAP: Final = 999
@@ -23,28 +28,54 @@ class Badge:
         return f"{CAP}+" if self.count > CAP else f"{self.count:,}"
 
 
-def held(scope: Scope) -> Badge:
-    """Failures that wait for a person."""
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something that is counted: what it is called, and the rows of it that a person may know."""
+
+    word: str
+    rows: Callable[[Scope], QuerySet[Any, Any]]
+
+
+def _held(scope: Scope) -> QuerySet[Any, Any]:
     found = MessageError.objects.filter(scope.within("queue__system"), state=ErrorState.HOLD)
-    return Badge(found.order_by()[: CAP + 1].count(), "held")
+    return found.values("pk")
 
 
-def queues_in_need(scope: Scope) -> Badge:
-    """Queues that stand still until a person decides."""
+def _in_need(scope: Scope) -> QuerySet[Any, Any]:
     stuck = (PartitionState.BLOCKED, PartitionState.BRAKED)
     found = QueuePartition.objects.filter(scope.within("queue__system"), state__in=stuck)
-    return Badge(found.order_by().values("queue").distinct().count(), "need a person")
+    return found.values("queue").distinct()
 
 
-def operations(scope: Scope) -> Badge:
-    """Bulk operations under way or paused; of a limited person only those they may see."""
+def _operations(scope: Scope) -> QuerySet[Any, Any]:
     states = (OperationState.RUNNING, OperationState.PAUSED)
-    found = Operation.objects.filter(visible_operations(scope), state__in=states)
-    return Badge(found.order_by().count(), "under way")
+    return Operation.objects.filter(visible_operations(scope), state__in=states).values("pk")
 
 
-def bulk_runs(scope: Scope) -> Badge:
-    """Runs of bulk jobs that wait or are under way."""
+def _bulk_runs(scope: Scope) -> QuerySet[Any, Any]:
     states = (BulkState.ASKED, BulkState.RUNNING)
-    found = BulkRun.objects.filter(visible_runs(scope), state__in=states)
-    return Badge(found.order_by().count(), "under way")
+    return BulkRun.objects.filter(visible_runs(scope), state__in=states).values("pk")
+
+
+# Failures that wait for a person, and queues that stand still until a person decides.
+HELD: Final = Waiting("held", _held)
+QUEUES_IN_NEED: Final = Waiting("need a person", _in_need)
+# Bulk operations under way or paused, and runs of bulk jobs that wait or are under way; of a
+# limited person only those they may see.
+OPERATIONS: Final = Waiting("under way", _operations)
+BULK_RUNS: Final = Waiting("under way", _bulk_runs)
+
+
+def counted(waiting: Sequence[Waiting], scope: Scope) -> list[Badge]:
+    """A badge for each, in their order; one query, because every page asks for all of them."""
+    counts: list[str] = []
+    values: list[Any] = []
+    for one in waiting:
+        try:
+            text, found = one.rows(scope).order_by()[: CAP + 1].query.sql_with_params()
+        except EmptyResultSet:  # Django's word for: of a person limited to nothing, none.
+            text, found = "SELECT WHERE false", ()
+        counts.append(f"(SELECT count(*) FROM ({text}) AS counted)")  # noqa: S608 - Django's text
+        values += found
+    [row] = fetch_all(f"SELECT {', '.join(counts)}", values)
+    return [Badge(count, one.word) for count, one in zip(row, waiting, strict=True)]

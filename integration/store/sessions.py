@@ -8,7 +8,8 @@ from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-TAKEOVER_SETTINGS = "-c client_connection_check_interval=500ms -c timezone=UTC"
+# As Django's sessions have them, see DATABASES in config/settings.py.
+TAKEOVER_SETTINGS = "-c client_connection_check_interval=500ms -c timezone=UTC -c jit=off"
 
 
 def alias() -> str:

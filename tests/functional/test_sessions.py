@@ -9,6 +9,7 @@ import redis
 from django.db import connection
 
 from integration.models import PartitionLease, RelayLease
+from integration.store.sessions import fetch_all, raw_connection
 from tests.support.builders import a_queue
 from tests.support.celery_world import Child, celery_world, eventually
 from tests.support.kafka_world import Kafka
@@ -16,6 +17,7 @@ from tests.support.kafka_world import Kafka
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 SLOTS, PROVIDERS = 2, 1
+JIT = "SELECT current_setting('jit')"
 # Long enough for the watch of both workers and for a beat or two of everything else.
 WATCHED_SECONDS = 6.0
 
@@ -33,6 +35,13 @@ def sessions(child: Child, port: int) -> int:
             for one in opened
         )
     return count
+
+
+def test_no_statement_is_compiled() -> None:
+    """What the dispatcher asks twice a second would take three seconds among many failures."""
+    assert fetch_all(JIT) == [("off",)]
+    with raw_connection("test") as session:
+        assert session.execute(JIT).fetchall() == [("off",)]
 
 
 def test_no_process_opens_more_than_is_told(

@@ -34,14 +34,11 @@ INDEX_ONLY: Final = AS_ASKED | {
     "enable_seqscan": "off",
     "enable_indexscan": "off",
     "max_parallel_workers_per_gather": "0",
-    "jit": "off",
 }
 # Nor that a few batches are little, as long as a day's figures are of its morning.
 NEVER_WHOLE: Final = AS_ASKED | {
     "enable_seqscan": "off",
     "max_parallel_workers_per_gather": "0",
-    # Where only a forbidden plan is left, its price would seem to be worth a compiler.
-    "jit": "off",
 }
 ALL: Final = "true"
 
