@@ -281,11 +281,11 @@ def test_the_number_of_statements_does_not_grow_with_the_queues(
             for number in range(3):
                 a_place(queue, partition=number)
         # The frame asks for the session, the person, their rights and limit, the deployment, a
-        # restore and the menu's counts (11); the rest is the page's own.
+        # restore and the menu's counts (8); the rest is the page's own.
         for address, count in (
-            (reverse("overview"), 28),
-            (reverse("queues"), 17),
-            (reverse("queue", args=[queue.name]), 25),
+            (reverse("overview"), 25),
+            (reverse("queues"), 14),
+            (reverse("queue", args=[queue.name]), 22),
         ):
             with django_assert_num_queries(count):  # type: ignore[operator] # a fixture
                 client.get(address)
