@@ -1,7 +1,7 @@
 """A relay in a process of its own that dies, or stops, where it is told to.
 
-Arguments: provider id, step, which time it is reached, signal's name. It says `there` on stdout
-in the instant before the signal.
+Arguments: provider id, step, signal's name, and a step before which that one does not count. It
+says `there` on stdout in the instant before the signal.
 """
 
 import os
@@ -12,21 +12,19 @@ import django
 
 
 def main() -> None:
-    provider_id, step, times, name = sys.argv[1:]
+    provider_id, step, name, *behind = sys.argv[1:]
     django.setup()
     from integration.delivery.relay.steps import RelayStep  # noqa: PLC0415 - Django is set up first
     from integration.delivery.relay.wiring import run_relay  # noqa: PLC0415 - Django is set up first
 
-    left = int(times)
+    missing = set(behind)
 
     def observe(reached: RelayStep) -> None:
-        nonlocal left
-        if reached == step:
-            left -= 1
-            if left == 0:
-                sys.stdout.write("there\n")
-                sys.stdout.flush()
-                os.kill(os.getpid(), signal.Signals[name])
+        missing.discard(reached.value)
+        if reached == step and not missing:
+            sys.stdout.write("there\n")
+            sys.stdout.flush()
+            os.kill(os.getpid(), signal.Signals[name])
 
     end = run_relay(int(provider_id), 0, stop=lambda: False, observer=observe)
     sys.stdout.write(f"{end.value}\n")
