@@ -54,7 +54,7 @@ class World:
         put(self.provider, *self.values[half:], topic=self.topic)
 
     def child(self, step: RelayStep, name: str, *behind: RelayStep) -> "subprocess.Popen[str]":
-        """Start a relay and wait until it has got to the step, after the one `behind` it."""
+        """Start a relay and wait until it has got to the step, after those `behind` it."""
         program = [sys.executable, "-m", "tests.crash.relay_child"]
         arguments = [str(self.provider.pk), step.value, name, *behind]
         child = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""How many sessions each process opens at the database: docs/sizing.md counts on it."""
+"""How the database's sessions are set, and how many each process opens (docs/sizing.md)."""
 
 import time
 from pathlib import Path
