@@ -144,7 +144,7 @@ def curly_quotes(random: Random, now: datetime) -> Sent:
 
 def not_base64(random: Random, now: datetime) -> Sent:
     fields = documents.reading(random, now)
-    value = wrapped(names.MAINTENANCE, names.METER, str(fields), compress=True)
+    value = wrapped(names.MAINTENANCE, names.METER, encode(fields), compress=True)
     spoilt = value.replace(b'"payload":"', b'"payload":"%%%')
     return Sent(names.MAINTENANCE, None, spoilt, (), "permanent: not Base64")
 

@@ -44,6 +44,17 @@ def stream(seed: int, count: int, elapsed_seconds: float = 0) -> list[Sent]:
 
 
 @pytest.mark.fast
+def test_a_person_who_removes_what_is_not_base64_has_a_sound_message() -> None:
+    sent = traffic.not_base64(Random(6), NOW)
+    flawed = envelope.read(sent.value or b"", sent.headers)
+    assert isinstance(flawed, envelope.Flaw), flawed
+    assert flawed.code == "BAD_BASE64"
+    repaired = envelope.read((sent.value or b"").replace(b"%%%", b""), sent.headers)
+    assert isinstance(repaired, envelope.Document), repaired
+    assert repaired.interface == names.METER
+
+
+@pytest.mark.fast
 def test_sound_messages_can_be_read_in_every_form() -> None:
     forms = set()
     for sent in stream(1, 300):
