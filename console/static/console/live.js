@@ -1,10 +1,12 @@
 // Fresh figures without a reload: quiet while the tab is hidden or the person is doing something.
 (function () {
   "use strict";
+  // Its counts are fresh with every page that is fetched (hx-select-oob of the page's content).
+  var menu = document.getElementById("menu");
   function isBusy(region) {
     var active = document.activeElement;
     return document.hidden || region.querySelector("input[type=checkbox]:checked, details[open]:not([data-stays])") !== null ||
-      document.querySelector("dialog[open]") !== null ||
+      document.querySelector("dialog[open]") !== null || (menu !== null && menu.contains(active)) ||
       (active !== null && region.contains(active) && /INPUT|TEXTAREA|SELECT/.test(active.tagName));
   }
   function nameOf(element) {
