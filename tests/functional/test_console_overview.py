@@ -330,8 +330,14 @@ def test_every_box_that_is_opened_is_closed() -> None:
 
 def test_where_all_flows_the_page_says_so() -> None:
     a_crew()
-    a_place(a_queue_row("continuous"), next_offset=15)
-    assert "Nothing is wrong: every queue flows." in as_("Viewers").get(OVERVIEW).text
+    queue = a_queue_row("continuous")
+    a_place(queue, next_offset=15)
+    client = as_("Viewers")
+    assert "Nothing is wrong: every queue flows." in client.get(OVERVIEW).text
+    a_held(queue, 1)
+    text = words(client.get(OVERVIEW).text)
+    assert "1 failure on hold waits for a person: repair by cause . Every queue flows." in text
+    assert "Nothing is wrong" not in text
 
 
 def test_what_people_stopped_is_told_with_reason_moment_and_way_back() -> None:
