@@ -188,6 +188,7 @@ def test_data_lie_in_named_volumes() -> None:
         volume.split(":")[0]
         for service in SERVICES.values()
         for volume in service.get("volumes", ())
+        if not volume.startswith("./")
     }
     ours = {"bulk-data", "spark-data"}
     assert mounted == set(COMPOSE["volumes"]) == {"postgres-data", "kafka-data"} | ours
@@ -198,9 +199,29 @@ def test_data_lie_in_named_volumes() -> None:
     assert "install --directory --owner sluice" in made
     assert bulk in made
     # The image of PostgreSQL 18 has its data below this folder, not in `data` any more.
-    assert SERVICES["postgres"]["volumes"] == ["postgres-data:/var/lib/postgresql"]
+    assert "postgres-data:/var/lib/postgresql" in SERVICES["postgres"]["volumes"]
     (kafka,) = SERVICES["kafka"]["volumes"]
     assert kafka.split(":")[1] == SERVICES["kafka"]["environment"]["KAFKA_LOG_DIRS"]
+
+
+def test_the_role_in_the_database_is_a_plain_one() -> None:
+    postgres = SERVICES["postgres"]
+    given = postgres["environment"]
+    # Either would make the image create a superuser under the name that Sluice logs in with.
+    assert not {"POSTGRES_USER", "POSTGRES_PASSWORD"} & set(given)
+    (script,) = [volume for volume in postgres["volumes"] if volume.startswith("./")]
+    made = (ROOT / script.split(":")[0]).read_text()
+    assert "CREATE ROLE sluice LOGIN NOSUPERUSER" in made
+    assert f"getenv password {next(name for name in given if name.startswith('SLUICE'))}" in made
+    for name in OURS:
+        assert "//sluice:$" in SERVICES[name]["environment"]["SLUICE_DATABASE_URL"]
+
+
+def test_the_celery_broker_asks_for_a_password() -> None:
+    (password,) = SERVICES["valkey"]["environment"].values()
+    assert "requirepass" in " ".join(SERVICES["valkey"]["command"])
+    for name in OURS:
+        assert f"redis://:{password}@" in SERVICES[name]["environment"]["SLUICE_CELERY_BROKER_URL"]
 
 
 def test_nothing_is_published_but_the_console_on_loopback() -> None:
@@ -285,7 +306,12 @@ def test_a_filled_example_describes_an_installation(file: Path) -> None:
 
 @pytest.mark.parametrize("file", ENV_FILES, ids=lambda file: file.name)
 def test_no_example_comes_with_a_secret(file: Path) -> None:
-    secret = {"POSTGRES_PASSWORD", "SLUICE_SECRET_KEY", "SLUICE_ENCRYPTION_KEYS"}
+    secret = {
+        "POSTGRES_PASSWORD",
+        "VALKEY_PASSWORD",
+        "SLUICE_SECRET_KEY",
+        "SLUICE_ENCRYPTION_KEYS",
+    }
     assert not {name: value for name, value in kept_of(file).items() if name in secret and value}
 
 
