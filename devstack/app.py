@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -24,6 +25,7 @@ SILENT_SECONDS = 10.0
 GRACE_SECONDS = 10.0
 WEB_PORT = 8000
 SETTINGS = "settings.json"
+TEMPORARY = "tmp"
 CONNECTORS = paths.FETCHED / "spark"
 
 
@@ -52,6 +54,8 @@ class App:
             remembered.INTEGRATIONS: self._integrations(),
             "SLUICE_FILES_ROOT": str(self._folder("files")),
             "SLUICE_BULK_ROOT": str(self._folder("bulk")),
+            # What a killed Spark driver leaves lies here, and is swept at the next start.
+            "TMPDIR": str(self._folder(TEMPORARY)),
             "SLUICE_SPARK_JARS": str(CONNECTORS) if CONNECTORS.is_dir() else "",
             "DJANGO_SETTINGS_MODULE": "config.settings",
             # Logs are read while the process runs.
@@ -88,6 +92,7 @@ class App:
         What runs with other settings than these is stopped first.
         """
         self._stop_what_is_outdated()
+        self._sweep()
         self._choose_port()
         wanted = parts.wanted(self.environment())
         written = {part.name: self._start(part) for part in wanted}
@@ -144,6 +149,11 @@ class App:
                 self.stop()
                 under_way.note = f"other settings: {', '.join(names)}"
         remembered.write(self.folder / SETTINGS, settings)
+
+    def _sweep(self) -> None:
+        """Remove temporary files of processes that were killed; nothing while one still runs."""
+        if not any(self.process(part).is_alive() for part in parts.PARTS):
+            shutil.rmtree(self.folder / TEMPORARY, ignore_errors=True)
 
     def _password(self) -> str:
         return keys.read_or_make(self.folder / "keys.json")["SLUICE_ADMIN_PASSWORD"]

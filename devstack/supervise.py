@@ -107,7 +107,8 @@ class Process:
     def stop(self, *, with_signal: signal.Signals = signal.SIGTERM, grace_seconds: float) -> bool:
         """Ask it to end, and end it and its children by force after the grace.
 
-        Returns whether it ended without force.
+        Returns whether all of them ended without force. A child that outlives its parent is
+        waited for, too: it may still hold the port or the folder that the next start wants.
         """
         pid = self.pid
         if pid is None:
@@ -115,11 +116,12 @@ class Process:
             return True
         # Before the signal: a start that meets it dying must not take it for a running one.
         self.remember(pid, is_ending=True)
+        family = self._family(pid)
         self.send(with_signal, pid)
         self.send(signal.SIGCONT, pid)
-        ended = self.ended_within(grace_seconds)
+        ended = self._all_end_within(grace_seconds, family)
         if not ended:
-            self.kill()
+            self._kill_all(family | self._family(pid))
         self.pid_file.unlink(missing_ok=True)
         return ended
 
@@ -128,14 +130,7 @@ class Process:
         pid = self.pid
         if pid is None:
             return
-        family = {member: proc.started(member) for member in proc.tree(pid)}
-        for member in family:
-            self.send(signal.SIGKILL, member)
-        until = time.monotonic() + KILLED_WITHIN_SECONDS
-        while any(mark and self._lives(member, mark) for member, mark in family.items()):
-            if time.monotonic() > until:
-                raise problems.did_not_stop(self.name, pid)
-            time.sleep(POLL_SECONDS)
+        self._kill_all(self._family(pid))
 
     def pause(self) -> None:
         """Stop it and all its children where they stand (SIGSTOP)."""
@@ -160,6 +155,27 @@ class Process:
         except OSError:
             return ""
         return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
+
+    @staticmethod
+    def _family(pid: int) -> dict[int, str]:
+        """The process and its descendants that live now, each with its birth."""
+        return {member: mark for member in proc.tree(pid) if (mark := proc.started(member))}
+
+    def _kill_all(self, family: Mapping[int, str]) -> None:
+        """Only members that are still the same processes; raises Problem DID_NOT_STOP."""
+        for member, mark in family.items():
+            if self._lives(member, mark):
+                self.send(signal.SIGKILL, member)
+        if not self._all_end_within(KILLED_WITHIN_SECONDS, family):
+            raise problems.did_not_stop(self.name, next(iter(family)))
+
+    def _all_end_within(self, seconds: float, family: Mapping[int, str]) -> bool:
+        until = time.monotonic() + seconds
+        while any(self._lives(member, mark) for member, mark in family.items()):
+            if time.monotonic() > until:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
 
     def _kept(self) -> dict[str, Any]:
         """What the pid file says; nothing when there is none or it is damaged."""

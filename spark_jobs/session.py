@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -206,6 +207,9 @@ def _configuration(settings: SessionSettings, *, is_local: bool) -> dict[str, st
     said = {**FIXED, "spark.driver.memory": f"{settings.memory_mb}m"}
     if is_local:
         said |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        # The JVM knows nothing of TMPDIR, and has Spark's blocks and native libraries there.
+        java = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'
+        said["spark.driver.extraJavaOptions"] = java
     if settings.jars is not None:
         said["spark.jars"] = ",".join(map(str, _jars(settings.jars)))
     return said | dict(settings.extra)

@@ -163,3 +163,16 @@ def test_what_is_remembered_of_the_settings_is_for_its_owner_and_holds_no_key(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     secrets = keys.read_or_make(app.folder / "keys.json")
     assert not any(secret in file.read_text() for secret in secrets.values())
+
+
+def test_temporary_files_of_killed_processes_are_swept_at_the_next_start(
+    app: App, sleeping: Part
+) -> None:
+    left = Path(app.environment()["TMPDIR"]) / "blockmgr-1"
+    left.mkdir()
+    app.start()
+    assert not left.exists()
+    left.mkdir(parents=True)
+    app.start()
+    assert app.process(sleeping).is_alive()
+    assert left.exists(), "it may be in use: the process still runs"

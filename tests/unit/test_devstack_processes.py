@@ -47,6 +47,38 @@ def test_a_process_that_ignores_the_request_is_ended_by_force(tmp_path: Path) ->
     assert not process.is_alive()
 
 
+# Ends at once when asked; its child takes a second longer, or does not listen at all.
+PARENT = """
+import os, signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {child!r}])
+while not os.path.exists("listens"):
+    time.sleep(0.01)
+print("up", child.pid, flush=True)
+signal.signal(signal.SIGTERM, lambda *_: (child.terminate(), os._exit(0)))
+time.sleep(600)
+"""
+LINGERING = (
+    "import os, signal, time; "
+    "signal.signal(signal.SIGTERM, lambda *_: ({ending})); open('listens', 'w').close(); "
+    "[time.sleep(1) for _ in range(600)]"
+)
+
+
+@pytest.mark.parametrize(
+    ("ending", "grace_seconds", "in_time"),
+    [("time.sleep(0.5), os._exit(0)", 10, True), ("None", 0.3, False)],
+    ids=["slow", "deaf"],
+)
+def test_a_stop_waits_for_children_that_outlive_their_parent(
+    tmp_path: Path, ending: str, grace_seconds: float, in_time: bool
+) -> None:
+    process = start(tmp_path, PARENT.format(child=LINGERING.format(ending=ending)))
+    child = int(process.last_line().split()[1])
+
+    assert process.stop(grace_seconds=grace_seconds) is in_time
+    assert proc.started(child) is None
+
+
 def test_a_process_that_was_asked_to_end_is_known_as_ending(tmp_path: Path) -> None:
     process = start(tmp_path, STUBBORN)
     assert not process.is_ending
