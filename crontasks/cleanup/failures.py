@@ -3,6 +3,7 @@
 from typing import Final
 
 from crontasks.cleanup.rules import Rule, Spared
+from integration.store import decisions
 
 LEAST_DAYS: Final = 7
 CLOSED: Final = "t.state IN ('RESOLVED', 'DELETED') AND t.closed_at IS NOT NULL"
@@ -29,8 +30,9 @@ SIZE: Final = """300 + coalesce(pg_column_size(t.payload), 0)
 FAILURES: Final = Rule(
     name="failures",
     title="Closed failures",
-    what="Resolved and deleted failures, with their attempts and decisions, once the retention of "
-    f"their queue is over: at least {LEAST_DAYS} days after they were closed.",
+    what="Resolved and deleted failures, with their attempts, once the retention of their queue "
+    f"is over: at least {LEAST_DAYS} days after they were closed. What people decided about them "
+    "stays, without payloads.",
     keeps=f"the queue's retention, at least {LEAST_DAYS} days",
     source="integration_messageerror t JOIN integration_queue q ON q.id = t.queue_id",
     due=OVER,
@@ -49,8 +51,6 @@ FAILURES: Final = Rule(
             f"{CLOSED} AND NOT ({OVER})",
         ),
     ),
-    along=(
-        ("integration_errorattempt", "error_id"),
-        ("integration_errorchange", "error_id"),
-    ),
+    along=(("integration_errorattempt", "error_id"),),
+    kept_apart=(("integration_errorchange", "error_id", decisions.KEEP),),
 )

@@ -38,14 +38,18 @@ WHOLE_DAYS: Final = (
 AUDIT: Final = "Kept for ever unless days are set."
 
 
-def _decisions(name: str, title: str, table: str) -> Rule:
-    """What people decided: the audit of one kind, kept for ever unless the policy says days."""
+def _decisions(name: str, title: str, table: str, only: str = "") -> Rule:
+    """What people decided: the audit of one kind, kept for ever unless the policy says days.
+
+    `only` is a condition on the rows that it speaks of.
+    """
+    old = f"coalesce({older_than('t.at', 'decisions_days')}, false)"
     return Rule(
         name=name,
         title=title,
         what=f"{title}. {AUDIT}",
         source=f"{table} t",
-        due=f"coalesce({older_than('t.at', 'decisions_days')}, false)",
+        due=f"{only} AND {old}" if only else old,
         since="t.at",
         status="t.action",
         days="decisions_days",
@@ -176,6 +180,12 @@ HISTORY: Final = (
     STAGES,
     BULK_RUNS,
     _decisions("queue_decisions", "Decisions about queues", "integration_queuechange"),
+    _decisions(
+        "failure_decisions",
+        "Decisions about failures that were removed",
+        "integration_errorchange",
+        "t.error_id IS NULL",
+    ),
     _decisions("outbox_decisions", "Decisions about outgoing messages", "integration_outboxchange"),
     _decisions("configuration", "Changes of the configuration", "integration_configurationchange"),
 )

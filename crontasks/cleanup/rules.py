@@ -26,8 +26,9 @@ class Rule:
     `due` holds {at} where the moment belongs and may name parameters as %(name)s. `spared` are
     rows that are due and stay all the same; `kept` tells people what is not due. `along` are
     tables whose rows go with theirs, `loosened` those that only forget them: (table, column that
-    refers to the key). `days` names the parameter that says how long rows are kept,
-    or else `keeps` tells it.
+    refers to the key). `kept_apart` are tables whose rows stay without theirs: (table, column,
+    SQL that writes down what they need of %(keys)s). `days` names the parameter that says how long
+    rows are kept, or else `keeps` tells it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Rule:
     kept: tuple[Spared, ...] = ()
     along: tuple[tuple[str, str], ...] = ()
     loosened: tuple[tuple[str, str], ...] = ()
+    kept_apart: tuple[tuple[str, str, str], ...] = ()
     days: str = ""
     keeps: str = ""
 
@@ -68,6 +70,7 @@ class Rule:
         """SQL: take picked rows away, %(keys)s, with what goes along."""
         column = self.key.removeprefix("t.")
         return [
+            *(statement for _, _, statement in self.kept_apart),
             *(_loosened(table, refers) for table, refers in self.loosened),
             *(_removed(table, refers) for table, refers in self.along),
             _removed(self.table, column),

@@ -8,10 +8,11 @@ ACTOR: Final = "sluice"
 _RESUME: Final = """
 WITH over AS (
     UPDATE integration_queue SET paused = false, pause_reason = '', paused_until = NULL
-    WHERE paused AND paused_until <= clock_timestamp() RETURNING id
+    WHERE paused AND paused_until <= clock_timestamp() RETURNING id, name
 )
-INSERT INTO integration_queuechange (queue_id, partition, at, actor, action, reason, effect)
-SELECT id, NULL, clock_timestamp(), %s, 'resume', '', 'The time of the pause was over.' FROM over
+INSERT INTO integration_queuechange (queue_id, name, partition, at, actor, action, reason, effect)
+SELECT id, name, NULL, clock_timestamp(), %s, 'resume', '', 'The time of the pause was over.'
+FROM over
 """
 
 

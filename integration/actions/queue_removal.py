@@ -22,6 +22,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.store import decisions
 
 # More closed failures than this are left to the cleanup first: a person's click stays short.
 MOST_CLOSED: Final = 10_000
@@ -85,6 +86,7 @@ def remove(queue_id: int, author: Author, *, typed: str) -> None:
         refusals = tuple(_refusals(queue))
         if refusals:
             raise QueueNeededError(queue=queue.name, why=refusals)
+        decisions.keep(list(queue.errors.values_list("pk", flat=True)))
         queue.errors.all().delete()
         queue.partitions.all().delete()
         configuration.delete(queue, author)
@@ -179,5 +181,6 @@ def _stays(queue: Queue) -> list[str]:
     return [
         f"The topic {queue.topic} with its messages: Sluice deletes nothing in Kafka.",
         "What was applied from it, and the tracking of its messages until history cleanup.",
+        "What people decided about it and about its failures.",
         "The audit of every change, this one included.",
     ]

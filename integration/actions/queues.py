@@ -76,6 +76,7 @@ def note(
     """Write one line of the queue's history; called in the transaction of what it tells."""
     QueueChange.objects.create(
         queue_id=queue_id,
+        name=Queue.objects.values_list("name", flat=True).get(pk=queue_id),
         partition=partition,
         at=database_now(),
         actor=actor,

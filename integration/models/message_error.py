@@ -153,9 +153,21 @@ class ErrorAttempt(models.Model):
 
 
 class ErrorChange(models.Model):
-    """One decision of a person about a failed message: who, when, before, after, why."""
+    """One decision of a person about a failed message: who, when, before, after, why.
 
-    error = models.ForeignKey(MessageError, on_delete=models.CASCADE, related_name="changes")
+    It stays when its failure is removed, without the payload; the queue and the message's id are
+    written down then (`integration.store.decisions`).
+    """
+
+    error = models.ForeignKey(
+        MessageError, on_delete=models.SET_NULL, null=True, related_name="changes"
+    )
+    queue_name = models.CharField(
+        max_length=60, blank=True, db_default="", help_text="Set once the failure is gone."
+    )
+    message_id = models.TextField(
+        blank=True, db_default="", help_text="Set once the failure is gone."
+    )
     at = models.DateTimeField()
     actor = models.CharField(max_length=150)
     action = models.CharField(max_length=20)
@@ -168,6 +180,14 @@ class ErrorChange(models.Model):
 
     class Meta:
         ordering = ["at", "id"]
+        indexes = [
+            # The few that outlived their failure; the others are found by it.
+            models.Index(
+                fields=["message_id"],
+                condition=models.Q(error=None),
+                name="error_change_by_message",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.action} by {self.actor}"

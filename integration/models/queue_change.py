@@ -6,9 +6,15 @@ from integration.models.queue import Queue
 
 
 class QueueChange(models.Model):
-    """One decision of a person about a queue or one of its partitions. Never changed later."""
+    """One decision of a person about a queue or one of its partitions.
 
-    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="changes")
+    Never changed later; it stays when its queue is removed.
+    """
+
+    queue = models.ForeignKey(Queue, on_delete=models.SET_NULL, null=True, related_name="changes")
+    name = models.CharField(
+        max_length=60, db_default="", help_text="What the queue was called at that time."
+    )
     partition = models.IntegerField(null=True)
     at = models.DateTimeField()
     actor = models.CharField(max_length=150)
@@ -20,4 +26,4 @@ class QueueChange(models.Model):
         ordering = ["-at", "-id"]
 
     def __str__(self) -> str:
-        return f"{self.queue_id}: {self.action} by {self.actor}"
+        return f"{self.name}: {self.action} by {self.actor}"

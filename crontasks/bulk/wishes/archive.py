@@ -59,6 +59,6 @@ def _told(rule: Rule) -> dict[str, Any]:
         "source": rule.source,
         "condition": rule.condition(),
         "since": rule.since,
-        "along": [list(one) for one in rule.along],
+        "along": [*map(list, rule.along), *([t, column] for t, column, _ in rule.kept_apart)],
         "removals": rule.removals(),
     }

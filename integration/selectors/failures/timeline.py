@@ -76,7 +76,7 @@ def events_of(
     return [
         *_received(error),
         *(_tried(one, is_sent=is_sent) for one in tries),
-        *map(_decided, changes),
+        *map(decision, changes),
         *_operated(error),
         *_fate(error, tries, changes),
     ]
@@ -128,7 +128,8 @@ def _title(number: int, ends: str, *, failed: bool) -> str:
     return f"Try {number}: {'failed, ' if failed else ''}{ends}"
 
 
-def _decided(change: ErrorChange) -> Event:
+def decision(change: ErrorChange) -> Event:
+    """What a person decided, whether its failure is still there or not."""
     title = DONE.get(change.action, change.action.capitalize())
     return Event(
         at=change.at,

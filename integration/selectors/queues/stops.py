@@ -24,5 +24,5 @@ def stops(queues: Sequence[Queue]) -> dict[int, Stop]:
     return {
         row.queue_id: Stop(row.at, row.actor, row.reason)
         for row in newest
-        if row.action == wanted[row.queue_id]
+        if row.queue_id is not None and row.action == wanted[row.queue_id]
     }

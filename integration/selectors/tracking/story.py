@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from django.db.models import Q
+
 from integration.delivery.policy.states import DeliveryState, Ended, ErrorState
 from integration.models import (
     ConfigurationChange,
@@ -13,10 +15,18 @@ from integration.models import (
     ErrorChange,
     ExternalSystem,
     MessageError,
+    Queue,
     Receipt,
 )
 from integration.models.configuration_change import TEST_MESSAGE
-from integration.selectors.failures.timeline import ENDS, ENGINE, Event, events_of, in_order
+from integration.selectors.failures.timeline import (
+    ENDS,
+    ENGINE,
+    Event,
+    decision,
+    events_of,
+    in_order,
+)
 from integration.selectors.scope import Scope
 from integration.selectors.tracking.outgoing import Outgoing, outgoing
 from integration.selectors.tracking.rows import (
@@ -103,16 +113,17 @@ def story(message_id: str, scope: Scope) -> Story | None:
     tests = _tests(message_id, scope)
     sent = outgoing(message_id, queues, receipts, tests)
     calls = _calls(message_id, queues)
-    if not (tracks or failures or receipts or tests or sent or calls):
+    decided = _decided(message_id, failures, scope)
+    if not (tracks or failures or receipts or tests or sent or calls or decided):
         return None
     tried = list(ErrorAttempt.objects.filter(error__in=failures).order_by("at")[:MOST])
-    decided = list(ErrorChange.objects.filter(error__in=failures).order_by("at")[:MOST])
     events = [
         *map(_posted, receipts),
         *map(_tested, tests),
         *_sent(sent, is_posted=bool(receipts or tests)),
         *_written(tracks, failures),
         *(event for error in failures for event in _failed(error, tried, decided)),
+        *(decision(one) for one in decided if one.error_id is None),
         *(_ended(track) for track in tracks if not _is_told(track, failures, [*tried, *decided])),
         *map(_called, calls),
     ]
@@ -152,6 +163,16 @@ def _failures(message_id: str, scope: Scope) -> list[MessageError]:
     # Its events tell of its headers.
     rows = known.select_related("queue").defer("payload", "edited_payload")
     return list(rows.order_by("-last_failed_at")[:RELATED])
+
+
+def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) -> list[ErrorChange]:
+    """Also about failures that the cleanup has removed since."""
+    apart = Q(error=None, message_id=message_id)
+    if not scope.is_whole:
+        known = Queue.objects.filter(scope.within("system"))
+        apart &= Q(queue_name__in=known.values("name"))
+    found = ErrorChange.objects.filter(Q(error__in=failures) | apart)
+    return list(found.order_by("at")[:MOST])
 
 
 def _receipts(message_id: str, scope: Scope) -> list[Receipt]:
