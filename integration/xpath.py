@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 _TOKEN: Final = re.compile(
-    r"""\s*(//|/|\.\.|\.|@|\*|\[|\]|\(|\)|!=|=|"[^"]*"|'[^']*'|\d{1,9}|[^\W\d][\w.:-]*|\S)"""
+    r"""(//|/|\.\.|\.|@|\*|\[|\]|\(|\)|!=|=|"[^"]*"|'[^']*'|\d{1,9}|[^\W\d][\w.:-]*|\S)\s*+"""
 )
 _NAME: Final = re.compile(r"[^\W\d][\w.-]*")
 _END: Final = ""

@@ -32,7 +32,7 @@ from integration.selectors.setup.services import services
 from integration.selectors.setup.stored_sample import Sample, sample_of
 from integration.selectors.setup.testmessages import Journey
 
-HEADER: Final = re.compile(r"([\x21-\x39\x3b-\x7e]{1,100}):[ \t]*(.*)", re.ASCII)
+HEADER: Final = re.compile(r"([\x21-\x39\x3b-\x7e]{1,100}):[ \t]*+(.*)", re.ASCII)
 MOST_HEADERS: Final = 50
 FILL: Final = "fill"
 

@@ -10,7 +10,13 @@ from integration.envelope.document import Limits
 from integration.envelope.flaw import Flaw, FlawCode, flaw, too_large
 
 _BLANK: Final = re.compile(r"\s+")
-_LOOKS_LIKE_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]\s*){8,}(?:=\s*){0,2}")
+_LOOKS_LIKE_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{8,}+={0,2}+")
+# So many characters tell; the rest of a large text is not looked at.
+_LOOKED_AT: Final = 4_096
+# What is left over of a piece when a member ends in it is copied: the smaller, the less.
+_PIECE_BYTES: Final = 65_536
+# Compressors that work side by side write a member for each few hundred kilobytes.
+_MOST_MEMBERS: Final = 1_000
 _ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
 _RAW: Final = -zlib.MAX_WBITS
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -23,7 +29,8 @@ def unpack(payload: str, limits: Limits) -> bytes | Flaw:
 
 
 def looks_like_base64(text: str) -> bool:
-    return _LOOKS_LIKE_BASE64.fullmatch(text) is not None
+    """Tell by its beginning."""
+    return _LOOKS_LIKE_BASE64.fullmatch(_BLANK.sub("", text[:_LOOKED_AT])) is not None
 
 
 def inflate(packed: bytes, limits: Limits) -> bytes | Flaw:
@@ -31,28 +38,51 @@ def inflate(packed: bytes, limits: Limits) -> bytes | Flaw:
     if not packed:
         return flaw(FlawCode.TRUNCATED_COMPRESSION, "The compressed payload is empty.")
     bits = _ZLIB_OR_GZIP if _has_header(packed) else _RAW
-    parts: list[bytes] = []
-    grown, rest = 0, packed
-    while rest:
-        stream = zlib.decompressobj(bits)
+    inflating = _Inflating(packed, limits)
+    for _ in range(_MOST_MEMBERS):
         try:
-            part = stream.decompress(rest, limits.max_bytes - grown + 1)
+            found = inflating.member(zlib.decompressobj(bits))
         except zlib.error as failure:
             message = f"The payload is not readable as zlib, gzip or raw deflate ({failure})."
             return flaw(FlawCode.BAD_COMPRESSION, message)
-        grown += len(part)
-        consumed = len(packed) - len(stream.unconsumed_tail) - len(stream.unused_data)
-        if found := _outgrown(grown, consumed, limits):
+        if found:
+            return found
+        if inflating.at == len(packed):
+            return b"".join(inflating.parts)
+        if not (packed.startswith(_GZIP_MAGIC) and packed.startswith(_GZIP_MAGIC, inflating.at)):
+            rest = len(packed) - inflating.at
+            message = f"{rest:,} bytes follow the end of the compressed payload."
+            return flaw(FlawCode.BAD_COMPRESSION, message)
+    message = f"The compressed payload has more than {_MOST_MEMBERS:,} members."
+    return flaw(FlawCode.ZIP_BOMB, message)
+
+
+class _Inflating:
+    """How far a payload is inflated: `at` is the place in `packed`, `parts` is what came out."""
+
+    def __init__(self, packed: bytes, limits: Limits) -> None:
+        self.packed = packed
+        self.limits = limits
+        self.at = 0
+        self.grown = 0
+        self.parts: list[bytes] = []
+
+    def member(self, stream: "zlib._Decompress") -> Flaw | None:
+        """Inflate up to the end of a member, or return what is wrong. Raises zlib.error."""
+        while not stream.eof and self.at < len(self.packed):
+            piece = self.packed[self.at : self.at + _PIECE_BYTES]
+            part = stream.decompress(piece, self.limits.max_bytes - self.grown + 1)
+            self.at += len(piece) - len(stream.unconsumed_tail) - len(stream.unused_data)
+            self.grown += len(part)
+            self.parts.append(part)
+            if self.grown > self.limits.max_bytes:
+                return _outgrown(self.grown, self.at, self.limits)
+        if found := _outgrown(self.grown, self.at, self.limits):
             return found
         if not stream.eof:
-            message = f"The compressed payload stops short after {len(packed):,} bytes."
+            message = f"The compressed payload stops short after {len(self.packed):,} bytes."
             return flaw(FlawCode.TRUNCATED_COMPRESSION, message)
-        parts.append(part)
-        rest = stream.unused_data
-        if rest and not (packed.startswith(_GZIP_MAGIC) and rest.startswith(_GZIP_MAGIC)):
-            message = f"{len(rest):,} bytes follow the end of the compressed payload."
-            return flaw(FlawCode.BAD_COMPRESSION, message)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        return None
 
 
 def _from_base64(payload: str) -> bytes | Flaw:

@@ -4,6 +4,7 @@ One decoder is built once and its scanner is called directly: every message pass
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from decimal import (
     Clamped,
@@ -41,7 +42,8 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counted = Counter(names)
+        twice = next(name for name in names if counted[name] > 1)
         raise Refused(flaw(FlawCode.DUPLICATE_KEY, f"The key {shown(twice)} is there twice."))
     return members
 

@@ -8,8 +8,11 @@ from lxml import etree
 
 from integration.envelope.flaw import Flaw, FlawCode, flaw, too_deep, utf16
 
-_MISC: Final = rb"(?:\s+|<\?.*?\?>|<!--.*?-->)*"
-_DOCTYPE: Final = re.compile(rb"(?:\xef\xbb\xbf)?" + _MISC + rb"<!DOCTYPE", re.DOTALL)
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_BLANKS: Final = re.compile(rb"\s*+")
+# What may stand before a document type, as (how it begins, how it ends).
+_MISC: Final = ((b"<?", b"?>"), (b"<!--", b"-->"))
+_DOCTYPE: Final = b"<!DOCTYPE"
 _ERRORS: Final = etree.ErrorTypes
 # What libxml2 reports where a document breaks off; it counts only at the very end.
 _CUT: Final = frozenset(
@@ -57,7 +60,7 @@ def parse_xml(source: bytes, max_depth: int, *, is_utf8: bool = False) -> object
     """Return the root element, or a Flaw. `is_utf8` overrules the text's own declaration."""
     if b"\0" in source[:2]:
         return utf16()
-    if b"<!DOCTYPE" in source and _DOCTYPE.match(source):
+    if _DOCTYPE in source and _begins_with_doctype(source):
         return _document_type(source)
     try:
         root = etree.fromstring(source, _UTF8 if is_utf8 else _DECLARED)
@@ -68,6 +71,25 @@ def parse_xml(source: bytes, max_depth: int, *, is_utf8: bool = False) -> object
     if source.count(b"<") > max_depth and _is_deeper(max_depth)(root):
         return too_deep(max_depth)
     return root
+
+
+def _begins_with_doctype(source: bytes) -> bool:
+    """Whether only blanks, comments and instructions stand before a document type.
+
+    Goes over each byte once: one pattern for all of it could try every way to cut the blanks.
+    """
+    at = len(_BYTE_ORDER_MARK) if source.startswith(_BYTE_ORDER_MARK) else 0
+    while True:
+        if blanks := _BLANKS.match(source, at):
+            at = blanks.end()
+        ends = [(begin, end) for begin, end in _MISC if source.startswith(begin, at)]
+        if not ends:
+            return source.startswith(_DOCTYPE, at)
+        begin, end = ends[0]
+        closed = source.find(end, at + len(begin))
+        if closed < 0:
+            return False
+        at = closed + len(end)
 
 
 def _document_type(source: bytes) -> Flaw:

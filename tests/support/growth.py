@@ -1,0 +1,196 @@
+"""How the time of patterns and parsers grows with their input: slow ones are found by measuring.
+
+A pattern that can match one text in several ways tries them all before it gives up. Each is given
+texts that repeat what its own repetitions repeat, with an end that it cannot match.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from re import _constants as constants  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, Final
+
+# Doubling with each further character shows long before this; each step is four times the last.
+SMALL: Final = range(6, 33, 2)
+SMALL_SECONDS: Final = 0.05
+# At this size a linear search takes some 50 microseconds and a quadratic one 30 milliseconds.
+LARGE: Final = 4_000
+FAST_SECONDS: Final = 0.004
+# Linear is 2, quadratic 4; in between lies what a busy machine adds.
+MOST_GROWTH: Final = 3.0
+# A parser's texts are larger, because a parser does more for each byte.
+TEXT_UNITS: Final = 20_000
+TEXT_FAST_SECONDS: Final = 0.06
+REPEATS: Final = {constants.MAX_REPEAT, constants.MIN_REPEAT}
+MANY: Final = 16
+# Whatever a pattern says: what texts are made of that mean harm.
+ANYWAY: Final = (
+    " ",
+    "\n",
+    "a",
+    "0",
+    "A1",
+    "-",
+    "_",
+    ".",
+    "/",
+    '"',
+    "\\",
+    "[",
+    "{",
+    "<",
+    "<!--",
+    "=",
+)
+ENDS: Final = ("", "\x00", "!", "\n\x00")
+SAMPLES: Final = {
+    constants.CATEGORY_SPACE: " ",
+    constants.CATEGORY_DIGIT: "0",
+    constants.CATEGORY_WORD: "a",
+    constants.CATEGORY_NOT_SPACE: "a",
+    constants.CATEGORY_NOT_DIGIT: "a",
+    constants.CATEGORY_NOT_WORD: "-",
+}
+
+
+def slow_pattern(pattern: re.Pattern[Any], methods: Sequence[str] = ("search",)) -> str:
+    """Return the text that a pattern is slow on, as a sentence; empty where none was found.
+
+    `methods` are those of the pattern that are called with it, such as search or fullmatch.
+    """
+    for before, pump in _attacks(pattern):
+        for end in ENDS:
+            for method in methods:
+                call = _caller(pattern, method)
+                if found := _slow(lambda n, c=call, b=before, p=pump, e=end: c(b + p * n + e)):  # type: ignore[misc]
+                    return f"{pattern.pattern!r}.{method} of {before!r} + {pump!r} * n: {found}"
+    return ""
+
+
+def slow_parser(parse: Callable[[bytes], object], text: Callable[[int], bytes]) -> str:
+    """Return how a parser grows on texts of n units where it is worse than linear, else nothing."""
+    first, second = text(TEXT_UNITS), text(2 * TEXT_UNITS)
+    if _once(lambda: parse(second)) < TEXT_FAST_SECONDS:
+        return ""
+    took, more = _seconds(lambda: parse(first)), _seconds(lambda: parse(second))
+    if more / took < MOST_GROWTH:
+        return ""
+    return f"{took:.3f} s for {TEXT_UNITS:,} units, {more:.3f} s for twice as many"
+
+
+def _slow(call: Callable[[int], object]) -> str:
+    for n in SMALL:
+        if (took := _once(lambda n=n: call(n))) > SMALL_SECONDS and _once(  # type: ignore[misc]
+            lambda n=n: call(n)  # type: ignore[misc]
+        ) > SMALL_SECONDS:
+            return f"{took:.3f} s already at n = {n}"
+    if _once(lambda: call(LARGE)) < FAST_SECONDS:
+        return ""
+    took = _seconds(lambda: call(LARGE))
+    more = _seconds(lambda: call(2 * LARGE))
+    return "" if more / took < MOST_GROWTH else f"{took:.3f} s at n = {LARGE}, then {more:.3f} s"
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    """The least of three, in time of this process alone."""
+    return min(_once(call) for _ in range(3))
+
+
+def _once(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def _caller(pattern: re.Pattern[Any], method: str) -> Callable[[str], object]:
+    if method in {"sub", "subn"}:
+        blank: Any = b"" if isinstance(pattern.pattern, bytes) else ""
+        run: Callable[[Any], object] = lambda text: pattern.sub(blank, text)  # noqa: E731
+    elif method == "finditer":
+        run = lambda text: list(pattern.finditer(text))  # noqa: E731
+    else:
+        run = getattr(pattern, method)
+    if isinstance(pattern.pattern, bytes):
+        return lambda text: run(text.encode("latin-1", "replace"))
+    return run
+
+
+def _attacks(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str]]:
+    """(what leads up to a repetition, what it repeats), each once."""
+    text = pattern.pattern
+    if isinstance(text, bytes):
+        text = text.decode("latin-1")
+    flags = pattern.flags & ~re.UNICODE
+    own = set(_repetitions(parser.parse(text, flags), ""))
+    yield from sorted(own | {("", pump) for pump in ANYWAY})
+
+
+def _repetitions(items: Any, before: str) -> Iterator[tuple[str, str]]:
+    for op, what in items:
+        if op in REPEATS or op is constants.POSSESSIVE_REPEAT:
+            least, most, body = what
+            if most > MANY:
+                yield from ((before, pump) for pump in _texts(body) if pump)
+            yield from _repetitions(body, before)
+            before += "".join(list(_texts(body))[:1]) * min(least, MANY)
+            continue
+        for inner in _inside(op, what):
+            yield from _repetitions(inner, before)
+        before += _sample(op, what)
+
+
+def _inside(op: Any, what: Any) -> list[Any]:
+    if op is constants.SUBPATTERN:
+        return [what[-1]]
+    if op is constants.BRANCH:
+        return list(what[1])
+    if op in {constants.ASSERT, constants.ASSERT_NOT}:
+        return [what[1]]
+    return [what] if op is constants.ATOMIC_GROUP else []
+
+
+def _texts(items: Any) -> Iterator[str]:
+    """Texts that match the items: one for each alternative, and the first of each set's members."""
+    found = [""]
+    for op, what in items:
+        if op is constants.BRANCH:
+            found = [text + more for text in found for branch in what[1] for more in _texts(branch)]
+        elif op is constants.SUBPATTERN or op is constants.ATOMIC_GROUP:
+            inner = list(_texts(_inside(op, what)[0]))
+            found = [text + more for text in found for more in inner]
+        else:
+            found = [text + _sample(op, what) for text in found]
+    yield from found[:8]
+
+
+def _sample(op: Any, what: Any) -> str:
+    """A text that the item matches, as short as may be."""
+    if op is constants.LITERAL:
+        return chr(what)
+    if op is constants.NOT_LITERAL or op is constants.ANY:
+        return "b" if what == ord("a") else "a"
+    if op is constants.IN:
+        return _member(what)
+    if op in REPEATS or op is constants.POSSESSIVE_REPEAT:
+        least, most, body = what
+        return "".join(list(_texts(body))[:1]) * (max(least, 1) if most else 0)
+    if op in {constants.ASSERT, constants.ASSERT_NOT, constants.AT}:
+        return ""
+    inner = _inside(op, what)
+    return "".join(list(_texts(inner[0]))[:1]) if inner else ""
+
+
+def _member(members: Any) -> str:
+    negated = members[0][0] is constants.NEGATE
+    if negated:
+        pattern = [(constants.IN, members)]
+        for candidate in "a b0-!\n":
+            compiled = parser.SubPattern(parser.State(), pattern)
+            if re._compiler.compile(compiled, 0).match(candidate):  # type: ignore[attr-defined]
+                return candidate
+        return "\u00e9"
+    op, what = members[0]
+    if op is constants.LITERAL:
+        return chr(what)
+    return chr(what[0]) if op is constants.RANGE else SAMPLES.get(what, "a")
