@@ -1,12 +1,13 @@
 """Cron instances: when they run, how it went, running one now, letting one rest."""
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.cron.forms import OneRunForm
-from console.frame.access import Right, needs, scope_of
+from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, see, see_again, tell_problem
 from crontasks.definitions import registry
 from crontasks.instances import actions, run_pages, selectors
@@ -60,6 +61,9 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
         return see("cron-instance", instance_id)
     given, reason = None, request.POST.get("reason", "")[:500]
     if "with-parameters" in request.POST:
+        # They decide what a run does: whoever may not store them may not run them once either.
+        if not has(request.user, Right.CONFIGURE):
+            raise PermissionDenied(Right.CONFIGURE.missing)
         form = _one_run_form(detail, request)
         if not form.is_valid():
             return _show_one_run(request, detail, form, status=422)
@@ -76,7 +80,7 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
 
 
 @require_GET
-@needs(Right.VIEW, Right.OPERATE)
+@needs(Right.VIEW, Right.OPERATE, Right.CONFIGURE)
 def one_run(request: HttpRequest, instance_id: int) -> HttpResponse:
     """The form of a run with other parameters."""
     detail = found(request, instance_id)

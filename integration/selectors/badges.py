@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.core.exceptions import EmptyResultSet
 from django.db.models import QuerySet
 
 from integration.delivery.policy.states import ErrorState, OperationState, PartitionState
 from integration.models import BulkRun, BulkState, MessageError, Operation, QueuePartition
 from integration.selectors.scope import Scope, visible_operations, visible_runs
+from integration.store.querysets import text_of
 from integration.store.sessions import fetch_all
 
 # Nobody reads the difference between 1,000 and 2,000 beside a menu; counting it costs time.
@@ -71,10 +71,7 @@ def counted(waiting: Sequence[Waiting], scope: Scope) -> list[Badge]:
     counts: list[str] = []
     values: list[Any] = []
     for one in waiting:
-        try:
-            text, found = one.rows(scope).order_by()[: CAP + 1].query.sql_with_params()
-        except EmptyResultSet:  # Django's word for: of a person limited to nothing, none.
-            text, found = "SELECT WHERE false", ()
+        text, found = text_of(one.rows(scope).order_by()[: CAP + 1])
         counts.append(f"(SELECT count(*) FROM ({text}) AS counted)")  # noqa: S608 - Django's text
         values += found
     [row] = fetch_all(f"SELECT {', '.join(counts)}", values)

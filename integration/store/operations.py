@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from integration.delivery.policy.operations import ItemOutcome, Seen
 from integration.delivery.policy.states import ErrorState, OperationState
 from integration.models import MessageError
+from integration.store.querysets import text_of
 from integration.store.sessions import django_connection, fetch_all
 
 # How long a runner that died keeps the next one from going on; renewed by every chunk.
@@ -184,9 +185,7 @@ def freeze_chosen(
 def freeze_matching(operation: UUID, found: QuerySet[MessageError], limit: int) -> int:
     """Store the failures of a query, at most `limit`, oldest first, in one statement."""
     oldest = found.order_by("last_failed_at", "id")[:limit]
-    sql, parameters = oldest.values(
-        "id", "version", "arrival_batch", "arrival_index"
-    ).query.sql_with_params()
+    sql, parameters = text_of(oldest.values("id", "version", "arrival_batch", "arrival_index"))
     placed = _PLACED.format(version="e.version").replace(
         "integration_messageerror e", f"({sql}) e", 1
     )

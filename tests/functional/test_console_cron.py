@@ -259,9 +259,21 @@ def test_a_second_run_is_refused_while_the_first_is_at_work(
     assert not ConfigurationChange.objects.filter(kind="croninstance").exists()
 
 
-def test_other_parameters_hold_for_one_run_only(
-    client: Client, cleanup: CronInstance, valkey: Server
+def test_other_parameters_need_the_right_to_store_them(
+    client: Client, cleanup: CronInstance
 ) -> None:
+    history = CronInstance.objects.get(task="history_cleanup")
+    given = {"with-parameters": "1", "parameter-decisions_days": "30"}
+    assert client.post(reverse("run-now", args=[history.pk]), given).status_code == 403
+    assert client.get(reverse("cron-one-run", args=[history.pk])).status_code == 403
+    shown = client.get(reverse("cron-instance", args=[history.pk])).text
+    assert reverse("cron-one-run", args=[history.pk]) not in shown
+    history.refresh_from_db()
+    assert history.asked_at is None
+
+
+def test_other_parameters_hold_for_one_run_only(cleanup: CronInstance, valkey: Server) -> None:
+    client = logged_in("Administrators", "lena")
     form = client.get(reverse("cron-one-run", args=[cleanup.pk])).text
     assert 'name="parameter-chunk_rows" value="1000"' in form
     wrong = {"with-parameters": "1", "parameter-chunk_rows": "0"}

@@ -255,6 +255,19 @@ def test_limited_people_neither_choose_nor_see_what_is_not_theirs():
     assert str(whole.pk) not in listed
 
 
+def test_a_filter_on_what_limited_people_may_not_know_of_chooses_nothing():
+    mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
+    a_held(foreign := a_queue_row(system=theirs))
+    person = a_person("Operators", "lena")
+    Limit.objects.create(person=person).systems.add(mine)
+    client = Client()
+    client.force_login(person)
+    asked = {"verb": "release", "scope": "matching", "query": f"queue={foreign.pk}"}
+    answer = client.post(reverse("review"), asked)
+    assert answer.status_code == 303
+    assert not Operation.objects.exists()
+
+
 def test_limited_people_do_not_learn_of_queues_that_are_gone():
     mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
     queue = a_queue_row("continuous", system=theirs, enabled=False)
