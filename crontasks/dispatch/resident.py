@@ -10,6 +10,7 @@ from crontasks.dispatch.watcher import Watcher
 from crontasks.health.crew import SPARK
 from crontasks.health.hearts import Heart, worker_node
 from crontasks.running import shutdown
+from integration.store import watchdog
 
 _residents: list[Dispatcher | Watcher | Pulse] = []
 
@@ -17,12 +18,18 @@ _residents: list[Dispatcher | Watcher | Pulse] = []
 def connect() -> None:
     """Listen to Celery's signals; called once when Django is set up. Starts nothing."""
     signals.worker_init.connect(before_fork, dispatch_uid="sluice-before-fork")
+    signals.worker_process_init.connect(after_fork, dispatch_uid="sluice-after-fork")
     signals.worker_ready.connect(begin, dispatch_uid="sluice-resident")
     signals.worker_shutting_down.connect(end, dispatch_uid="sluice-shutdown")
 
 
 def before_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
     shutdown.share()
+
+
+def after_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+    """The pool replaces a process that ended: one that hangs may end itself."""
+    watchdog.own_this_process()
 
 
 def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
