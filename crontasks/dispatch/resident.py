@@ -1,5 +1,6 @@
 """What lives in a worker's main process: the dispatcher and the watch, from ready to shutdown."""
 
+import os
 from typing import Any
 
 from celery import signals
@@ -13,6 +14,7 @@ from crontasks.running import shutdown
 from integration.store import watchdog
 
 _residents: list[Dispatcher | Watcher | Pulse] = []
+_main: set[int] = set()
 
 
 def connect() -> None:
@@ -24,12 +26,17 @@ def connect() -> None:
 
 
 def before_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+    _main.add(os.getpid())
     shutdown.share()
 
 
 def after_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
-    """The pool replaces a process that ended: one that hangs may end itself."""
-    watchdog.own_this_process()
+    """The pool replaces a process that ended: one that hangs may end itself.
+
+    A pool that forks none says so in the main process, which nothing of ours replaces.
+    """
+    if os.getpid() not in _main:
+        watchdog.own_this_process()
 
 
 def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature

@@ -6,7 +6,6 @@ own thread puts it off as long as all is well; without that thread the process e
 """
 
 import faulthandler
-import sys
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -16,6 +15,8 @@ from typing import Final
 ENDS_AFTER_LEASES: Final = 0.6
 PUT_OFF_EVERY_LEASES: Final = 0.1
 SOONEST_END_LEASES: Final = ENDS_AFTER_LEASES - PUT_OFF_EVERY_LEASES
+# By its number: Celery puts an object without one in the place of sys.stderr.
+STANDARD_ERROR: Final = 2
 _own: set[bool] = set()
 
 
@@ -52,6 +53,5 @@ class Watchdog:
                 self._put_off()
 
     def _put_off(self) -> None:
-        # Celery puts an object without a descriptor in the place of sys.stderr.
         seconds = self.lease_seconds * ENDS_AFTER_LEASES
-        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)
+        faulthandler.dump_traceback_later(seconds, exit=True, file=STANDARD_ERROR)
