@@ -1,5 +1,6 @@
 """What lives in a worker's main process: the dispatcher and the watch, from ready to shutdown."""
 
+import os
 from typing import Any
 
 from celery import signals
@@ -10,19 +11,32 @@ from crontasks.dispatch.watcher import Watcher
 from crontasks.health.crew import SPARK
 from crontasks.health.hearts import Heart, worker_node
 from crontasks.running import shutdown
+from integration.store import watchdog
 
 _residents: list[Dispatcher | Watcher | Pulse] = []
+_main: set[int] = set()
 
 
 def connect() -> None:
     """Listen to Celery's signals; called once when Django is set up. Starts nothing."""
     signals.worker_init.connect(before_fork, dispatch_uid="sluice-before-fork")
+    signals.worker_process_init.connect(after_fork, dispatch_uid="sluice-after-fork")
     signals.worker_ready.connect(begin, dispatch_uid="sluice-resident")
     signals.worker_shutting_down.connect(end, dispatch_uid="sluice-shutdown")
 
 
 def before_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+    _main.add(os.getpid())
     shutdown.share()
+
+
+def after_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+    """The pool replaces a process that ended: one that hangs may end itself.
+
+    A pool that forks none says so in the main process, which nothing of ours replaces.
+    """
+    if os.getpid() not in _main:
+        watchdog.own_this_process()
 
 
 def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature

@@ -7,7 +7,7 @@ from typing import Final
 
 from integration.counting import so_many
 from integration.delivery.attempt import Fenced, Settled, attempt
-from integration.delivery.outcome import Failed
+from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.owned import Owned
 from integration.delivery.policy.batching import Mode
 from integration.delivery.policy.failure import Failure, FailureClass
@@ -20,6 +20,8 @@ from integration.delivery.trial import FailedAt
 from integration.delivery.unit import Unit
 
 FREE_CONFLICTS: Final = 5
+# What the desk notes on a row whose marker outlived a call that hung.
+HUNG: Final = "HANDLER_TIMEOUT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ def deliver(road: Road, owned: Owned, units: Sequence[Unit], report: Report) -> 
         part = todo.popleft()
         if _runs_alone(owned, part) and not _marked(road, owned, part.units[0]):
             return Delivered(fenced=True)
+        _read_late(road, part.units)
         result = attempt(road, owned, part.units, part.mode)
         if _runs_alone(owned, part):
             road.ledger.unmark(owned, part.units[0])
@@ -101,17 +104,32 @@ def _marked(road: Road, owned: Owned, unit: Unit) -> bool:
     return marked
 
 
+def _read_late(road: Road, units: Sequence[Unit]) -> None:
+    """Read what was kept unread until its marker stood: the parser, too, may hang on it."""
+    for unit in units:
+        if unit.known is UNREAD:
+            road.desk.working()
+            road.reader.fill(unit)
+
+
 def _hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
     """A message on which the process died too often, alone under its marker, is held."""
     if unit.row is not None:
-        crashes = unit.row.crashes
+        crashes, hung = unit.row.crashes, unit.row.code == HUNG
     elif unit.record.offset == owned.suspect_offset:
-        crashes = owned.suspect_crashes
+        crashes, hung = owned.suspect_crashes, owned.suspect_hung
     else:
         return
     if crashes >= road.queue.crash_limit:
         text = f"The process died {so_many(crashes, 'time')} while only this message was in work."
-        unit.known = Failed(Failure(FailureClass.CRASH, "PROCESS_CRASH", text), crashes)
+        failure = Failure(FailureClass.CRASH, "PROCESS_CRASH", text)
+        if hung:
+            text = (
+                f"The call took longer than it may, and its process was ended; that happened, or "
+                f"the process died, {so_many(crashes, 'time')} while only this message was in work."
+            )
+            failure = Failure(FailureClass.CRASH, "HANDLER_TIMEOUT", text)
+        unit.known = Failed(failure, crashes)
 
 
 def _narrow(road: Road, part: Part, failed: FailedAt) -> list[Part]:

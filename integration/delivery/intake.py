@@ -24,6 +24,7 @@ from integration.delivery.values import Fetched, Record
 
 VALUE: Final = attrgetter("value")
 ROWS_EVERY_SECONDS: Final = 0.25
+READ_AT_ONCE: Final = 500
 
 # What keeps the partition is not its head: the pause that was set for it stays.
 NOT_THE_HEAD: Final = frozenset({PartitionState.OUTAGE, PartitionState.WAITING})
@@ -87,7 +88,7 @@ class Intake:
             case OpenError() if head.state == ErrorState.READY or (
                 head.state == ErrorState.RETRY and head.due and owned.due
             ):
-                unit = self.road.reader.row_unit(head)
+                unit = self._row_unit(owned, head)
                 unit.moves = True
                 return unit
             case OpenError():
@@ -141,7 +142,7 @@ class Intake:
                 # Behind the first of its key the next one may be due as soon as that is through.
                 is_full = len(rows) >= self.road.queue.batch_size
                 full = full or is_full or self.road.queue.keeps_keys_in_order
-                yield Batch(owned, [self.road.reader.row_unit(row) for row in rows])
+                yield Batch(owned, [self._row_unit(owned, row) for row in rows])
         self._has_more_rows = full
         self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
 
@@ -193,7 +194,7 @@ class Intake:
             owned = next((o for o in self.held if o.partition == partition), None)
             if owned is None or not owned.reads_kafka:
                 continue
-            units = self.units(records)
+            units = self.units(owned, records)
             if owned.failed_until is not None and records[0].offset <= owned.failed_until:
                 units = self._replayed(owned, records, units)
             if units:
@@ -239,10 +240,10 @@ class Intake:
             if is_read and end > owned.next_offset and self.road.ledger.state(owned, RUNNING, end):
                 owned.next_offset = self._at[owned.partition] = end
 
-    def units(self, records: Sequence[Record]) -> list[Unit]:
+    def units(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
         if self.road.queue.is_error_queue:
             return self._mirror_units(records)
-        units = self.road.reader.units(records)
+        units = self._read(owned, records)
         if b"" in map(VALUE, records):
             tickets = {
                 place: ticket
@@ -250,22 +251,44 @@ class Intake:
                 if (ticket := ticket_of(record)) is not None
             }
             if tickets:
-                self._resolve(units, records, tickets)
+                self._resolve(owned, units, tickets)
         return units
 
-    def _resolve(
-        self, units: list[Unit], records: Sequence[Record], tickets: dict[int, Ticket]
-    ) -> None:
+    def _read(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
+        """The records' units, a few at a time: the time of a call is not that of a batch."""
+        if self._isolates(owned):
+            return [self.road.reader.unread(record) for record in records]
+        units: list[Unit] = []
+        for begin in range(0, len(records), READ_AT_ONCE):
+            self.road.desk.working()
+            units += self.road.reader.units(records[begin : begin + READ_AT_ONCE])
+        self.road.desk.resting()
+        return units
+
+    def _row_unit(self, owned: Owned, row: OpenError) -> Unit:
+        if self._isolates(owned):
+            return self.road.reader.unread(row.record, row)
+        self.road.desk.working()
+        unit = self.road.reader.row_unit(row)
+        self.road.desk.resting()
+        return unit
+
+    def _isolates(self, owned: Owned) -> bool:
+        """Whether messages are read under their markers; an endpoint's intents are markers."""
+        return owned.isolate_until is not None and self.road.send is None
+
+    def _resolve(self, owned: Owned, units: list[Unit], tickets: dict[int, Ticket]) -> None:
         """Replace tickets by the rows they point at; a ticket without a due row is stale."""
         rows = dict(self.road.ledger.ticketed(list(tickets.values())))
         for place, ticket in tickets.items():
+            record = units[place].record
             row = rows.pop(ticket.error, None)
             if row is None:
-                units[place] = Unit(records[place], None, None, STALE, "", "")
+                units[place] = Unit(record, None, None, STALE, "", "")
             else:
-                units[place] = self.road.reader.row_unit(row)
+                units[place] = self._row_unit(owned, row)
                 units[place].moves = True
-                units[place].at = records[place].offset
+                units[place].at = record.offset
 
     def _mirror_units(self, records: Sequence[Record]) -> list[Unit]:
         """Records of an error queue; in strict order the copy of an open failure is waited at."""

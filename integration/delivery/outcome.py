@@ -40,4 +40,5 @@ DUPLICATE: Final = Good(Ended.DUPLICATE, "The same id with the same content was 
 STALE: Final = Good(Ended.STALE, "A ticket whose retry is no longer due.")
 PASSED: Final = Good(Ended.PASSED, "Nothing to apply.")
 HAS_ROW: Final = Good(Ended.PASSED, "Its failure is still open and goes on from the error table.")
+UNREAD: Final = Good(Ended.PASSED, "Not read yet: it is read alone, under its marker.")
 DELETED: Final = Good(Ended.DELETED, "A person deleted it.")

@@ -49,6 +49,7 @@ class Owned:
     unclean_ends: int = 0
     suspect_offset: int | None = None
     suspect_crashes: int = 0
+    suspect_hung: bool = False
     may_have_head: bool = True
     isolate_until: int | None = None
     failed_until: int | None = None

@@ -230,10 +230,14 @@ class Desk(Protocol):
         """Whether the session that holds the locks is gone: then nothing more is settled."""
 
     def working(self) -> None:
-        """A handler call starts now. Beyond the handler timeout the lease is not renewed."""
+        """A call of a handler or of the parser starts now; it may take the handler timeout.
+
+        A process that does nothing but runs ends when it takes longer. Any other stops renewing
+        the lease.
+        """
 
     def resting(self) -> None:
-        """No handler is being called."""
+        """Nothing is being called or parsed."""
 
     def close(self, *, clean: bool) -> None:
         """Give everything back; `clean` unless the session was lost. May be called twice."""

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from integration import envelope
-from integration.delivery.outcome import Failed
+from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import NOTHING_MORE, Told, traces_of
@@ -241,6 +241,24 @@ class Reader:
             unit.message.attempt = row.attempts + 1
             unit.message.late = row.late
         return self._traced([unit])[0]
+
+    def unread(self, record: Record, row: OpenError | None = None) -> Unit:
+        """A unit that nothing has parsed yet; `fill` does it, once its marker stands."""
+        named = addressed_by_headers(record.headers or ())
+        interface, id_ = self.queue.default_interface, None
+        if not isinstance(named, envelope.Flaw):
+            interface, id_ = named[INTERFACE] or interface, named[MESSAGE_ID]
+        if row is not None:
+            interface, id_ = row.interface, row.message_id or id_
+        unit = Unit(record, None, None, UNREAD, id_ or self._fallback_id(record), interface or "")
+        unit.row, unit.moves = row, row is None
+        return unit
+
+    def fill(self, unit: Unit) -> None:
+        """Read a unit that was left unread; where it is from and goes to stays."""
+        read = self.unit(unit.record) if unit.row is None else self.row_unit(unit.row)
+        unit.message, unit.taker, unit.known = read.message, read.taker, read.known
+        unit.message_id, unit.interface, unit.trace = read.message_id, read.interface, read.trace
 
     def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:
         """What cannot be read has the id and the service that its envelope or headers name."""

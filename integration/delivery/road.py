@@ -53,6 +53,8 @@ class Road:
     # Settled messages. To free a batch takes as long as a tenth of its work: the next one has
     # that time while the database works.
     spent: list[Unit] = field(default_factory=list)
+    # While messages run alone under a marker, none is read before its own marker stands.
+    isolates: bool = False
 
     def __post_init__(self) -> None:
         self.reader = Reader(self.queue)
@@ -72,9 +74,11 @@ class Road:
         if self.spent:
             del self.spent[-FREED_AT_ONCE:]
             return True
-        if self.queue.is_error_queue:
-            return False  # its records are not read for what they say
+        if self.queue.is_error_queue or self.isolates:
+            return False  # an error queue's records are not read for what they say
         records = self.source.read_ahead(self.queue.batch_size)
+        if records:
+            self.desk.working()
         self.reader.read_ahead(records)
         return bool(records)
 

@@ -51,6 +51,7 @@ def drive(road: Road, held: list[Owned], report: Report) -> Report:
         # A marker that stands tells that the last owner died while it isolated.
         if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:
             owned.isolate_until = owned.next_offset + road.queue.batch_size
+            road.isolates = road.send is None
     watch.identify()
     while True:
         work(road, intake.from_heads(), held, report)
@@ -91,3 +92,4 @@ def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report
             owned.may_have_head = False
         if owned.isolate_until is not None and owned.next_offset > owned.isolate_until:
             owned.isolate_until = None
+            road.isolates = any(o.isolate_until is not None for o in held)

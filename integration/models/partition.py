@@ -40,6 +40,8 @@ class QueuePartition(models.Model):
     unclean_offset = models.BigIntegerField(null=True)
     suspect_offset = models.BigIntegerField(null=True)
     suspect_crashes = models.IntegerField(default=0)
+    suspect_hung = models.BooleanField(default=False, db_default=False)
+    marked_at = models.DateTimeField(null=True)
 
     # What the broker said last, for the console; never used to decide.
     low_watermark = models.BigIntegerField(null=True)
@@ -87,6 +89,11 @@ class PartitionLease(models.Model):
     batch_pid = models.IntegerField(null=True)
     batch_backend_start = models.DateTimeField(null=True)
     lease_until = models.DateTimeField()
+    overdue = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="A call has taken longer than the handler timeout.",
+    )
     taken_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 

@@ -19,6 +19,7 @@ from integration.store.sessions import (
     django_connection,
     raw_connection,
 )
+from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
 
 # After its sessions are terminated a stopped owner's locks are free as soon as the server has
 # ended them; a running statement ends at its next interrupt check.
@@ -26,6 +27,8 @@ TAKEOVER_TRIES: Final = 20
 TAKEOVER_PAUSE_SECONDS: Final = 0.05
 
 # A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
+# It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
+# nobody found the end sooner after the marker than a process can be ended for it.
 TAKE: Final = """
 UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
   unclean_ends = CASE
@@ -37,9 +40,12 @@ UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
     WHEN p.suspect_offset IS NULL OR EXISTS (SELECT 1 FROM integration_messageerror e
       WHERE e.queue_id = p.queue_id AND e.state = 'PROCESSING' AND e.epoch = p.epoch
       AND e.partition = p.partition) THEN p.suspect_crashes
-    ELSE p.suspect_crashes + 1 END
+    ELSE p.suspect_crashes + 1 END,
+  suspect_hung = died.hung
 FROM (
   SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AS unclean,
+    l.released_at IS NULL AND (coalesce(l.overdue, false) OR coalesce(
+      q.marked_at <= clock_timestamp() - %(hangs)s * interval '1 second', false)) AS hung,
     q.partition = min(q.partition) OVER () AS is_lowest
   FROM integration_queuepartition q LEFT JOIN integration_partitionlease l ON l.partition_id = q.id
   WHERE q.queue_id = %(queue)s
@@ -49,21 +55,23 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
   p.state_code, coalesce(p.resume_at <= clock_timestamp(), true), p.probes, p.unclean_ends,
   p.suspect_offset, p.suspect_crashes, (SELECT max(e."offset") FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
-    AND e."offset" >= p.next_offset)
+    AND e."offset" >= p.next_offset), p.suspect_hung
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
-  batch_pid, batch_backend_start, lease_until, taken_at, released_at)
+  batch_pid, batch_backend_start, lease_until, taken_at, released_at, overdue)
 VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
-  clock_timestamp(), NULL)
+  clock_timestamp(), NULL, false)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
-  lease_until = excluded.lease_until, taken_at = excluded.taken_at, released_at = NULL
+  lease_until = excluded.lease_until, taken_at = excluded.taken_at, released_at = NULL,
+  overdue = false
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
 REVERT: Final = """
 UPDATE integration_messageerror SET crashes = crashes + 1, attempts = attempts + 1,
+  code = CASE WHEN %(hung)s THEN 'HANDLER_TIMEOUT' ELSE code END,
   state = 'RETRY', not_before = clock_timestamp(), carrier = 'row', version = version + 1,
   epoch = NULL
 WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
@@ -73,7 +81,7 @@ WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
 """
 RENEW: Final = (
     "UPDATE integration_partitionlease SET lease_until = clock_timestamp() + "
-    "%s * interval '1 second' WHERE owner = %s AND released_at IS NULL"
+    "%s * interval '1 second', overdue = %s WHERE owner = %s AND released_at IS NULL"
 )
 RELEASE: Final = (
     "UPDATE integration_partitionlease SET released_at = clock_timestamp() "
@@ -103,6 +111,7 @@ class PartitionDesk:
         self._over = threading.Event()
         self._lost = False
         self._working_since: float | None = None
+        self._watchdog: Watchdog | None = None
 
     def take(self) -> list[Owned]:
         try:
@@ -113,6 +122,9 @@ class PartitionDesk:
         if held:
             self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
             self._thread.start()
+            if owns_this_process():
+                self._watchdog = Watchdog(self.lease_seconds, self._hangs)
+                self._watchdog.start()
         return held
 
     def _take(self, session: psycopg.Connection[tuple[Any, ...]]) -> list[Owned]:
@@ -152,7 +164,9 @@ class PartitionDesk:
         return False
 
     def _raise_epoch(self, session: psycopg.Connection[tuple[Any, ...]], id_: int) -> Owned:
-        row = session.execute(TAKE, {"queue": self.queue_id, "id": id_}).fetchone()
+        hangs = min(self.handler_timeout_seconds, self.lease_seconds * SOONEST_END_LEASES)
+        asked = {"queue": self.queue_id, "id": id_, "hangs": hangs}
+        row = session.execute(TAKE, asked).fetchone()
         if row is None:
             raise LostError("The partition's row is gone.")
         return Owned(
@@ -170,11 +184,13 @@ class PartitionDesk:
             suspect_offset=row[11],
             suspect_crashes=row[12],
             failed_until=row[13],
+            suspect_hung=row[14],
         )
 
     def _marked_before(self, owned: Owned) -> dict[str, Any]:
         """Rows of this partition, and for the lowest one those whose partition is gone."""
         whose = {"partition": owned.partition, "lowest": owned.is_lowest}
+        whose["hung"] = owned.suspect_hung
         return {"queue": self.queue_id, "epoch": owned.epoch, **whose}
 
     def _batch_session(self) -> Backend:
@@ -190,22 +206,32 @@ class PartitionDesk:
     def resting(self) -> None:
         self._working_since = None
 
+    def _hangs(self, beyond_seconds: float = 0.0) -> bool:
+        since, most = self._working_since, self.handler_timeout_seconds + beyond_seconds
+        return since is not None and time.monotonic() - since > most
+
     def _renew(self) -> None:
-        """Renew until it is over; a handler that hangs beyond its timeout loses the lease."""
+        """Renew until it is over; a call that hangs beyond its timeout loses the lease.
+
+        One that ends its own process keeps the lease until then, and tells the next owner why.
+        """
         while not self._over.wait(self.lease_seconds / 3):
-            since = self._working_since
-            if since is not None and time.monotonic() - since > self.handler_timeout_seconds:
+            if self._hangs(0.0 if self._watchdog is None else self.lease_seconds):
                 continue
             try:
                 if self._session is None:
                     return
-                self._session.execute(RENEW, [self.lease_seconds, self.owner])
+                said = [self.lease_seconds, self._hangs(), self.owner]
+                self._session.execute(RENEW, said)
             except psycopg.Error:
                 self._lost = True
                 return
 
     def close(self, *, clean: bool) -> None:
         self._over.set()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+            self._watchdog = None
         if self._thread is not None:
             self._thread.join()
             self._thread = None

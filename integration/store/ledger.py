@@ -31,12 +31,14 @@ RECORD_SESSION: Final = (
 )
 MARK_OFFSET: Final = (
     "UPDATE integration_queuepartition SET suspect_crashes = "
-    "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s "
+    "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s, "
+    "marked_at = clock_timestamp() "
     "WHERE id = %(id)s AND epoch = %(epoch)s"
 )
 MARK_ROW: Final = """
 WITH ours AS (
-  SELECT epoch FROM integration_queuepartition WHERE id = %s AND epoch = %s
+  UPDATE integration_queuepartition SET marked_at = clock_timestamp()
+  WHERE id = %s AND epoch = %s RETURNING epoch
 ), marked AS (
   UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = ours.epoch,
     version = e.version + 1 FROM ours WHERE e.id = %s AND e.version = %s RETURNING 1

@@ -14,7 +14,7 @@ from django.db import connections
 from django.utils import timezone
 
 from crontasks.models import CronInstance, CronRun, Heartbeat
-from integration.models import OutboxRow, PartitionLease, Queue, QueuePartition
+from integration.models import MessageError, OutboxRow, PartitionLease, Queue, QueuePartition
 from tests.support.builders import a_queue
 from tests.support.celery_world import ROOT, CeleryWorld, celery_world, eventually
 from tests.support.kafka_world import Kafka
@@ -213,3 +213,26 @@ def test_nothing_that_does_not_survive_a_fork_exists_before_it(child_environment
         check=True,
     )
     assert done.stdout.strip() == "[] [] 1"
+
+
+def test_handlers_that_hang_take_no_slot_for_good_and_stop_no_other_queue(
+    child_environment, tmp_path, broker
+):
+    """Two slots, and messages that hang, each in a way of its own; nobody restarts anything."""
+    CronInstance.objects.all().delete()
+    flush_broker(child_environment)
+    hung = a_queue(broker, stay_seconds=0.1, crash_limit=1, handler_timeout_seconds=1)
+    ways = ["sleep", "regex"]
+    broker.send(hung.topic, [{"n": n, "do": "never", "way": way} for n, way in enumerate(ways)])
+    broker.send(hung.topic, [{"n": 2}])
+    other = a_queue(broker, stay_seconds=0.1)
+    with celery_world(child_environment | {"SLUICE_LEASE_SECONDS": "2"}, tmp_path) as world:
+        worker, beat = world.worker("one", concurrency=2), world.beat("beat")
+        eventually(lambda: held(hung) == 1, worker, beat)
+        broker.send(other.topic, [{"n": 3}])
+        eventually(lambda: 3 in applied(), worker, beat)
+        eventually(lambda: applied() == [2, 3] and held(hung) == 2, worker, beat)
+
+
+def held(queue: Queue) -> int:
+    return MessageError.objects.filter(queue=queue, state="HOLD", code="HANDLER_TIMEOUT").count()

@@ -223,7 +223,7 @@ HELPS: Final = {
     "crash_limit": "So many deaths of a worker on the same message, alone in work, hold it.",
     "batch_size": "Messages in one transaction. Larger is faster, and a failure replays more.",
     "stay_seconds": "How long a run waits for new messages before it frees its worker.",
-    "handler_timeout_seconds": "A call that takes longer counts as hanging; the run is ended.",
+    "handler_timeout_seconds": "A call that takes longer counts as hanging; its process is ended.",
     "tracks": "On: what became of each message is written down, and people find it under Messages. "
     "Off: only failures are kept; the queue is a little faster.",
 }

@@ -107,6 +107,8 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         # What happened in the handler.
         "PROCESS_CRASH": "Look into the worker's log and at its memory: a handler or a document "
         "that is too large ended it. Mend that, then release it; it runs alone.",
+        "HANDLER_TIMEOUT": "The worker's log tells where the call stood. Mend the handler or the "
+        "payload, or give calls of {queue} more time under Set up; then release it.",
         "PERMANENT_ERROR": "Correct under Edit what the sentence above names, then release it; "
         "or delete it.",
         "TRANSIENT_ERROR": "See that what the sentence above names is over, then release it: it "

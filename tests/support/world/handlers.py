@@ -16,6 +16,7 @@ from integration.handlers.failures import (
 )
 from integration.handlers.message import Message
 from integration.handlers.publishing import publish_to
+from tests.support.world.hanging import hang as hang_for_good
 from tests.support.world.models import Child, Effect, Unique
 
 
@@ -74,6 +75,7 @@ def hang(seconds: float) -> None:
 
 
 DEEDS = {
+    "never": lambda m: hang_for_good(m.body["way"]),
     "lock": lambda m: lock_in_turn(m.body["names"]),
     "statement": lambda m: wait_in_statement(float(m.body["seconds"])),
     "hang": lambda m: hang(float(m.body["seconds"])),

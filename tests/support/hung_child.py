@@ -1,0 +1,41 @@
+"""A slot of a worker for tests of calls that hang: one run of a queue in a process of its own.
+
+`python -m tests.support.hung_child QUEUE_ID [HOW]`: with HOW, the parser hangs that way on every
+message whose text says `unreadable`.
+"""
+
+import sys
+
+import django
+
+
+def plant(how: str) -> None:
+    """Have the parser hang as a fault of its own would."""
+    from integration import envelope  # noqa: PLC0415 - Django is set up first
+    from tests.support.world import hanging  # noqa: PLC0415 - see above
+
+    parse = envelope.parse
+
+    def hangs(value, headers=None):
+        if b"unreadable" in value:
+            hanging.WAYS[how]()
+        return parse(value, headers)
+
+    envelope.parse = hangs
+
+
+def main() -> None:
+    queue_id, *how = sys.argv[1:]
+    django.setup()
+    from integration.delivery.wiring import run_queue  # noqa: PLC0415 - Django is set up first
+    from integration.store import watchdog  # noqa: PLC0415 - see above
+
+    watchdog.own_this_process()
+    for way in how:
+        plant(way)
+    report = run_queue(int(queue_id))
+    print(report.ending, dict(report.counts), report.text)
+
+
+if __name__ == "__main__":
+    main()
