@@ -31,6 +31,10 @@ SLUICE_BULK_ROOT = ENV.bulk_root
 SLUICE_BULK_UPLOAD_MB = ENV.bulk_upload_mb
 SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
 SLUICE_METRICS_TOKEN = ENV.metrics_token
+SLUICE_PROXIES = ENV.proxies
+# Nobody could log in with none; Valkey counts in whole seconds.
+SLUICE_LOGIN_TRIES = max(ENV.login_tries, 1)
+SLUICE_LOGIN_WINDOW_SECONDS = max(round(ENV.login_window_seconds), 1)
 SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)
 # The one alias whose transactions the engine owns; statements of handlers on others are refused.
 SLUICE_DATABASE = "default"
