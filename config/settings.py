@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "console.people.session_limits.SessionLimits",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.frame.security.NoNulBytes",
@@ -148,6 +149,10 @@ WHITENOISE_USE_FINDERS = DEBUG
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 
+# None would log everybody out at once.
+SLUICE_SESSION_IDLE_MINUTES = max(ENV.session_idle_minutes, 1)
+SLUICE_SESSION_HOURS = max(ENV.session_hours, 1)
+SESSION_COOKIE_AGE = SLUICE_SESSION_HOURS * 3_600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
