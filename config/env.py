@@ -43,6 +43,11 @@ class Env:
     https: bool
     https_hsts_seconds: int
     metrics_token: str
+    proxies: int
+    login_tries: int
+    login_window_seconds: float
+    session_idle_minutes: int
+    session_hours: int
     installed_integrations: tuple[str, ...]
     notify_emails: tuple[str, ...]
     email_url: str
@@ -213,6 +218,11 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         https=r.flag("SLUICE_HTTPS", default=False),
         https_hsts_seconds=r.count("SLUICE_HTTPS_HSTS_SECONDS", 3_600),
         metrics_token=r.text("SLUICE_METRICS_TOKEN", ""),
+        proxies=r.count("SLUICE_PROXIES", 0),
+        login_tries=r.count("SLUICE_LOGIN_TRIES", 10),
+        login_window_seconds=r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0),
+        session_idle_minutes=r.count("SLUICE_SESSION_IDLE_MINUTES", 480),
+        session_hours=r.count("SLUICE_SESSION_HOURS", 24),
         installed_integrations=r.words("SLUICE_INTEGRATIONS"),
         notify_emails=r.words("SLUICE_NOTIFY_EMAILS"),
         email_url=r.text("SLUICE_EMAIL_URL", ""),

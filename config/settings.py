@@ -31,6 +31,10 @@ SLUICE_BULK_ROOT = ENV.bulk_root
 SLUICE_BULK_UPLOAD_MB = ENV.bulk_upload_mb
 SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
 SLUICE_METRICS_TOKEN = ENV.metrics_token
+SLUICE_PROXIES = ENV.proxies
+# Nobody could log in with none; Valkey counts in whole seconds.
+SLUICE_LOGIN_TRIES = max(ENV.login_tries, 1)
+SLUICE_LOGIN_WINDOW_SECONDS = max(round(ENV.login_window_seconds), 1)
 SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)
 # The one alias whose transactions the engine owns; statements of handlers on others are refused.
 SLUICE_DATABASE = "default"
@@ -69,6 +73,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "console.people.session_limits.SessionLimits",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.frame.security.NoNulBytes",
@@ -144,6 +149,10 @@ WHITENOISE_USE_FINDERS = DEBUG
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 
+# None would log everybody out at once.
+SLUICE_SESSION_IDLE_MINUTES = max(ENV.session_idle_minutes, 1)
+SLUICE_SESSION_HOURS = max(ENV.session_hours, 1)
+SESSION_COOKIE_AGE = SLUICE_SESSION_HOURS * 3_600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"

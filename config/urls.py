@@ -4,7 +4,11 @@ from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 
+from console.people.doors import admin_login
+
 urlpatterns = [
+    # Before the admin's own: there is one door.
+    path("admin/login/", admin_login),
     path("admin/", admin.site.urls),
     path("", include("console.urls")),
     # Pages of the example, where it is installed.

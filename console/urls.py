@@ -1,6 +1,6 @@
 """Addresses of the console: a noun is a page, a verb a small resource that takes a POST."""
 
-from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
+from django.contrib.auth.views import LogoutView, PasswordChangeView
 from django.urls import include, path, reverse_lazy
 
 from console.charts import pages as charts
@@ -11,6 +11,7 @@ from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox
 from console.overview import pages as overview
+from console.people import doors
 from console.people import pages as people
 from console.queues import pages as queues
 from console.queues import verbs as queue_verbs
@@ -19,7 +20,7 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics_page, name="metrics"),
-    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login/", doors.Login.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("theme/", themes.choose_theme, name="theme"),
     path("account/", people.own_account, name="account"),

@@ -40,14 +40,14 @@ def count_post(
 
 
 def _counted(key: str) -> int:
-    pipeline: Any = _client(settings.CELERY_BROKER_URL).pipeline(transaction=False)
+    pipeline: Any = counters(settings.CELERY_BROKER_URL).pipeline(transaction=False)
     pipeline.incr(key)
     pipeline.expire(key, 2 * WINDOW_SECONDS)
     return int(pipeline.execute()[0])
 
 
 @cache
-def _client(url: str) -> Any:  # noqa: ANN401 - the client's types depend on its settings
+def counters(url: str) -> Any:  # noqa: ANN401 - the client's types depend on its settings
     """One pool of connections a process, made at the first post: after the fork."""
     return redis.Redis.from_url(
         url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS

@@ -1,0 +1,52 @@
+"""The one door into the console: its login, also for who comes from Django's admin."""
+
+from http import HTTPStatus
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+
+from console.people import throttle
+from console.people.throttle import TooManyLoginsError, address_of
+
+
+class Login(LoginView):
+    """Django's login, with a limit of tries."""
+
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        try:
+            throttle.count_try(_name(request), address_of(request))
+        except TooManyLoginsError as problem:
+            # Not bound: a bound form would look at the password.
+            form = self.form_class(request, initial={"username": _name(request)})
+            context = self.get_context_data(form=form, problem=problem)
+            answer = self.render_to_response(context, status=HTTPStatus.TOO_MANY_REQUESTS)
+            answer["Retry-After"] = str(problem.seconds_left)
+            return answer
+        return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        throttle.forgive(_name(self.request), address_of(self.request))
+        return super().form_valid(form)
+
+
+def admin_login(request: HttpRequest) -> HttpResponse:
+    """Django's admin has a login of its own, which counts nothing: lead to the console's."""
+    wanted = request.GET.get("next", "")
+    if not url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure()):
+        wanted = reverse("admin:index")
+    if not request.user.is_authenticated:
+        return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': wanted})}")
+    if request.user.is_staff:
+        return HttpResponseRedirect(wanted)
+    # The console's login would send somebody who is logged in back here, again and again.
+    raise PermissionDenied("Your account may not use the admin pages. Ask an administrator for it.")
+
+
+def _name(request: HttpRequest) -> str:
+    return request.POST.get("username", "")

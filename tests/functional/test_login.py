@@ -1,0 +1,107 @@
+"""Logging in: one door, and a limit of tries that counts names and addresses in Valkey."""
+
+import uuid
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.support.rows import PASSWORD, a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+@pytest.fixture(autouse=True)
+def few_tries(settings: Any) -> None:
+    settings.SLUICE_LOGIN_TRIES = 2
+
+
+def an_address() -> str:
+    """Nobody else's, so that tests do not count each other's tries."""
+    number = uuid.uuid4().int
+    return f"fd00::{number % 2**16:x}:{(number >> 16) % 2**16:x}:{(number >> 32) % 2**16:x}"
+
+
+def a_name() -> str:
+    return f"person-{uuid.uuid4().hex}"
+
+
+def tried(name: str, password: str = "wrong", address: str = "", **headers: str) -> Any:  # noqa: S107
+    data = {"username": name, "password": password}
+    client = Client(REMOTE_ADDR=address or an_address())
+    return client.post(reverse("login"), data, headers=headers)
+
+
+def test_a_name_is_locked_after_its_tries_from_wherever_and_told_for_how_long() -> None:
+    name = a_person("Viewers", a_name()).username
+    assert [tried(name).status_code for _ in range(3)] == [200, 200, 429]
+    answer = tried(name.upper(), PASSWORD)
+    assert answer.status_code == 429
+    assert "TOO_MANY_LOGINS" in answer.text
+    assert 890 <= int(answer["Retry-After"]) <= 900
+    assert tried(a_person("Viewers", a_name()).username, PASSWORD).status_code == 302
+
+
+def test_an_address_is_locked_after_its_tries_under_whatever_names() -> None:
+    address = an_address()
+    answers = [tried(a_name(), address=address).status_code for _ in range(11)]
+    assert answers == [200] * 10 + [429]
+
+
+def test_a_success_clears_the_name_and_is_no_failure_of_the_address() -> None:
+    name, address = a_person("Viewers", a_name()).username, an_address()
+    for _ in range(6):
+        assert tried(name, address=address).status_code == 200
+        assert tried(name, PASSWORD, address).status_code == 302
+
+
+def test_without_valkey_people_still_log_in(settings: Any) -> None:
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    name = a_person("Viewers", a_name()).username
+    assert [tried(name).status_code for _ in range(4)] == [200] * 4
+    assert tried(name, PASSWORD).status_code == 302
+
+
+def test_a_forwarded_address_is_not_believed_where_no_proxy_is_said_to_be() -> None:
+    address = an_address()
+    for _ in range(10):
+        tried(a_name(), address=address, x_forwarded_for=an_address())
+    assert tried(a_name(), address=address, x_forwarded_for=an_address()).status_code == 429
+
+
+def test_behind_a_proxy_the_address_is_the_one_that_the_proxy_wrote(settings: Any) -> None:
+    settings.SLUICE_PROXIES = 1
+    proxy, client = an_address(), an_address()
+    for _ in range(10):
+        tried(a_name(), address=proxy, x_forwarded_for=f"{an_address()}, {client}")
+    assert tried(a_name(), address=proxy, x_forwarded_for=client).status_code == 429
+    assert tried(a_name(), address=proxy, x_forwarded_for=an_address()).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        ("/admin/auth/group/", "/admin/auth/group/"),
+        ("https://elsewhere.example/", "/admin/"),
+        ("//elsewhere.example/", "/admin/"),
+        ("", "/admin/"),
+    ],
+)
+def test_the_admins_login_leads_to_the_one_door_and_keeps_only_our_own_next(
+    wanted: str, kept: str
+) -> None:
+    name = a_person("Administrators", a_name()).username
+    for answer in (
+        Client().get("/admin/login/", {"next": wanted}),
+        Client().post(f"/admin/login/?next={wanted}", {"username": name, "password": PASSWORD}),
+    ):
+        assert answer.status_code == 302
+        assert answer["Location"] == f"{reverse('login')}?next={kept.replace('/', '%2F')}"
+        assert "sessionid" not in answer.cookies
+
+
+def test_who_may_not_use_the_admin_is_told_so_instead_of_led_in_circles() -> None:
+    client = Client()
+    client.force_login(a_person("Viewers", a_name()))
+    assert client.get("/admin/", follow=True).status_code == 403
