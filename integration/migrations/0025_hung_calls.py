@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('integration', '0023_bulk_run_reach'),
+        ('integration', '0024_decisions_stay'),
     ]
 
     operations = [
