@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -65,6 +65,17 @@ class Env:
     spark_ui: bool
     bulk_root: Path | None
     bulk_upload_mb: int
+
+
+# Where nothing is worth a secret of its own.
+WITHOUT_SECRETS: Final = frozenset({"development", "test"})
+# What .env.example has, so that it works as it stands.
+PUBLIC: Final = frozenset(
+    {
+        "for-a-laptop-only-replace-it-everywhere-else-with-your-own",
+        "dGhpcy1rZXktaXMtcHVibGljLW1ha2UteW91ci1vd24=",
+    }
+)
 
 
 class Reader:
@@ -202,6 +213,17 @@ def _is_fernet_key(key: str) -> bool:
         return False
 
 
+def _public(env: Env) -> list[str]:
+    """Secrets of this installation that everybody can read in the example."""
+    known = {"SLUICE_SECRET_KEY": [env.secret_key], "SLUICE_ENCRYPTION_KEYS": env.encryption_keys}
+    return [
+        f"{name} holds the public value of .env.example; write one of your own, or "
+        f"SLUICE_ENVIRONMENT=development if this is a laptop"
+        for name, values in known.items()
+        if PUBLIC & set(values)
+    ]
+
+
 def read(variables: Mapping[str, str] | None = None) -> Env:
     """Read the environment (or `variables`). Raises SettingsError with every mistake in it."""
     r = Reader(os.environ if variables is None else variables)
@@ -241,6 +263,8 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         bulk_root=r.folder("SLUICE_BULK_ROOT"),
         bulk_upload_mb=r.count("SLUICE_BULK_UPLOAD_MB", 500),
     )
+    if env.environment not in WITHOUT_SECRETS:
+        r.mistakes += _public(env)
     if r.mistakes:
         raise SettingsError(r.mistakes)
     return env

@@ -5,10 +5,12 @@ and come back as the documents say.
 """
 
 import re
+import secrets
 import tomllib
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.management import get_commands
 
@@ -295,6 +297,8 @@ def test_the_compose_file_asks_for_nothing_its_example_does_not_name() -> None:
 @pytest.mark.parametrize("file", ENV_FILES, ids=lambda file: file.name)
 def test_a_filled_example_describes_an_installation(file: Path) -> None:
     filled = {name: value for name, value in example().items() if name in REQUIRED}
+    filled["SLUICE_SECRET_KEY"] = secrets.token_urlsafe(48)
+    filled["SLUICE_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
     written = {name: value for name, value in kept_of(file).items() if value}
 
     read = env.read({**filled, **written})

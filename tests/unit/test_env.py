@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 import pytest
+from cryptography.fernet import Fernet
 
 from config import env
 from devstack import paths
@@ -65,6 +66,22 @@ def test_the_example_works_as_it_stands():
     assert read.database["PORT"] == "5432"
     assert len(read.encryption_keys) == 1
     assert read.installed_integrations == ("sample",)
+
+
+@pytest.mark.parametrize("environment", ["production", "staging"])
+@pytest.mark.parametrize("name", ["SLUICE_SECRET_KEY", "SLUICE_ENCRYPTION_KEYS"])
+def test_the_public_secrets_of_the_example_are_refused_in_earnest(name, environment):
+    own = {
+        "SLUICE_SECRET_KEY": secrets.token_urlsafe(48),
+        "SLUICE_ENCRYPTION_KEYS": Fernet.generate_key().decode(),
+        "SLUICE_ENVIRONMENT": environment,
+    }
+    env.read({**example(), **own})
+    # A key that only decrypts is as public as one that encrypts.
+    public = ",".join(filter(None, [own[name] if "KEYS" in name else "", example()[name]]))
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**example(), **own, name: public})
+    assert [mistake.split()[0] for mistake in told.value.mistakes] == [name]
 
 
 def test_the_example_reads_the_same_with_and_without_a_shell():
