@@ -29,9 +29,9 @@ class PauseForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "form-control"}),
     )
 
-    def clean_lasts(self) -> float:
-        seconds: float = self.cleaned_data["lasts"]
-        if seconds > LONGEST.total_seconds():
+    def clean_lasts(self) -> float | None:
+        seconds: float | None = self.cleaned_data["lasts"]
+        if seconds is not None and seconds > LONGEST.total_seconds():
             raise ValidationError("At most 30 days; switch it off to stop it for longer.")
         return seconds
 

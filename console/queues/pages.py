@@ -12,6 +12,7 @@ from console.frame.access import Right, has, needs, scope_of
 from console.queues.contents import queue_page as page_of
 from console.queues.figures import figures
 from console.queues.filters import QueueFilterForm
+from console.queues.forms import PauseForm
 from crontasks.health.crew import crew
 from crontasks.health.flow import check_flow
 from integration.selectors.queues import queues, rates
@@ -46,13 +47,16 @@ def queue_page(request: HttpRequest, name: str) -> HttpResponse:
     return show_queue(request, name)
 
 
-def show_queue(request: HttpRequest, name: str, *, status: int = 200) -> HttpResponse:
+def show_queue(
+    request: HttpRequest, name: str, *, status: int = 200, form: PauseForm | None = None
+) -> HttpResponse:
     """The page of a queue, also as the answer to a verb that was not carried out."""
     reveal = has(request.user, Right.VIEW_PAYLOAD)
     page = page_of(name, scope_of(request.user), reveal=reveal)
     if page is None:
         raise Http404(f"There is no queue {name}.")
     context = {"page": page, "queue": page.row, "detail": page.detail}
+    context["form"] = form or PauseForm()
     return render(request, "console/queues/queue.html", context, status=status)
 
 

@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, see, see_again, tell_problem
+from console.queues.forms import PauseForm
 from console.queues.pages import show_queue
 from integration.actions import blocks, queues
 from integration.actions.blocks import Place
@@ -23,19 +24,40 @@ def _verb(verb: Verb, done: str) -> Callable[[HttpRequest, str], HttpResponse]:
     def view(request: HttpRequest, name: str) -> HttpResponse:
         if request.method != "POST":
             return see("queue", name)
-        try:
-            verb(_id(request, name), actor_of(request), request.POST.get("reason", ""))
-        except IntegrationError as problem:
-            tell_problem(request, problem)
-            return show_queue(request, name, status=409)
-        messages.success(request, done)
-        return see_again(request, "queue", name)
+        return _carried_out(request, name, (verb, request.POST.get("reason", "")), done)
 
     return view
 
 
-def _pause(queue_id: int, actor: str, reason: str) -> None:
-    queues.pause(queue_id, actor=actor, reason=reason)
+def _carried_out(
+    request: HttpRequest, name: str, what: tuple[Verb, str], done: str
+) -> HttpResponse:
+    verb, reason = what
+    try:
+        verb(_id(request, name), actor_of(request), reason)
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        return show_queue(request, name, status=409)
+    messages.success(request, done)
+    return see_again(request, "queue", name)
+
+
+@needs(Right.VIEW, Right.OPERATE)
+def pause(request: HttpRequest, name: str) -> HttpResponse:
+    """Until a time or until a person resumes it; what cannot be read is told beside its field."""
+    if request.method != "POST":
+        return see("queue", name)
+    form = PauseForm(request.POST)
+    if not form.is_valid():
+        return show_queue(request, name, status=422, form=form)
+    until = form.ends()
+
+    def paused(queue_id: int, actor: str, reason: str) -> None:
+        queues.pause(queue_id, actor=actor, reason=reason, until=until)
+
+    goes_on = "" if until is None else f" It goes on by itself at {until:%H:%M} UTC."
+    done = f"Paused. The current batch is the last one.{goes_on}"
+    return _carried_out(request, name, (paused, form.cleaned_data["reason"]), done)
 
 
 def _resume(queue_id: int, actor: str, reason: str) -> None:
@@ -62,7 +84,6 @@ def _stay(queue_id: int, actor: str, reason: str) -> None:
     blocks.stay_blocked(queue_id, actor=actor, reason=reason)
 
 
-pause = _verb(_pause, "Paused. The current batch is the last one.")
 resume = _verb(_resume, "Resumed. A worker goes on within seconds.")
 enable = _verb(_enable, "Switched on. A worker goes on within seconds.")
 disable = _verb(_disable, "Switched off. Positions are kept.")
