@@ -73,10 +73,11 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "console.people.session_limits.SessionLimits",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.frame.security.NoNulBytes",
+    # A cookie with a NUL is refused before anybody asks whose session it names.
+    "console.people.session_limits.SessionLimits",
 ]
 
 ROOT_URLCONF = "config.urls"
