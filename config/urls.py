@@ -8,7 +8,7 @@ from console.people.doors import admin_login
 
 urlpatterns = [
     # Before the admin's own: there is one door.
-    path("admin/login/", admin_login),
+    path("admin/login/", admin_login, name="admin-login"),
     path("admin/", admin.site.urls),
     path("", include("console.urls")),
     # Pages of the example, where it is installed.

@@ -1,8 +1,15 @@
 """What Django's admin shows: rows of the engine, to look at only; importing them registers them.
 
-Configuration is changed on the console's own pages alone, so that no change escapes the audit.
+Configuration and people are changed on the console's own pages alone, so that no change escapes the
+audit.
 """
+
+from django.contrib import admin
+from django.contrib.auth import admin as auth  # registers what is taken back below
+from django.contrib.auth.models import Group, User
 
 from console.admin import crontasks, documents, records
 
-__all__ = ["crontasks", "documents", "records"]
+admin.site.unregister((User, Group))
+
+__all__ = ["auth", "crontasks", "documents", "records"]

@@ -4,6 +4,7 @@ Beat's tables are written by the schedules, so they are not offered for editing.
 """
 
 from django.contrib import admin
+from django_celery_beat import admin as beats_admin  # noqa: F401 - registers what is taken back
 from django_celery_beat import models as beat
 
 from console.admin.records import LookedAt
@@ -16,9 +17,7 @@ BEATS_OWN = (
     beat.PeriodicTask,
     beat.SolarSchedule,
 )
-for model in BEATS_OWN:
-    if admin.site.is_registered(model):
-        admin.site.unregister(model)
+admin.site.unregister(BEATS_OWN)
 
 
 @admin.register(Heartbeat)

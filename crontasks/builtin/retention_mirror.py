@@ -3,9 +3,13 @@
 import logging
 from dataclasses import dataclass
 
+from django.db import transaction
+
 from crontasks.definitions import crontask
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
+from integration.actions import configuration
+from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.kafka import admin
 from integration.models import Queue
@@ -38,6 +42,14 @@ class RetentionMirror:
         return Outcome(counts=counts, state=state)
 
 
+def _follow(queue_id: int, seconds: int, actor: str) -> None:
+    """Change the stored row, not the one that was read before Kafka was asked; with its audit."""
+    with transaction.atomic():
+        queue = Queue.objects.select_for_update(of=("self",)).get(pk=queue_id)
+        queue.retention_seconds = seconds
+        configuration.save(queue, Author(actor, "The queue follows the retention of its topic."))
+
+
 def _mirror(queue: Queue, parameters: MirrorParameters, context: Context) -> str:
     try:
         topic = admin.describe(queue.provider, queue.topic)
@@ -55,7 +67,7 @@ def _mirror(queue: Queue, parameters: MirrorParameters, context: Context) -> str
     if not parameters.apply:
         context.say(f"{told}; nothing was changed.")
         return "different"
-    Queue.objects.filter(pk=queue.pk).update(retention_seconds=seconds)
+    _follow(queue.pk, seconds, context.actor)
     context.say(f"{told}; the queue follows.")
     logger.info("retention follows the topic", extra={"queue": queue.name, "seconds": seconds})
     return "changed"

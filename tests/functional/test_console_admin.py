@@ -55,6 +55,12 @@ def test_every_page_of_the_configuration_opens(client: Client) -> None:
     assert closed == LOOKED_AT
 
 
+def test_people_and_their_rights_are_changed_on_the_audited_pages_alone(client: Client) -> None:
+    for model in ("user", "group"):
+        assert client.get(f"/admin/auth/{model}/").status_code == 404
+        assert client.post(f"/admin/auth/{model}/add/", {"username": "eva"}).status_code == 404
+
+
 def test_each_list_and_row_says_what_it_is_and_that_it_is_only_looked_at(client: Client) -> None:
     beat = Heartbeat.objects.create(
         kind="beat", node="beat@host", pid=1, started_at=timezone.now(), seen_at=timezone.now()

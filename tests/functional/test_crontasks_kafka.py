@@ -14,7 +14,7 @@ from crontasks.notices import book, conditions
 from crontasks.outcome import Context, RunState
 from crontasks.problems.asking import providers_away
 from integration.clock import database_now
-from integration.models import Provider, Queue, QueuePartition
+from integration.models import ConfigurationChange, Provider, Queue, QueuePartition
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_held
@@ -56,6 +56,9 @@ def test_a_queue_follows_its_topics_retention_and_the_run_tells_it(broker):
     assert outcome.counts["changed"] == 1
     assert (retention(queue), retention(endless)) == (7_200, before)
     assert f"{queue.name}: the topic keeps 7,200 s" in asked.excerpt
+    [change] = ConfigurationChange.objects.filter(kind="queue", action="change")
+    assert (change.actor, change.name) == (asked.actor, queue.name)
+    assert change.after == {"retention_seconds": 7_200}
     assert RetentionMirror().run(MirrorParameters(), context()).is_empty
 
 

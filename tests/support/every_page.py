@@ -32,7 +32,9 @@ from tests.support.channels import a_channel, a_target, an_outbound
 from tests.support.rows import a_blocked_queue
 
 # Addresses that everybody may ask for: they log in, or tell machines how this installation is.
-PUBLIC = frozenset({"login", "logout", "healthz", "readyz", "metrics", "theme", "refresh"})
+PUBLIC = frozenset(
+    {"login", "admin-login", "logout", "healthz", "readyz", "metrics", "theme", "refresh"}
+)
 # One's own password: everybody who is logged in, by Django's own view.
 OWN = frozenset({"password_change"})
 VERBS = ("release", "send-again")
