@@ -18,9 +18,14 @@ DETAIL_LIMIT_BYTES: Final = 8_192
 _FRAMES_PER_LINK: Final = 16
 HIDDEN: Final = "…"
 # In Python's sentences: what is quoted, unless it is a field's name, and what was got instead.
+# A quote that nothing closes hides the rest: each character is read once, whatever the text.
 _QUOTED: Final = re.compile(
-    r"""(Field '\w*')|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<=but got )[^'"].*|(?<=remains: ).*""",
-    re.DOTALL,
+    r"""(Field\ '\w*+')
+    |(?!(?<=\w)'[st]\b)'(?:[^'\\]|\\.?)*+(?:'|\Z)  # but no apostrophe within a word
+    |"(?:[^"\\]|\\.?)*+(?:"|\Z)
+    |(?<=but\ got\ )[^'"].*
+    |(?<=remains:\ ).*""",
+    re.DOTALL | re.VERBOSE,
 )
 # What Django's messages say about the rule that was broken.
 _HARMLESS: Final = frozenset(

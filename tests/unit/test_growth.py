@@ -93,6 +93,7 @@ def test_no_pattern_takes_more_than_linear_time() -> None:
         (r"\s+$", "search"),
         (r"\d+\d+$", "fullmatch"),
         (r"[^,]*,[^,]*;", "search"),
+        (r"'(?:[^'\\]|\\.)*'", "sub"),
     ],
 )
 def test_a_slow_pattern_is_found(pattern: str, method: str) -> None:

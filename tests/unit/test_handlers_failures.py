@@ -189,6 +189,8 @@ def complaint(call: Any, *arguments: Any) -> Exception:
         (complaint(float, "SECRET"), "could not convert string to float: …"),
         (complaint(date.fromisoformat, "SECRET"), "Invalid isoformat string: …"),
         (complaint(datetime.strptime, "2026SECRET", "%Y"), "unconverted data remains: …"),
+        (ValueError("can't read 'SECRET' of the asset's row"), "can't read … of the asset's row"),
+        (ValueError("cut off: 'SECR\\'SECRET"), "cut off: …"),
     ],
 )
 def test_what_is_said_of_a_failure_quotes_no_value(exception: Exception, kept: str) -> None:
