@@ -114,6 +114,7 @@ def database_properties() -> dict[str, Any]:
         "port": int(known["PORT"] or 5432),
         "database": database_name(),
         "username": known["USER"],
+        "private_network": True,
         "table": TABLE,
         "columns": {
             "ponum": "{$.ponum}",

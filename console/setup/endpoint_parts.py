@@ -57,7 +57,16 @@ PARTS: Final[Mapping[str, Sequence[Part]]] = {
         (
             "Connection",
             "",
-            ("host", "port", "database", "username", "password", "sslmode", "ca_certificate"),
+            (
+                "host",
+                "port",
+                "database",
+                "username",
+                "password",
+                "sslmode",
+                "ca_certificate",
+                "private_network",
+            ),
         ),
         (
             "Table",

@@ -22,8 +22,8 @@ METADATA: Final = frozenset(
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
-class NoAddressError(Exception):
-    """There is no address to connect to; `code` and the sentence say why."""
+class NotATargetError(Exception):
+    """There is nothing that may be connected to; `code` and the sentence say why."""
 
     def __init__(self, code: EndpointCode, sentence: str) -> None:
         super().__init__(sentence)
@@ -35,7 +35,7 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
     """The addresses of a host that may be connected to, in the resolver's order.
 
     `private` also permits private and loopback networks. Link-local addresses and those where
-    clouds hand out credentials are never permitted. Raises NoAddressError within `seconds`.
+    clouds hand out credentials are never permitted. Raises NotATargetError within `seconds`.
     """
     found = _resolved(host, port, seconds)
     may = [str(one) for one in found if not refusal(one, private=private)]
@@ -43,7 +43,7 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
         return may
     sentence = refusal(found[0], private=private)
     named = f"{host} is" if host == str(found[0]) else f"{host} is {found[0]}:"
-    raise NoAddressError(EndpointCode.ADDRESS_REFUSED, f"{named} {sentence}")
+    raise NotATargetError(EndpointCode.ADDRESS_REFUSED, f"{named} {sentence}")
 
 
 def refusal(address: Address, *, private: bool) -> str:
@@ -96,9 +96,9 @@ def _resolved(host: str, port: int, seconds: float) -> list[Address]:
         found = told.get(timeout=max(seconds, 0.001))
     except Empty:
         sentence = f"The name {host} was not resolved within {seconds:g} seconds."
-        raise NoAddressError(EndpointCode.NAME_NOT_FOUND, sentence) from None
+        raise NotATargetError(EndpointCode.NAME_NOT_FOUND, sentence) from None
     if isinstance(found, OSError) or not found:
         reason = getattr(found, "strerror", None) or "no address"
         sentence = f"The name {host} has no address: {reason}."
-        raise NoAddressError(EndpointCode.NAME_NOT_FOUND, sentence) from None
+        raise NotATargetError(EndpointCode.NAME_NOT_FOUND, sentence) from None
     return found

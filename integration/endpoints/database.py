@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from integration.endpoints.addresses import NoAddressError, permitted
+from integration.endpoints.addresses import NotATargetError, permitted
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.database_answers import busy_or_refused, is_of_message, unreachable
 from integration.endpoints.database_properties import DatabaseProperties
@@ -23,17 +23,27 @@ APPLICATION: Final = "sluice"
 # The first statement of each transaction: it shows whether an idle connection still lives, and
 # no constraint waits for the commit, where nobody could tell which message it was.
 BEGIN: Final = "SET CONSTRAINTS ALL IMMEDIATE"
+# No two servers start in the same microsecond; a database keeps its number under each name.
+IDENTITY: Final = """
+    SELECT pg_postmaster_start_time(), oid FROM pg_database WHERE datname = current_database()"""
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class DatabaseEndpoint:
     """One opened endpoint in a database; see integration.endpoints.port.Deliverer."""
 
-    def __init__(self, properties: DatabaseProperties, authorities: Path | None) -> None:
+    def __init__(
+        self,
+        properties: DatabaseProperties,
+        authorities: Path | None,
+        own: Callable[[], Connection],
+    ) -> None:
+        """Take what was stored; `own` connects to Sluice's own database, which is no target."""
         self.at_once = properties.at_once
         self.within_seconds: float | None = None
         self._properties = properties
         self._authorities = authorities
+        self._own = own
         self._rows = Rows(properties)
         # Connections that nobody uses at the moment, the last one on top.
         self._idle: LifoQueue[Connection] = LifoQueue()
@@ -60,7 +70,7 @@ class DatabaseEndpoint:
             with self._connection() as connection:
                 self._rows.examine(connection)
                 connection.rollback()
-        except NoAddressError as problem:
+        except NotATargetError as problem:
             return Unreachable(code=problem.code, text=problem.sentence)
         except psycopg.Error as problem:
             return unreachable(problem, self._properties)
@@ -97,7 +107,7 @@ class DatabaseEndpoint:
                     answers[at] = self._row(connection, parcels[at].message_id, values)
                 is_committing = True
                 connection.commit()
-        except NoAddressError as problem:
+        except NotATargetError as problem:
             return dict.fromkeys(rows, Unreachable(code=problem.code, text=problem.sentence))
         except psycopg.Error as problem:
             if is_committing and _is_lost(problem):
@@ -132,7 +142,7 @@ class DatabaseEndpoint:
             with self._connection(is_new=True) as connection:
                 is_there = self._rows.is_there(connection, message_id)
                 connection.rollback()
-        except (psycopg.Error, NoAddressError):
+        except (psycopg.Error, NotATargetError):
             text = "The answer to the commit was lost, and the target cannot be asked."
             return Unknown(code=EndpointCode.COMMIT_UNKNOWN, text=text)
         if is_there:
@@ -144,7 +154,7 @@ class DatabaseEndpoint:
     def _connection(self, *, is_new: bool = False) -> Iterator[Connection]:
         """A connection of this call's own; it goes back when it is still good.
 
-        Raises psycopg.Error, NoAddressError.
+        Raises psycopg.Error, NotATargetError.
         """
         connection = self._connected() if is_new else self._taken()
         try:
@@ -176,12 +186,40 @@ class DatabaseEndpoint:
         properties = self._properties
         started = time.monotonic()
         seconds = properties.connect_seconds
-        found = permitted(properties.host, properties.port, seconds, private=True)
+        found = permitted(
+            properties.host, properties.port, seconds, private=properties.private_network
+        )
         left = max(2, round(seconds - (time.monotonic() - started)))
+        return self._not_our_own(self._connected_to(found, left))
+
+    def _not_our_own(self, connection: Connection) -> Connection:
+        """The connection, unless it leads to Sluice's own database, by whatever name and address.
+
+        The address alone does not tell: a server has many, and a proxy has others. Raises
+        psycopg.Error, NotATargetError.
+        """
+        try:
+            with self._own() as own:
+                is_own = _identity(own) == _identity(connection)
+            connection.rollback()
+        except psycopg.Error:
+            connection.close()
+            raise
+        if is_own:
+            connection.close()
+            raise NotATargetError(
+                EndpointCode.DATABASE_OWN,
+                "This is the database in which Sluice itself keeps messages and rights; no "
+                "endpoint writes there. Choose the partner's database.",
+            )
+        return connection
+
+    def _connected_to(self, addresses: Sequence[str], seconds: int) -> Connection:
+        properties = self._properties
         milliseconds = round(properties.statement_seconds * 1_000)
         return psycopg.connect(
-            host=",".join([properties.host] * len(found)),
-            hostaddr=",".join(found),
+            host=",".join([properties.host] * len(addresses)),
+            hostaddr=",".join(addresses),
             port=properties.port,
             dbname=properties.database,
             user=properties.username,
@@ -190,7 +228,7 @@ class DatabaseEndpoint:
             passfile=os.devnull,
             sslmode=properties.sslmode,
             sslrootcert=None if self._authorities is None else str(self._authorities),
-            connect_timeout=left,
+            connect_timeout=seconds,
             # A network that swallows everything is noticed by the system, not by a statement.
             tcp_user_timeout=milliseconds,
             keepalives_idle=5,
@@ -200,6 +238,11 @@ class DatabaseEndpoint:
             options=f"-c statement_timeout={milliseconds} -c lock_timeout={milliseconds} "
             "-c idle_in_transaction_session_timeout=60000 -c timezone=UTC",
         )
+
+
+def _identity(connection: Connection) -> tuple[Any, ...] | None:
+    """Which database of which running server this is: no right is needed to ask."""
+    return connection.execute(IDENTITY).fetchone()
 
 
 def _is_lost(problem: psycopg.Error) -> bool:

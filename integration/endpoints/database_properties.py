@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from integration.endpoints import checks
 from integration.endpoints.declared import (
     FIELDS,
+    PRIVATE_NETWORK,
     Declared,
     Shape,
     at_once,
@@ -45,6 +46,7 @@ class DatabaseProperties:
             only=("sslmode", ("verify-ca", "verify-full")),
         ),
     )
+    private_network: bool = declare(False, PRIVATE_NETWORK)
     schema: str = declare("public", Declared(label="Schema", check=checks.identifier))
     table: str = declare("", Declared(label="Table", is_needed=True, check=checks.identifier))
     columns: Mapping[str, str] = declare(

@@ -81,6 +81,14 @@ def at_once(help_text: str) -> Declared:
     )
 
 
+PRIVATE_NETWORK: Final = Declared(
+    shape=Shape.FLAG,
+    label="Permit private networks",
+    help="Also connect to private and loopback addresses. Leave it off for partners on the "
+    "internet: nobody can then lead us to a machine of our own network.",
+)
+
+
 def secret(
     label: str, only: tuple[str, tuple[str, ...]] | None = None, *, is_needed: bool = False
 ) -> Any:  # noqa: ANN401 - a dataclass field

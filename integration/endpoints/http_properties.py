@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from integration.endpoints import checks
 from integration.endpoints.declared import (
     FIELDS,
+    PRIVATE_NETWORK,
     Declared,
     Shape,
     declare,
@@ -132,15 +133,7 @@ class HttpProperties:
     total_seconds: float = declare(
         60.0, seconds("Seconds for a whole call", "However the answer comes in, it ends then.")
     )
-    private_network: bool = declare(
-        False,
-        Declared(
-            shape=Shape.FLAG,
-            label="Permit private networks",
-            help="Also connect to private and loopback addresses. Leave it off for partners on "
-            "the internet: nobody can then lead us to a machine of our own network.",
-        ),
-    )
+    private_network: bool = declare(False, PRIVATE_NETWORK)
     password: str = secret("Password", ("auth", ("basic",)))
     token: str = secret("Token", ("auth", ("bearer",)), is_needed=True)
     api_key: str = secret("API key", ("auth", ("api_key",)), is_needed=True)

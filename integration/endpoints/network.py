@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpcore
 import httpx
 
-from integration.endpoints.addresses import NoAddressError, permitted
+from integration.endpoints.addresses import NotATargetError, permitted
 from integration.endpoints.codes import EndpointCode
 
 MAX_CONNECTIONS: Final = 64
@@ -143,7 +143,7 @@ class Network(httpcore.NetworkBackend):
         try:
             # A bracketed or bare IPv6 address resolves to itself.
             found = permitted(host.strip("[]"), port, seconds, private=self._private)
-        except NoAddressError as problem:
+        except NotATargetError as problem:
             raise NotConnectedError(problem.code, problem.sentence) from problem
         ends_at = started + seconds
         last: Exception | None = None

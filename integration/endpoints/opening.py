@@ -1,6 +1,7 @@
 """Opens the handler of an endpoint: what is stored in its row becomes something that delivers."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -17,6 +18,7 @@ from integration.endpoints.properties import EndpointSettingsError, read, read_s
 from integration.endpoints.python import PythonEndpoint
 from integration.endpoints.python_properties import PythonProperties
 from integration.models import Endpoint
+from integration.store.sessions import raw_connection
 
 
 def open_endpoint(endpoint_id: int) -> Deliverer:
@@ -57,7 +59,8 @@ def _file(properties: FileProperties) -> Deliverer:
 
 def _database(properties: DatabaseProperties) -> Deliverer:
     text = properties.ca_certificate
-    return DatabaseEndpoint(properties, authorities_file(text) if text else None)
+    own = partial(raw_connection, "sluice endpoint")
+    return DatabaseEndpoint(properties, authorities_file(text) if text else None, own)
 
 
 _OPENERS: Final[Mapping[type[Any], Callable[[Any], Deliverer]]] = {

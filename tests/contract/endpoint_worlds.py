@@ -214,7 +214,12 @@ class DatabaseWorld(EndpointWorld):
     @staticmethod
     def parts() -> dict[str, Any]:
         known = settings.DATABASES["default"]
-        return {"host": known["HOST"], "port": int(known["PORT"]), "username": known["USER"]}
+        return {
+            "host": known["HOST"],
+            "port": int(known["PORT"]),
+            "username": known["USER"],
+            "private_network": True,
+        }
 
     @classmethod
     def address(cls) -> str:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 
 import pytest
+from django.conf import settings
 
 from integration.endpoints.opening import opened
 from integration.endpoints.port import Accepted, Refused, Unknown, Unreachable
@@ -92,6 +93,26 @@ def test_values_come_as_the_columns_want_them(world):
     assert isinstance(endpoint.deliver([a_parcel("m1", body=body)])[0], Accepted)
     found = world.admin.execute("SELECT t, n, b, j, d::text, i FROM target.wide").fetchone()
     assert found == ("ORDERS/1.50", Decimal("1.50"), True, {"a": [1.1]}, "2026-03-01", None)
+    endpoint.close()
+
+
+def test_our_own_database_is_no_target_by_any_name(world):
+    name, parts = settings.DATABASES["default"]["NAME"], world.parts()
+    address = f"postgresql://{parts['username']}@127.0.0.1:{parts['port']}/{name}"
+    with LossyProxy(address, Break.AFTER, 99) as proxy:
+        for port in (parts["port"], urlsplit(proxy.url).port):
+            endpoint = an_opened(world, database=name, port=port, sslmode="disable")
+            assert endpoint.connect().code == "DATABASE_OWN"
+            (answer,) = endpoint.deliver([an_order("m1", "A", 1)])
+            assert (type(answer), answer.code) == (Unreachable, "DATABASE_OWN")
+            endpoint.close()
+
+
+def test_a_private_address_needs_permission(world):
+    endpoint = an_opened(world, private_network=False)
+    assert endpoint.connect().code == "ADDRESS_REFUSED"
+    (answer,) = endpoint.deliver([an_order("m1", "A", 1)])
+    assert (type(answer), answer.code) == (Unreachable, "ADDRESS_REFUSED")
     endpoint.close()
 
 
@@ -265,6 +286,7 @@ def test_our_own_password_is_given_to_nobody_who_asks_for_one(monkeypatch):
             "port": server.getsockname()[1],
             "database": "erp",
             "username": "sluice",
+            "private_network": True,
             "sslmode": "disable",
             "table": "orders",
             "columns": {"number": "{key}"},

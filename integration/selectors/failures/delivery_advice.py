@@ -55,6 +55,7 @@ DELIVERING: Final[Mapping[str, str]] = MappingProxyType(
         "DATABASE_BUSY": REACH,
         "ENDPOINT_CLOSED": REACH,
         "ADDRESS_REFUSED": SETTINGS,
+        "DATABASE_OWN": SETTINGS,
         "CERTIFICATE_REFUSED": SETTINGS,
         "TLS_FAILED": SETTINGS,
         "HTTP_ADDRESS": SETTINGS,
