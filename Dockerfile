@@ -84,5 +84,6 @@ EXPOSE 8000
 # For the console; docker-compose.yml gives the other processes checks of their own.
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=4 \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
-CMD ["python", "-m", "gunicorn", "config.wsgi", "--preload", "--workers", "2", "--threads", "4", \
+CMD ["python", "-m", "gunicorn", "config.wsgi", "--preload", \
+     "--worker-class", "console.server.worker.BufferedWorker", "--workers", "2", "--threads", "4", \
      "--no-control-socket", "--worker-tmp-dir", "/dev/shm", "--bind", "0.0.0.0:8000"]

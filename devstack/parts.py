@@ -32,10 +32,11 @@ PARTS = (
                 "gunicorn",
                 "config.wsgi",
                 "--preload",
+                "--worker-class",
+                "console.server.worker.BufferedWorker",
                 "--workers",
                 "2",
-                # A browser keeps spare connections open that say nothing. A worker without
-                # threads would wait on each, serve nobody meanwhile, and be killed for it.
+                # For the console, and as many again for the HTTP door.
                 "--threads",
                 "4",
                 "--no-control-socket",

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, get_resolver
 
 from console.door import answers
-from console.door.urls import PREFIXES
+from console.server.limits import DOOR_PREFIXES
 from integration.door.problems import DoorError, NoSuchAddressError
 from integration.errors import IntegrationError
 
@@ -30,7 +30,7 @@ class Door:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not request.path_info.startswith(PREFIXES):
+        if not request.path_info.startswith(DOOR_PREFIXES):
             return self.get_response(request)
         response = _answered(request)
         response["Content-Length"] = str(len(response.content))

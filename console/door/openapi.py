@@ -10,6 +10,7 @@ VERSION: Final = "1"
 _AUTH: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {"basic": []}]
 _REFUSALS: Final = {
     "400": "A header is wrong, or the body was cut short.",
+    "408": "The body came too slowly.",
     "401": "No valid token came with the request.",
     "403": "The token belongs to another system, or does not allow this.",
     "404": "No such service, message or address.",
@@ -22,7 +23,7 @@ _REFUSALS: Final = {
     "500": "A mistake in Sluice itself.",
     "503": "It cannot be done now; the same request may succeed later.",
 }
-_POST: Final = ("400", "401", "403", "404", "405", "409", "413", "415", "422", "429", "503")
+_POST: Final = ("400", "401", "403", "404", "405", "408", "409", "413", "415", "422", "429", "503")
 _GET: Final = ("401", "403", "404", "405", "503")
 
 

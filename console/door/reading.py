@@ -1,17 +1,24 @@
 """What a partner's request holds: credentials, headers, a body that is read within limits."""
 
-import time
 from typing import Any, Final
 
 from django.http import HttpRequest
+from gunicorn.http.errors import ParseException
 
+from console.server.arriving import Ending
+from console.server.limits import BODY_SECONDS, DOOR_BODY_BYTES
+from integration.door.body_problems import (
+    BadFramingError,
+    BodyTooLargeError,
+    CutShortError,
+    NoRoomError,
+    TooSlowError,
+)
 from integration.door.callers import Caller, at_home, caller_of, credentials_in
-from integration.door.problems import BadHeaderError, BodyTooLargeError, CutShortError
+from integration.door.problems import BadHeaderError
 from integration.door.receipts import check_sender_id
 
 PIECE_BYTES: Final = 64 * 1024
-# A body comes within this time, and no pause in it is longer than a sixth of that.
-BODY_SECONDS: Final = 60.0
 LONGEST_KEY: Final = 500
 SENDER_IDS: Final = (
     ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
@@ -50,9 +57,10 @@ def key_in(request: HttpRequest) -> bytes | None:
 
 
 def body_of(request: HttpRequest, most_bytes: int) -> bytes:
-    """The whole body. Raises BodyTooLargeError before more than that is read, and CutShortError.
+    """The whole body. Raises BodyTooLargeError before more than that is read.
 
-    Read past Django, which knows no chunked bodies and stores large ones on disk.
+    Raises CutShortError, TooSlowError, NoRoomError and BadFramingError where it did not come
+    whole. Read past Django, which knows no chunked bodies and stores large ones on disk.
     """
     meta = request.META
     is_chunked = "chunked" in meta.get("HTTP_TRANSFER_ENCODING", "").lower()
@@ -63,6 +71,7 @@ def body_of(request: HttpRequest, most_bytes: int) -> bytes:
     body = _read(meta, wanted)
     if len(body) > most_bytes:
         raise BodyTooLargeError(most_bytes)
+    _check(getattr(meta.get("gunicorn.socket"), "ending", Ending.WHOLE), most_bytes)
     if announced is not None and len(body) < announced:
         raise CutShortError
     return body
@@ -75,19 +84,26 @@ def _length(text: str) -> int:
 
 
 def _read(meta: Any, wanted: int) -> bytes:  # noqa: ANN401 - a WSGI environment
-    """At most `wanted` bytes; what stalls is given up, so that it holds no thread for long."""
-    stream, socket = meta["wsgi.input"], meta.get("gunicorn.socket")
-    if socket is not None:
-        socket.settimeout(BODY_SECONDS / 6)
-    ends, found, left = time.monotonic() + BODY_SECONDS, [], wanted
+    """At most `wanted` bytes. Behind our own server they have all come already, or never will."""
+    stream, found, left = meta["wsgi.input"], [], wanted
     try:
         while left and (piece := stream.read(min(left, PIECE_BYTES))):
             found.append(piece)
             left -= len(piece)
-            if time.monotonic() > ends:
-                raise CutShortError
     except OSError as failure:
         raise CutShortError from failure
-    if socket is not None:
-        socket.settimeout(None)
+    except ParseException as failure:
+        raise BadFramingError from failure
     return b"".join(found)
+
+
+def _check(ending: Ending, most_bytes: int) -> None:
+    """Why the server waited for no more of the body, where it had not come whole."""
+    if ending is Ending.TOO_LARGE:
+        raise BodyTooLargeError(min(most_bytes, DOOR_BODY_BYTES))
+    if ending is Ending.TOO_SLOW:
+        raise TooSlowError(BODY_SECONDS)
+    if ending is Ending.NO_ROOM:
+        raise NoRoomError
+    if ending is Ending.CUT_SHORT:
+        raise CutShortError

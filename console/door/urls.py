@@ -7,8 +7,6 @@ from django.urls import path
 from console.door import views
 
 LEGACY: Final = {"is_legacy": True}
-# What begins so is answered by the door alone, also where nothing is at the address.
-PREFIXES: Final = ("/esqueue/", "/es/", "/meaweb/", "/api/", "/openapi.json")
 
 urlpatterns = [
     path("esqueue/<str:system>/messages/<path:message_id>", views.message, name="door-message"),

@@ -1,12 +1,13 @@
 """External systems: the partners."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import django_tables2 as tables
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
+from console.server.limits import DOOR_BODY_BYTES
 from console.setup.columns import NUMBER, Counted, Named, Switched
 from console.setup.filters import words_and_switch
 from console.setup.forms import SetupForm
@@ -14,8 +15,6 @@ from console.setup.noun import Noun
 from integration.models import ExternalSystem
 from integration.selectors.setup import nouns
 from integration.selectors.setup.tokens import tokens_of
-
-MOST_BODY_BYTES: Final = 100 * 2**20
 
 
 class SystemForm(SetupForm):
@@ -74,9 +73,9 @@ class SystemForm(SetupForm):
     def clean_max_body_bytes(self) -> int:
         given: int | None = self.cleaned_data["max_body_bytes"]
         default: int = ExternalSystem._meta.get_field("max_body_bytes").default
-        if given and given > MOST_BODY_BYTES:
+        if given and given > DOOR_BODY_BYTES:
             raise ValidationError(
-                f"Write at most {MOST_BODY_BYTES:,}: a body is held in memory while it is split."
+                f"Write at most {DOOR_BODY_BYTES:,}: a body is held in memory while it is split."
             )
         return given or default
 

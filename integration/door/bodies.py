@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from lxml import etree
 
+from integration.door.body_problems import BodyTooLargeError
 from integration.door.problems import (
-    BodyTooLargeError,
     NestedEnvelopeError,
     NotAcceptedTypeError,
     OtherServiceError,

@@ -170,19 +170,6 @@ class SwitchedOffError(DoorError):
         )
 
 
-class BodyTooLargeError(DoorError):
-    """The body is larger than this system may post."""
-
-    code = "BODY_TOO_LARGE"
-    status = 413
-
-    def __init__(self, most_bytes: int) -> None:
-        super().__init__(
-            f"The body is larger than {most_bytes:,} bytes, the most this system may post.",
-            next_step="Send fewer messages in one request, or have the limit raised.",
-        )
-
-
 class TooManyMessagesError(DoorError):
     """The body holds more messages than one transaction should store."""
 
@@ -254,19 +241,6 @@ class BadHeaderError(DoorError):
 
     def __init__(self, name: str, wanted: str) -> None:
         super().__init__(f"The header {name} must be {wanted}.", next_step="Correct the header.")
-
-
-class CutShortError(DoorError):
-    """The connection ended before the whole body had come."""
-
-    code = "BODY_CUT_SHORT"
-    status = 400
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The body ended before its announced length, or came too slowly. Nothing was stored.",
-            next_step="Send the request again.",
-        )
 
 
 class OtherContentError(DoorError):

@@ -42,14 +42,14 @@ class Request(NamedTuple):
 
 
 @contextmanager
-def shipped_web(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
-    """The shipped command on a free port of this machine, ready."""
+def shipped_web(environment: Mapping[str, str], folder: Path, *further: str) -> Iterator[int]:
+    """The shipped command on a free port of this machine, with further arguments, ready."""
     port = ports.choose()
     words = [word.replace("{web_port}", str(port)) for word in WEB.arguments]
     log = folder / "web.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, *words],
+            [sys.executable, *words, *further],
             cwd=ROOT,
             env={**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
             stdout=out,

@@ -1,0 +1,27 @@
+"""A configuration of gunicorn for tests: as it is shipped, with a second where it has a minute."""
+
+import time
+from typing import Any
+
+from console.server import limits
+
+limits.HEAD_SECONDS = 1.0  # type: ignore[misc]
+limits.BODY_SECONDS = 1.0  # type: ignore[misc]
+limits.DOOR_SECONDS = 1.0  # type: ignore[misc]
+limits.DISK_BYTES = 2 * limits.MEMORY_BYTES  # type: ignore[misc]
+LARGE = 4 * 2**20
+
+
+def post_worker_init(worker: Any) -> None:
+    """Two addresses beside the product's own: one answers a lot, one never."""
+    shipped = worker.wsgi
+
+    def answered(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["PATH_INFO"] == "/large":
+            start_response("200 OK", [("Content-Length", str(LARGE))])
+            return [b"x" * LARGE]
+        while environ["PATH_INFO"] == "/api/hang":
+            time.sleep(0.01)
+        return shipped(environ, start_response)
+
+    worker.wsgi = answered
