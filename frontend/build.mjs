@@ -9,7 +9,6 @@ const target = join(here, "..", "console", "static", "vendor");
 
 const files = [
   "@tabler/core/dist/css/tabler.min.css",
-  "@tabler/core/dist/js/tabler.min.js",
   "htmx.org/dist/htmx.min.js",
 ];
 

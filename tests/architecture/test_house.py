@@ -25,7 +25,7 @@ pytestmark = pytest.mark.fast
 THIS = "tests/architecture/test_house.py"
 MAIN_ROAD = "integration/delivery/run.py"
 READS_ENVIRONMENT = re.compile(
-    r"config/(env|celery|asgi|wsgi)\.py|manage\.py|(tests|devstack|bench)/.*"
+    r"config/(env|celery|wsgi)\.py|manage\.py|(tests|devstack|bench)/.*"
 )
 OPENS_KAFKA = re.compile(r"(integration/kafka|tests|bench|devstack)/.*")
 WORDS_OF_THE_WORKPLACE = re.compile(
