@@ -73,7 +73,8 @@ class WishForm(forms.Form):
                 direction = "inbound" if one.name in READ else ""
                 self._choose(name_of(one), choices.queue_names(scope, direction=direction))
             elif one.name == "structure":
-                self._choose(name_of(one), choices.structure_names())
+                shared = one.name in self.entry.shared and not scope.is_whole
+                self._choose(name_of(one), [] if shared else choices.structure_names())
 
     def _choose(self, name: str, offered: Sequence[str]) -> None:
         field = self.fields[name]

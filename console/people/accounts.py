@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
-from django.contrib.auth.models import AnonymousUser, Group, User
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from console.frame.access import Right, scope_of
 from console.models import Limit
@@ -78,6 +78,7 @@ def store(found: User | None, wanted: Wanted, by: User | AnonymousUser, reason: 
     if found is not None:
         _refuse_above(found, by)
         _refuse_lockout(found, wanted, by)
+    _refuse_more(wanted, by)
     with transaction.atomic():
         stored = None
         if found is not None:
@@ -147,6 +148,29 @@ def _refuse_above(found: User, by: User | AnonymousUser) -> None:
             f"{found.get_username()} is a superuser, whom only a superuser may change.",
             next_step="Ask a superuser.",
         )
+    if found.pk != by.pk and _rights(Q(group__user=found) | Q(user=found)) - _own(by):
+        raise PersonProtectedError(
+            f"{found.get_username()} has rights that you do not have.",
+            next_step="Ask somebody who has them.",
+        )
+
+
+def _refuse_more(wanted: Wanted, by: User | AnonymousUser) -> None:
+    """Nobody gives what they do not have, themselves included."""
+    if _rights(Q(group__in=wanted.roles)) - _own(by):
+        raise PersonProtectedError(
+            "These roles hold rights that you do not have, so you cannot give them.",
+            next_step="Leave such roles out, or ask somebody who has their rights.",
+        )
+
+
+def _rights(whose: Q) -> frozenset[str]:
+    found = Permission.objects.filter(whose).values_list("content_type__app_label", "codename")
+    return frozenset(f"{app}.{code}" for app, code in found)
+
+
+def _own(by: User | AnonymousUser) -> frozenset[str]:
+    return _rights(Q()) if by.is_superuser else frozenset(by.get_all_permissions())
 
 
 def _refuse_lockout(found: User, wanted: Wanted, by: User | AnonymousUser) -> None:

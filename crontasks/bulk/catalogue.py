@@ -20,7 +20,8 @@ class Entry:
 
     `queues` are the fields of the wish that name queues, where these are all that a run concerns:
     people who may know of some external systems only may ask for no other job. `files` are those
-    that name files to be read. `edits` is whether the job changes payloads: it is for people who
+    that name files to be read, `shared` those that name what belongs to all external systems: for
+    people whom nothing limits. `edits` is whether the job changes payloads: it is for people who
     may see and change them by hand.
     """
 
@@ -31,6 +32,7 @@ class Entry:
     prepare: Callable[[Any], dict[str, Any]]
     queues: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     edits: bool = False
 
 
@@ -45,6 +47,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             prepare=imports.prepare,
             queues=("queue", "rejects_queue"),
             files=("source",),
+            shared=("structure",),
         ),
         Entry(
             job="repair",

@@ -48,8 +48,8 @@ def within(entry: Entry, wish: Mapping[str, Any], asker: Asker) -> dict[str, Any
     """
     if not may_ask(entry, asker.scope):
         raise out_of_reach(entry)
-    if not asker.scope.is_whole and not any(wish.get(field) for field in entry.queues):
-        raise out_of_reach(entry)
+    if not asker.scope.is_whole:
+        _refuse_shared(entry, wish)
     for field in entry.queues:
         _known(str(wish.get(field) or ""), asker.scope)
     files = {
@@ -69,6 +69,22 @@ def out_of_reach(entry: Entry) -> BulkError:
             "Ask somebody whom nothing limits.",
         )
     )
+
+
+def _refuse_shared(entry: Entry, wish: Mapping[str, Any]) -> None:
+    """A queue of theirs beside it does not make what belongs to everybody theirs."""
+    for field in entry.shared:
+        if wish.get(field):
+            raise BulkError(
+                JobError(
+                    "OUT_OF_REACH",
+                    f"The {field} {wish[field]} belongs to all external systems, and you may know "
+                    "of some only.",
+                    "Name a queue of yours instead, or ask somebody whom nothing limits.",
+                )
+            )
+    if not any(wish.get(field) for field in entry.queues):
+        raise out_of_reach(entry)
 
 
 def _known(name: str, scope: Scope) -> None:

@@ -2,11 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Least
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
@@ -83,7 +84,10 @@ def make(system: ExternalSystem, wish: Wish, author: Author) -> Made:
 
 
 def rotate(token: ApiToken, author: Author, *, overlap: timedelta) -> Made:
-    """A successor with the same rights; the old one stays valid for `overlap`, no longer.
+    """A successor with the same rights; the old one stays valid for `overlap` at most.
+
+    An end that was set once is nobody's to put off by changing the text: the successor ends when
+    the old one would have ended, and the old one no later.
 
     Raises TokenOverError, and TooManyValidError while its predecessor is valid, too.
     """
@@ -99,9 +103,9 @@ def rotate(token: ApiToken, author: Author, *, overlap: timedelta) -> Made:
             raise TooManyValidError(valid)
         taken = set(family.values_list("name", flat=True))
         number = next(n for n in range(2, len(taken) + 3) if f"{base}-{n}" not in taken)
-        life = None if old.expires_at is None else old.expires_at - old.created_at
-        made = _made(old.system, _as(old, f"{base}-{number}", life), author)
-        old.expires_at = database_now() + overlap
+        made = _made(old.system, _as(old, f"{base}-{number}"), author, ends=old.expires_at)
+        # Without an end of its own (NULL) it is the overlap's.
+        old.expires_at = Least(F("expires_at"), database_now() + overlap)
         configuration.save(old, author)
     callers.forget()
     return made
@@ -119,7 +123,7 @@ def revoke(token: ApiToken, author: Author) -> bool:
     return True
 
 
-def _made(system: ExternalSystem, wish: Wish, author: Author) -> Made:
+def _made(system: ExternalSystem, wish: Wish, author: Author, ends: datetime | None = None) -> Made:
     new = new_token()
     token = ApiToken(
         system=system,
@@ -133,13 +137,13 @@ def _made(system: ExternalSystem, wish: Wish, author: Author) -> Made:
         services=list(wish.services),
         created_at=database_now(),
         created_by=author.actor,
-        expires_at=None if wish.valid_for is None else database_now() + wish.valid_for,
+        expires_at=ends if wish.valid_for is None else database_now() + wish.valid_for,
     )
     configuration.save(token, author)
     return Made(ApiToken.objects.select_related("system").get(pk=token.pk), new.text)
 
 
-def _as(old: ApiToken, name: str, life: timedelta | None) -> Wish:
+def _as(old: ApiToken, name: str) -> Wish:
     return Wish(
         name=name,
         may_post=old.may_post,
@@ -147,7 +151,6 @@ def _as(old: ApiToken, name: str, life: timedelta | None) -> Wish:
         may_read=old.may_read,
         may_publish=old.may_publish,
         services=tuple(old.services),
-        valid_for=life,
     )
 
 

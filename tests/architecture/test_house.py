@@ -24,9 +24,7 @@ pytestmark = pytest.mark.fast
 
 THIS = "tests/architecture/test_house.py"
 MAIN_ROAD = "integration/delivery/run.py"
-READS_ENVIRONMENT = re.compile(
-    r"config/(env|celery|wsgi)\.py|manage\.py|(tests|devstack|bench)/.*"
-)
+READS_ENVIRONMENT = re.compile(r"config/(env|celery|wsgi)\.py|manage\.py|(tests|devstack|bench)/.*")
 OPENS_KAFKA = re.compile(r"(integration/kafka|tests|bench|devstack)/.*")
 WORDS_OF_THE_WORKPLACE = re.compile(
     r"(?<![\w.])/(?:work|root|home)/\w|\bissue[s]? (?:no\. ?)?#?\d+\b|\B#\d{1,3}\b(?![\w;,)\"'])",

@@ -24,6 +24,7 @@ from tests.support.rows import a_person, a_queue_row
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 ROWS = "ASSETNUM;SITEID;WEIGHT;Long-Name\nA-1;BEDFORD;7;Pump\nA-2;;x;Fan\n"
 TARGET = {"parameter-structure": "ASSET", "parameter-rejects_queue": "assets-in"}
+THEIRS = {"structure": "", "queue": "theirs-in", "rejects_queue": "theirs-in"}
 WISH = {
     "source": "in/assets.csv",
     "structure": "ASSET",
@@ -279,21 +280,31 @@ class TestLimits:
             "uploads",
             f"{self.uploads}/../9999",
         ):
-            answer = ask(eva, source=source, rejects_queue="theirs-in")
+            answer = ask(eva, source=source, **THEIRS)
             assert "<code>OUTSIDE_FOLDER</code>" in answer.text, source
             shown = step(eva, source=source)
             assert shown.status_code == 422
             assert "Pump" not in shown.text
-        answer = ask(eva, source=f"{self.uploads}/own.csv")
-        assert "<code>UNKNOWN_QUEUE</code>" in answer.text
+        own = {**THEIRS, "source": f"{self.uploads}/own.csv"}
+        for others in ({"queue": "assets-in"}, {"rejects_queue": "assets-in"}):
+            assert "<code>UNKNOWN_QUEUE</code>" in ask(eva, **own | others).text
         assert not BulkRun.objects.exists()
-        answer = ask(eva, source=f"{self.uploads}/own.csv", rejects_queue="theirs-in")
-        assert answer.status_code == 303
+        assert ask(eva, **own).status_code == 303
         assert see(eva, BulkRun.objects.get())
 
     def test_their_own_rows_are_shown_to_those_who_uploaded_them(self, eva: Client) -> None:
-        preview = look(eva, source=f"{self.uploads}/own.csv", rejects_queue="theirs-in")
+        preview = look(eva, source=f"{self.uploads}/own.csv", **THEIRS)
         assert "BEDFORD" in preview.text
+
+    def test_what_belongs_to_everybody_is_not_loaded_into_beside_a_queue_of_theirs(
+        self, eva: Client
+    ) -> None:
+        assert 'value="ASSET"' not in step(eva, source=f"{self.uploads}/own.csv").text
+        shared = {"source": f"{self.uploads}/own.csv", "rejects_queue": "theirs-in"}
+        for way in (ask, look):
+            assert "<code>OUT_OF_REACH</code>" in way(eva, **shared).text
+            assert "<code>OUT_OF_REACH</code>" in way(eva, **shared, queue="theirs-in").text
+        assert not BulkRun.objects.exists()
 
     def test_a_job_that_concerns_everybody_is_not_for_them(
         self, eva: Client, counting: Entry

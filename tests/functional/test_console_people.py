@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 
@@ -126,6 +126,38 @@ def test_a_superuser_is_changed_by_superusers_only() -> None:
     assert "whom only a superuser may change" in answer.text
     root.refresh_from_db()
     assert root.check_password(PASSWORD)
+
+
+def test_nobody_gives_rights_that_they_do_not_have() -> None:
+    clerks = Group.objects.create(name="Clerks")
+    clerks.permissions.set(
+        Permission.objects.filter(codename__in=["manage_people", "view_messageerror"])
+    )
+    client = Client()
+    clara = a_person("Clerks", "clara")
+    client.force_login(clara)
+    own = {"username": "clara", "is_active": "on"}
+    more = {"roles": [clerks.pk, role("Administrators")]}
+    new = {"username": "nora", "is_active": "on", "roles": [role("Operators")]}
+    assert client.post(reverse("person", args=[clara.pk]), {**own, **more}).status_code == 422
+    assert client.post(reverse("add-person"), new).status_code == 422
+    assert not clara.groups.filter(name="Administrators").exists()
+
+    adam = a_person("Administrators", "adam")
+    for change in ({"password": "taken-over-1", "is_active": "on"}, {}):
+        asked = {"username": "adam", "roles": [clerks.pk], **change}
+        assert client.post(reverse("person", args=[adam.pk]), asked).status_code == 422
+    adam.is_active = False
+    adam.save()
+    asked = {"username": "adam", "roles": [clerks.pk], "password": "taken-over-1"}
+    assert client.post(reverse("person", args=[adam.pk]), asked).status_code == 422
+    adam.refresh_from_db()
+    assert adam.check_password(PASSWORD)
+    assert not ConfigurationChange.objects.exists()
+
+    fewer = {**new, "roles": [role("Viewers")]}
+    assert client.post(reverse("add-person"), fewer).status_code == 200
+    assert User.objects.filter(username="nora").exists()
 
 
 def test_a_limited_administrator_manages_nobody() -> None:

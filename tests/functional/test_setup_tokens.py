@@ -115,6 +115,20 @@ def test_two_are_valid_while_the_partner_changes_over(
     assert ApiToken.objects.filter(name="erp-3").exists()
 
 
+@pytest.mark.parametrize("days", ["1", "30"])
+def test_a_new_text_puts_no_end_off(client: Client, partner: door.Partner, days: str) -> None:
+    made(client, partner, days="90")
+    old = ApiToken.objects.get()
+    ends = timezone.now() + timedelta(days=7)
+    ApiToken.objects.update(created_at=ends - timedelta(days=90), expires_at=ends)
+    client.post(reverse("token-rotate", args=[partner.system.pk, old.pk]), {"days": days})
+    old.refresh_from_db()
+    new = ApiToken.objects.get(name="erp-2")
+    assert old.expires_at <= ends
+    assert abs(new.expires_at - ends) < timedelta(minutes=1)
+    assert old.expires_at - timezone.now() < timedelta(days=int(days), minutes=1)
+
+
 def test_a_revoked_token_opens_nothing_and_stays_revoked(
     client: Client, partner: door.Partner
 ) -> None:

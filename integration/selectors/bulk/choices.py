@@ -26,7 +26,7 @@ def queue_names(scope: Scope, *, direction: str = "") -> list[str]:
 
 
 def structure_names() -> list[str]:
-    """Structures belong to nobody: all of them."""
+    """Structures belong to all external systems: for people whom nothing limits."""
     return list(ObjectStructure.objects.order_by("name").values_list("name", flat=True))
 
 
