@@ -15,7 +15,7 @@ from console.setup.pages import found_row, refuse
 from console.setup.systems import SYSTEMS
 from integration.actions import tokens
 from integration.actions.configuration import Author
-from integration.actions.tokens import Made, TokenNameTakenError, Wish
+from integration.actions.tokens import Made, TokenNameTakenError, TokenReachesOthersError, Wish
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
 from integration.selectors.scope import Scope
@@ -73,7 +73,8 @@ class TokenForm(forms.Form):
     services = forms.MultipleChoiceField(
         required=False,
         label="Only these services or channels",
-        help_text="None chosen: all of them, also those that are added later.",
+        help_text="None chosen: all of them, also those that are added later. To run services or "
+        "publish, people who may know of some systems only must choose.",
     )
     days = forms.ChoiceField(
         required=False,
@@ -130,9 +131,12 @@ def new(request: HttpRequest, number: int) -> HttpResponse:
         return _show_form(request, system, form, status=422)
     author = Author(actor_of(request), form.cleaned_data["reason"])
     try:
-        made = tokens.make(system, form.wish(), author)
+        made = tokens.make(system, form.wish(), author, scope_of(request.user))
     except TokenNameTakenError as problem:
         form.add_error("name", str(problem))
+        return _show_form(request, system, form, status=422)
+    except TokenReachesOthersError as problem:
+        form.add_error("services", str(problem))
         return _show_form(request, system, form, status=422)
     return _show_made(request, system, made)
 
@@ -148,7 +152,8 @@ def rotate(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
         days = OVERLAPS[1][0]
     author = Author(actor_of(request), request.POST.get("reason", "")[:500])
     try:
-        made = tokens.rotate(token, author, overlap=timedelta(days=int(days)))
+        overlap = timedelta(days=int(days))
+        made = tokens.rotate(token, author, overlap=overlap, scope=scope_of(request.user))
     except IntegrationError as problem:
         tell_problem(request, problem)
         return see("door", number)

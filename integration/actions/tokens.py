@@ -16,6 +16,8 @@ from integration.door import callers
 from integration.door.tokens import new_token
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.setup.tokens import names_to_limit_to
 
 MOST_VALID: Final = 2
 _NUMBER: Final = re.compile(r"-\d+$")
@@ -53,6 +55,19 @@ class TokenOverError(IntegrationError):
         super().__init__(f"{name} is not valid any more.", next_step="Make a new token.")
 
 
+class TokenReachesOthersError(IntegrationError):
+    """The token would do more than the person who makes it may know of."""
+
+    code = "TOKEN_REACHES_OTHERS"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A token that runs services or publishes reaches all external systems unless it names "
+            "services and channels, and you may know of some systems only.",
+            next_step="Choose services and channels of yours, or ask somebody whom nothing limits.",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What a new token shall allow; `services` empty = all, `valid_for` None = until revoked."""
@@ -73,8 +88,12 @@ class Made(NamedTuple):
     text: str
 
 
-def make(system: ExternalSystem, wish: Wish, author: Author) -> Made:
-    """A new token of this system. Raises TokenNameTakenError."""
+def make(system: ExternalSystem, wish: Wish, author: Author, scope: Scope = EVERYTHING) -> Made:
+    """A new token of this system; `scope` is the author's.
+
+    Raises TokenNameTakenError, TokenReachesOthersError.
+    """
+    _refuse_reach(wish, scope)
     with transaction.atomic():
         # Of two who make one of the same name at once, one is told.
         ExternalSystem.objects.select_for_update().get(pk=system.pk)
@@ -83,17 +102,21 @@ def make(system: ExternalSystem, wish: Wish, author: Author) -> Made:
         return _made(system, wish, author)
 
 
-def rotate(token: ApiToken, author: Author, *, overlap: timedelta) -> Made:
+def rotate(
+    token: ApiToken, author: Author, *, overlap: timedelta, scope: Scope = EVERYTHING
+) -> Made:
     """A successor with the same rights; the old one stays valid for `overlap` at most.
 
     An end that was set once is nobody's to put off by changing the text: the successor ends when
     the old one would have ended, and the old one no later.
 
-    Raises TokenOverError, and TooManyValidError while its predecessor is valid, too.
+    Raises TokenOverError, TooManyValidError while its predecessor is valid, too, and
+    TokenReachesOthersError: who makes a text knows it.
     """
     with transaction.atomic():
         ExternalSystem.objects.select_for_update().get(pk=token.system_id)
         old = ApiToken.objects.select_related("system").get(pk=token.pk)
+        _refuse_reach(_as(old, old.name), scope)
         base = _NUMBER.sub("", old.name)
         family = _family(old.system, base)
         valid = [one.name for one in family.filter(_valid()).order_by("pk")]
@@ -121,6 +144,14 @@ def revoke(token: ApiToken, author: Author) -> bool:
         configuration.save(old, author)
     callers.forget()
     return True
+
+
+def _refuse_reach(wish: Wish, scope: Scope) -> None:
+    """Posting and asking stay within the token's own system; these two do not."""
+    if scope.is_whole or not (wish.may_call or wish.may_publish):
+        return
+    if not wish.services or not {*wish.services} <= {*names_to_limit_to(scope)}:
+        raise TokenReachesOthersError
 
 
 def _made(system: ExternalSystem, wish: Wish, author: Author, ends: datetime | None = None) -> Made:

@@ -12,10 +12,12 @@ from django.utils import timezone
 
 from integration.models import (
     ApiToken,
+    ChannelTarget,
     ConfigurationChange,
     EnterpriseService,
     ExternalSystem,
     ObjectStructure,
+    PublishChannel,
     Queue,
 )
 from tests.support import door
@@ -156,6 +158,31 @@ def test_tokens_are_made_by_those_who_may(partner: door.Partner) -> None:
     assert not ApiToken.objects.exists()
     within = limited_to(partner.system)
     assert within.post(address, ASKED).status_code == 200
+
+
+@pytest.mark.parametrize("doing", ["may_call", "may_publish"])
+def test_the_token_of_a_limited_person_reaches_no_further_than_they(
+    client: Client, partner: door.Partner, doing: str
+) -> None:
+    elsewhere = ExternalSystem.objects.create(name="elsewhere")
+    theirs = a_queue_row(name="theirs-out", direction="outbound", system=elsewhere)
+    own = a_queue_row(name="own-out", direction="outbound", system=partner.system)
+    for name, queues in (("SHARED", (theirs, own)), ("OWN", (own,))):
+        channel = PublishChannel.objects.create(name=name)
+        for queue in queues:
+            ChannelTarget.objects.create(channel=channel, queue=queue, system=queue.system)
+    within = limited_to(partner.system)
+    address = reverse("token-new", args=[partner.system.pk])
+    for services in ([], ["SHARED"], ["OWN", "SHARED"]):
+        asked = {**ASKED, doing: "on", "services": services}
+        assert within.post(address, asked).status_code == 422
+    assert not ApiToken.objects.exists()
+    assert within.post(address, {**ASKED, doing: "on", "services": ["OWN"]}).status_code == 200
+
+    made(client, partner, name="wide", **{doing: "on"})
+    wide = ApiToken.objects.get(name="wide")
+    within.post(reverse("token-rotate", args=[partner.system.pk, wide.pk]), {"days": "1"})
+    assert not ApiToken.objects.filter(name="wide-2").exists()
 
 
 def test_a_token_is_found_under_its_own_system_only(client: Client, partner: door.Partner) -> None:

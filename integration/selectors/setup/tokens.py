@@ -9,6 +9,7 @@ from integration.clock import database_now
 from integration.door.callers import Doing
 from integration.models import ApiToken, ExternalSystem, PublishChannel, Queue
 from integration.selectors.scope import Scope
+from integration.selectors.setup.channels import is_wholly_known
 from integration.selectors.setup.services import services
 
 SOON = timedelta(days=14)
@@ -66,9 +67,17 @@ def inbound_queues(system: ExternalSystem) -> int:
 
 
 def names_to_limit_to(scope: Scope) -> list[str]:
-    """Every service of this scope and every channel that a token can be limited to."""
-    known = services(scope).values_list("interface", flat=True)
-    return sorted({*known, *PublishChannel.objects.values_list("name", flat=True)})
+    """Every service and channel of this scope that a token can be limited to.
+
+    A name that is also that of a channel which reaches further is none: a token knows names only.
+    """
+    known = set(services(scope).values_list("interface", flat=True))
+    for channel in PublishChannel.objects.all():
+        if is_wholly_known(channel, scope):
+            known.add(channel.name)
+        else:
+            known.discard(channel.name)
+    return sorted(known)
 
 
 def _row(row: ApiToken) -> TokenRow:
