@@ -8,9 +8,11 @@ from django.http import HttpRequest
 
 from console.frame.access import Right, has, scope_of
 from console.frame.answers import actor_of
+from crontasks.builtin.bulk_job import wish_in
 from crontasks.bulk import deciding, uploads
-from crontasks.bulk.catalogue import Entry
-from crontasks.bulk.reach import Asker, may_ask
+from crontasks.bulk.catalogue import CATALOGUE, Entry
+from crontasks.bulk.errors import BulkError
+from crontasks.bulk.reach import Asker, may_ask, within
 from spark_jobs.contract import Sample
 
 
@@ -42,6 +44,24 @@ def hindrance(request: HttpRequest, entry: Entry) -> str:
         return "This job concerns all external systems, and you may know of some only."
     wanted = (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD) if entry.edits else ()
     return next((one.missing for one in wanted if not has(request.user, one)), "")
+
+
+def schedule_hindrance(request: HttpRequest, job: str, wish: str) -> str:
+    """Why this person may not have that job asked for by schedule; empty when they may.
+
+    Its runs ask for nobody in particular, so it is judged when the parameters are said. What is
+    wrong with them otherwise is told by the run.
+    """
+    entry = CATALOGUE.get(job)
+    if entry is None:
+        return ""
+    if why := hindrance(request, entry):
+        return why
+    try:
+        within(entry, wish_in(wish), asker_of(request))
+    except BulkError as problem:
+        return f"{problem.job_code}: {problem}"
+    return ""
 
 
 def asker_of(request: HttpRequest) -> Asker:

@@ -1,6 +1,6 @@
 """The forms of cron tasks: an instance with its schedule and typed parameters; one run of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 from zoneinfo import available_timezones
 
@@ -19,6 +19,8 @@ from crontasks.errors import BadParametersError
 from crontasks.instances.effects import Effect, effect
 from crontasks.models import CronInstance
 
+# Why this person may not give a task these parameters; empty when they may.
+Hindrance = Callable[[Definition, Mapping[str, object]], str]
 MOMENTS: Final = ("crontab", "interval_seconds", "time_zone")
 EXAMPLES: Final = (
     ("*/5 * * * *", "every 5 minutes"),
@@ -85,9 +87,15 @@ class CronForm(SetupForm):
             "crontab": forms.TextInput(attrs={"list": "crontabs", "spellcheck": "false"}),
         }
 
-    def __init__(self, *args: Any, definition: Definition, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - Django's signature
+        definition: Definition,
+        hindrance: Hindrance,
+        **kwargs: Any,  # noqa: ANN401 - Django's signature
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.definition = definition
+        self.definition, self.hindrance = definition, hindrance
         self.described = parameters.describe(definition.task.parameters)
         self.stored: Mapping[str, Any] = dict(self.instance.parameters)
         self.typed = fields_of(self.described, self.stored)
@@ -103,7 +111,7 @@ class CronForm(SetupForm):
         given = values_of(self.described, self.cleaned_data, self.stored)
         self.instance.parameters = given
         if not any(name in self.errors for name in self.typed):
-            _read(self, self.definition, given)
+            _read(self, self.definition, given, self.hindrance)
         return found
 
     def effect(self) -> Effect:
@@ -182,9 +190,15 @@ class OneRunForm(forms.Form):
         help_text="Optional. It is kept with the fact that you asked for this run.",
     )
 
-    def __init__(self, *args: Any, definition: Definition, instance: CronInstance) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - Django's signature
+        definition: Definition,
+        instance: CronInstance,
+        hindrance: Hindrance,
+    ) -> None:
         super().__init__(*args)
-        self.definition = definition
+        self.definition, self.hindrance = definition, hindrance
         self.described = parameters.describe(definition.task.parameters)
         self.stored: Mapping[str, Any] = dict(instance.parameters)
         self.typed = fields_of(self.described, self.stored)
@@ -196,17 +210,25 @@ class OneRunForm(forms.Form):
     def clean(self) -> dict[str, Any] | None:
         found = super().clean()
         if not self.errors:
-            _read(self, self.definition, self.given())
+            _read(self, self.definition, self.given(), self.hindrance)
         return found
 
     def given(self) -> dict[str, object]:
         return values_of(self.described, self.cleaned_data, self.stored)
 
 
-def _read(form: forms.BaseForm, definition: Definition, given: Mapping[str, object]) -> None:
+def _read(
+    form: forms.BaseForm,
+    definition: Definition,
+    given: Mapping[str, object],
+    hindrance: Hindrance,
+) -> None:
     """Let the parameters' own reader judge them; its sentences name the parameter."""
     try:
         parameters.read(definition.task.parameters, given)
     except BadParametersError as problem:
         for mistake in problem.mistakes:
             form.add_error(None, mistake)
+        return
+    if why := hindrance(definition, given):
+        form.add_error(None, why)

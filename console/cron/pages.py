@@ -2,11 +2,12 @@
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.cron.forms import OneRunForm
+from console.cron.judging import hindrance_for
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, see, see_again, tell_problem
 from crontasks.definitions import registry
@@ -64,7 +65,7 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
         # They decide what a run does: whoever may not store them may not run them once either.
         if not has(request.user, Right.CONFIGURE):
             raise PermissionDenied(Right.CONFIGURE.missing)
-        form = _one_run_form(detail, request)
+        form = _one_run_form(request, detail, request.POST)
         if not form.is_valid():
             return _show_one_run(request, detail, form, status=422)
         given = form.given()
@@ -84,7 +85,7 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
 def one_run(request: HttpRequest, instance_id: int) -> HttpResponse:
     """The form of a run with other parameters."""
     detail = found(request, instance_id)
-    return _show_one_run(request, detail, _one_run_form(detail, None))
+    return _show_one_run(request, detail, _one_run_form(request, detail))
 
 
 @needs(Right.VIEW, Right.OPERATE)
@@ -138,12 +139,12 @@ def _show(request: HttpRequest, detail: InstanceDetail, *, status: int = 200) ->
     return render(request, "console/cron/instance.html", context, status=status)
 
 
-def _one_run_form(detail: InstanceDetail, request: HttpRequest | None) -> OneRunForm:
+def _one_run_form(request: HttpRequest, detail: InstanceDetail, *given: QueryDict) -> OneRunForm:
     definition = registry.get(detail.row.task)
     if definition is None or detail.row.is_consumer:
         raise Http404("This task is not installed here, or has no parameters.")
-    given = () if request is None else (request.POST,)
-    return OneRunForm(*given, definition=definition, instance=detail.instance)
+    hindrance = hindrance_for(request)
+    return OneRunForm(*given, definition=definition, instance=detail.instance, hindrance=hindrance)
 
 
 def _show_one_run(

@@ -11,13 +11,13 @@ from django.views.decorators.http import require_GET
 
 from console.bulk.showing import wished
 from console.cron.forms import MOMENTS, CronForm
+from console.cron.judging import asks_for_bulk_jobs, hindrance_for
 from console.cron.pages import found
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, parse_id, see
 from console.frame.asked import number_of
 from console.setup.conflicts import conflict_of
 from console.setup.forms import free_name
-from crontasks import parameters
 from crontasks.definitions import Definition, registry
 from crontasks.instances import actions, selectors
 from crontasks.instances.effects import Effect, effect
@@ -50,7 +50,12 @@ def create(request: HttpRequest) -> HttpResponse:
         return render(request, "console/cron/tasks.html", {"tasks": offered})
     if request.method != "POST":
         return _show_form(request, _blank(request, definition, source), definition)
-    form = CronForm(request.POST, instance=_copied(source), definition=definition)
+    form = CronForm(
+        request.POST,
+        instance=_copied(source),
+        definition=definition,
+        hindrance=hindrance_for(request),
+    )
     if _asks_for_effect(request) or not form.is_valid():
         status = 200 if _asks_for_effect(request) else 422
         return _show_form(request, form, definition, status=status)
@@ -68,10 +73,17 @@ def change(request: HttpRequest, instance_id: int) -> HttpResponse:
         raise Http404("The app that registers this task is not installed here.")
     seen = configuration.stamp(detail.instance)
     if request.method != "POST":
-        form = CronForm(instance=detail.instance, definition=definition)
+        form = CronForm(
+            instance=detail.instance, definition=definition, hindrance=hindrance_for(request)
+        )
         return _show_form(request, form, definition, detail=detail, seen=seen)
     seen = request.POST.get("seen", "")[:64]
-    form = CronForm(request.POST, instance=detail.instance, definition=definition)
+    form = CronForm(
+        request.POST,
+        instance=detail.instance,
+        definition=definition,
+        hindrance=hindrance_for(request),
+    )
     if _asks_for_effect(request) or not form.is_valid():
         status = 200 if _asks_for_effect(request) else 422
         return _show_form(request, form, definition, status=status, detail=detail, seen=seen)
@@ -145,14 +157,15 @@ def _blank(request: HttpRequest, definition: Definition, source: InstanceDetail 
         initial["name"] = free_name(initial["name"], taken)
     begun = _copied(source)
     begun.parameters = {**begun.parameters, **_of_bulk_run(request, definition)}
-    return CronForm(instance=begun, initial=initial, definition=definition)
+    return CronForm(
+        instance=begun, initial=initial, definition=definition, hindrance=hindrance_for(request)
+    )
 
 
 def _of_bulk_run(request: HttpRequest, definition: Definition) -> dict[str, str]:
     """A bulk run of the address, as the parameters of the task that asks for it by schedule."""
     number = parse_id(request.GET.get("bulk_run", ""))
-    known = {one.name for one in parameters.describe(definition.task.parameters)}
-    if number is None or not known.issuperset({"job", "wish"}):
+    if number is None or not asks_for_bulk_jobs(definition):
         return {}
     found = runs.one(number, scope_of(request.user))
     if found is None or wished(found.run, request.user).is_cut:

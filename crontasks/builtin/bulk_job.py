@@ -32,18 +32,17 @@ class BulkJob:
 
     def run(self, parameters: BulkJobParameters, context: Context) -> Outcome:
         # The catalogue knows every job, and a worker that schedules none need not.
-        from crontasks.bulk.asking import Origin, ask  # noqa: PLC0415
+        from crontasks.bulk.deciding import ask_by_schedule  # noqa: PLC0415
 
         under_way = _under_way(context)
         if under_way is not None:
             return Outcome(text=f"Skipped: {under_way} has not ended.")
         try:
-            run = ask(
+            run = ask_by_schedule(
                 parameters.job,
-                _wish(parameters.wish),
+                wish_in(parameters.wish),
                 actor=context.actor,
-                reason="by schedule",
-                origin=Origin(instance=context.instance_id),
+                instance=context.instance_id,
             )
         except BulkError as e:
             return Outcome(text=f"{e.job_code}: {e}", state=RunState.FAILED)
@@ -59,7 +58,8 @@ def _under_way(context: Context) -> BulkRun | None:
     return ours.first() if is_skipped else None
 
 
-def _wish(text: str) -> Mapping[str, Any]:
+def wish_in(text: str) -> Mapping[str, Any]:
+    """The wish that a parameter holds. Raises BulkError BAD_WISH."""
     try:
         found = json.loads(text)
     except ValueError as e:

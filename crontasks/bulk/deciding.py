@@ -17,6 +17,7 @@ from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.models import BulkRun, BulkState
+from integration.selectors.scope import EVERYTHING
 from spark_jobs.contract import Preview
 
 
@@ -59,6 +60,18 @@ def ask_for(
             raise
         return known
     return run
+
+
+def ask_by_schedule(
+    job: str, wish: Mapping[str, Any], *, actor: str, instance: int | None
+) -> BulkRun:
+    """Store a run that a schedule asks for. Raises BulkError.
+
+    Who may store such a schedule was judged when it was stored. Which files it names is judged
+    each time: what a link or a pattern leads to may be another file by now.
+    """
+    said = within(_entry(job), wish, Asker(name=actor, scope=EVERYTHING, uploads=""))
+    return ask(job, said, actor=actor, reason="by schedule", origin=Origin(instance=instance))
 
 
 def stop(run: BulkRun, author: Author) -> None:

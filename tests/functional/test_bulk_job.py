@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +18,18 @@ from tests.support.rows import a_queue_row
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 
+@pytest.fixture(autouse=True)
+def root(settings: Any, tmp_path: Path) -> Path:
+    settings.SLUICE_BULK_ROOT = tmp_path
+    return tmp_path
+
+
 @pytest.fixture
-def wish() -> dict[str, Any]:
+def wish(root: Path) -> dict[str, Any]:
     an_asset_structure()
     queue = a_queue_row(kind="continuous")
     return {
-        "source": "/data/assets-*.csv",
+        "source": str(root / "assets-*.csv"),
         "structure": "ASSET",
         "rejects_queue": queue.name,
         "columns": COLUMNS,
@@ -85,7 +92,7 @@ def test_while_the_run_before_has_not_ended_none_is_asked_for_unless_both_may(
         ("no JSON", "BAD_PARAMETERS"),
         ("[]", "BAD_PARAMETERS"),
         ("{}", "BAD_PARAMETERS"),
-        ({"source": "/x", "structure": "NONE", "rejects_queue": "q"}, "UNKNOWN_STRUCTURE"),
+        ({"source": "x", "structure": "NONE", "rejects_queue": "q"}, "UNKNOWN_STRUCTURE"),
     ],
 )
 def test_what_cannot_be_asked_for_is_a_failed_run_of_the_schedule(wish: object, code: str) -> None:
@@ -104,3 +111,14 @@ def test_a_job_nobody_knows_is_told_and_a_wish_that_is_no_text_refused() -> None
         CronInstance.objects.create(
             name="x", task="bulk_job", interval_seconds=60, parameters={"wish": {}}
         )
+
+
+@pytest.mark.parametrize("source", ["/etc/passwd", "../assets.csv", "link.csv"])
+def test_a_schedule_reads_nothing_outside_of_the_folder(
+    wish: dict[str, Any], root: Path, source: str
+) -> None:
+    (root / "link.csv").symlink_to("/etc/passwd")
+    told = ticked(an_instance({**wish, "source": source}), 1)
+    assert told is not None
+    assert told.text.startswith("OUTSIDE_FOLDER: ")
+    assert not BulkRun.objects.exists()

@@ -13,7 +13,6 @@ from django.utils import timezone
 from console.bulk.words import sentence
 from console.models import Limit
 from crontasks.bulk.driving import LEASE, drive
-from crontasks.definitions import Definition, registry
 from integration.models import (
     BulkRun,
     ConfigurationChange,
@@ -277,32 +276,6 @@ class TestVerbs:
             assert act(client, run, verb).status_code == 403
         run.refresh_from_db()
         assert run.cancel_asked_at is None
-
-    def test_it_is_scheduled_with_its_words_filled_in(self, queue: Queue) -> None:
-        run = a_run(queue)
-        with the_scheduling_task():
-            client = logged_in("Administrators")
-            page = see(client, run)
-            assert f"task=bulk_job&amp;bulk_run={run.pk}" in page
-            address = f"{reverse('cron-new')}?task=bulk_job&bulk_run={run.pk}"
-            form = client.get(address).context["form"]
-        assert form["parameter-job"].value() == "import"
-        assert '"structure": "ASSET"' in form["parameter-wish"].value()
-
-
-class the_scheduling_task:  # noqa: N801 - reads as a sentence where it is used
-    """The cron task that asks for bulk jobs, put there for a test where it is not installed."""
-
-    def __enter__(self) -> None:
-        self._is_ours = registry.get("bulk_job") is None
-        if self._is_ours:
-            from tests.support.world.crontasks import Scheduling  # noqa: PLC0415
-
-            registry.add(Definition("bulk_job", Scheduling))
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_ours:
-            registry._by_name.pop("bulk_job")
 
 
 class TestLimits:

@@ -1,0 +1,75 @@
+"""Schedules of bulk jobs: filled in from a run, and no way to do what one may not do by hand."""
+
+import json
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.test import Client
+from django.urls import reverse
+
+from crontasks.definitions import Definition, registry
+from crontasks.models import CronInstance
+from integration.models import Queue
+from tests.support.bulk_pages import a_run, assets, logged_in, see
+from tests.support.rows import a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return assets()
+
+
+class the_scheduling_task:  # noqa: N801 - reads as a sentence where it is used
+    """The cron task that asks for bulk jobs, put there for a test where it is not installed."""
+
+    def __enter__(self) -> None:
+        self._is_ours = registry.get("bulk_job") is None
+        if self._is_ours:
+            from tests.support.world.crontasks import Scheduling  # noqa: PLC0415
+
+            registry.add(Definition("bulk_job", Scheduling))
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            registry._by_name.pop("bulk_job")
+
+
+def test_it_is_scheduled_with_its_words_filled_in(queue: Queue) -> None:
+    run = a_run(queue)
+    with the_scheduling_task():
+        client = logged_in("Administrators")
+        page = see(client, run)
+        assert f"task=bulk_job&amp;bulk_run={run.pk}" in page
+        address = f"{reverse('cron-new')}?task=bulk_job&bulk_run={run.pk}"
+        form = client.get(address).context["form"]
+    assert form["parameter-job"].value() == "import"
+    assert '"structure": "ASSET"' in form["parameter-wish"].value()
+
+
+def test_a_schedule_does_no_more_than_the_person_who_stores_it(queue: Queue) -> None:
+    person = a_person("Administrators")
+    client = Client()
+    client.force_login(person)
+    with the_scheduling_task():
+        address = f"{reverse('cron-new')}?task=bulk_job"
+
+        def stored(job: str, **wish: str) -> int:
+            typed = {"parameter-job": job, "parameter-wish": json.dumps(wish)}
+            form = client.get(address).context["form"]
+            asked = {name: form[name].value() or "" for name in form.fields} | typed
+            asked |= {"name": f"nightly-{job}", "interval_seconds": "3600"}
+            client.post(address, asked)
+            return CronInstance.objects.filter(task="bulk_job").count()
+
+        outside = stored("import", source="/etc/passwd", queue=queue.name)
+        person.groups.clear()
+        person.user_permissions.set(
+            Permission.objects.exclude(codename__in=["edit_payload"]).filter(
+                content_type__app_label="integration"
+            )
+        )
+        assert (outside, stored("repair", queue=queue.name)) == (0, 0)
+        person.groups.set(Group.objects.filter(name="Administrators"))
+        assert stored("repair", queue=queue.name) == 1
