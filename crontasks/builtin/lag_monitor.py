@@ -1,18 +1,20 @@
 """Lag monitor: writes down what the brokers say about every queue's topic, for people."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from django.db.models import F, Q
 
 from crontasks.cursor import django_cursor
-from crontasks.definitions import NoParameters, crontask
+from crontasks.definitions import crontask
 from crontasks.models import CronInstance
 from crontasks.notices import book
 from crontasks.notices.book import Condition
 from crontasks.notices.kinds import PROVIDER, NoticeKind
 from crontasks.outcome import Context, Outcome, RunState
+from crontasks.parameters import option
 from integration.delivery.values import TopicFacts
 from integration.errors import IntegrationError
 from integration.kafka import looks
@@ -20,7 +22,7 @@ from integration.kafka.looks import TopicLook
 from integration.kafka.waiting import first_waiting
 from integration.models import Provider, Queue, QueuePartition
 from integration.selectors.delivering.senders import RUNS
-from integration.store import track_days
+from integration.store import stable_ends, track_days
 
 _WRITE: Final = """
     UPDATE integration_queuepartition SET low_watermark = %s, high_watermark = %s,
@@ -28,17 +30,30 @@ _WRITE: Final = """
     WHERE queue_id = %s AND partition = %s AND topic_uuid = %s"""
 
 
-@crontask("lag_monitor", title="Lag monitor")
+@dataclass(frozen=True)
+class LagParameters:
+    """From when on an open transaction counts as one that hangs."""
+
+    # A broker itself ends what a producer left open after a minute, unless that one asked for more.
+    transaction_seconds: int = option(
+        120,
+        "How long an open transaction may hold back a topic before it is told, in seconds.",
+        least=1,
+        most=86_400,
+    )
+
+
+@crontask("lag_monitor", title="Lag monitor", parameters=LagParameters)
 class LagMonitor:
     """Asks every provider for the watermarks and retention of its queues' topics.
 
     So the console shows the lag of queues that nobody reads at the moment, too, and knows when
-    what waits expires. One client and four requests a provider, however many queues. A broker
+    what waits expires. One client and five requests a provider, however many queues. A broker
     that does not answer makes the run FAILED; it decides nothing. Beside that it sees to it that
     tracking has its days ahead, and that its search index knows the newest rows.
     """
 
-    def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
+    def run(self, parameters: LagParameters, context: Context) -> Outcome:
         away: list[Condition] = []
         follows = _retention_follows()
         queues = Queue.objects.select_related("provider").filter(RUNS, enabled=True)
@@ -46,7 +61,13 @@ class LagMonitor:
         for provider, mine in groupby(by_provider, lambda queue: queue.provider):
             if context.should_stop():
                 break
-            away += _look(provider, list(mine), context, follows=follows)
+            away += _look(
+                provider,
+                list(mine),
+                context,
+                follows=follows,
+                patience=parameters.transaction_seconds,
+            )
         book.keep(away, {NoticeKind.OUTAGE}, book.ABOUT_PROVIDERS)
         track_days.make_ahead()
         track_days.summarize()
@@ -55,7 +76,7 @@ class LagMonitor:
 
 
 def _look(
-    provider: Provider, queues: list[Queue], context: Context, *, follows: bool
+    provider: Provider, queues: list[Queue], context: Context, *, follows: bool, patience: int
 ) -> Iterable[Condition]:
     """Write down what one provider says; the condition it is in if it says nothing."""
     try:
@@ -63,6 +84,7 @@ def _look(
         for queue in queues:
             seen = found.get(queue.topic)
             if seen is not None:
+                _note_transactions(queue, seen, patience)
                 _write_down(queue, seen, follows=follows)
     except IntegrationError as e:
         context.say(f"{provider.name}: {e.code}: {e.sentence}")
@@ -70,6 +92,13 @@ def _look(
             Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", f"{e.code}: {e.sentence}")
         ]
     return []
+
+
+def _note_transactions(queue: Queue, seen: TopicLook, patience: int) -> None:
+    with django_cursor() as cursor:
+        for partition, stable in seen.facts.high.items():
+            place = (queue.pk, partition, seen.facts.topic_uuid)
+            stable_ends.note(cursor, place, stable, seen.ends[partition], patience)
 
 
 def _write_down(queue: Queue, seen: TopicLook, *, follows: bool) -> None:

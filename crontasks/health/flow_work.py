@@ -8,6 +8,7 @@ from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good
 from integration.delivery.policy.states import PartitionState
 from integration.models import Queue
+from integration.selectors.queues.held_back import is_held_back
 from integration.selectors.queues.status import situation
 from integration.store import locks
 
@@ -66,7 +67,9 @@ def position(queue: Queue) -> Link:
         return good("position", "No run has taken the queue yet; the first stores where it begins.")
     for row in rows:
         state = PartitionState(row.state)
-        if state in (PartitionState.RUNNING, PartitionState.BACKOFF):
+        if state is PartitionState.BACKOFF:
+            continue
+        if state is PartitionState.RUNNING and not is_held_back(row):
             continue
         found = situation(
             state,

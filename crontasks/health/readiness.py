@@ -31,6 +31,7 @@ from integration.selectors.queues.status import (
     Situation,
 )
 from integration.store.sessions import alias
+from integration.store.stable_ends import IS_HELD_BACK
 from integration.store.starts import IS_WANTED
 
 LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '3s'"
@@ -54,6 +55,7 @@ _PLACES: Final = f"""
             WHEN p.state IN ('OUTAGE', 'BACKOFF') THEN CASE
                 WHEN p.resume_at < clock_timestamp() - make_interval(secs => {STALLED_SECONDS})
                 THEN 'stalled' ELSE 'pausing' END
+            WHEN {IS_HELD_BACK} THEN 'held back'
             WHEN coalesce(p.high_watermark, 0) <= p.next_offset THEN 'idle'
             WHEN greatest(
                 p.progressed_at, p.state_since, decided.at, q.changed_at,
@@ -209,6 +211,11 @@ def _progress() -> Check:
     if kafka:
         why = f"Kafka does not serve {_counted(kafka, 'queue', 'queues')}."
         step = "Bring Kafka back, or correct the provider's access; they go on by themselves."
+        return Check("progress", Health.FAILING, why, step)
+    held_back = found.get("held back", 0)
+    if held_back:
+        why = f"Open transactions in Kafka hold back {_counted(held_back, 'queue', 'queues')}."
+        step = "Open the overview; `manage.py check_flow QUEUE` tells how to end it."
         return Check("progress", Health.FAILING, why, step)
     return Check("progress", Health.OK, "Every queue that can move does.", _for_people(found))
 

@@ -13,6 +13,7 @@ from crontasks.running.starts import IS_FREE, LOCKED
 from integration.counting import so_many
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
+from integration.store.stable_ends import IS_HELD_BACK
 from integration.store.starts import IS_WANTED
 
 BURST_ROWS: Final = 20
@@ -22,12 +23,13 @@ UNSENT_SECONDS: Final = 60
 BEAT_KINDS: Final = frozenset({NoticeKind.NO_WORKER})
 WORKER_KINDS: Final = frozenset(NoticeKind) - BEAT_KINDS
 
-_STATES: Final = """
-    SELECT p.state, q.name || '[' || p.partition || ']', p.state_code, p.state_text
+_STATES: Final = f"""
+    SELECT CASE WHEN {IS_HELD_BACK} THEN 'OUTAGE' ELSE p.state END,
+           q.name || '[' || p.partition || ']', p.state_code, p.state_text
     FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
     WHERE q.enabled AND NOT q.paused
-      AND (p.state IN ('BLOCKED', 'BRAKED') OR (p.state IN ('OUTAGE', 'WAITING')
-           AND p.state_since < clock_timestamp() - interval '30 s'))"""
+      AND (p.state IN ('BLOCKED', 'BRAKED') OR {IS_HELD_BACK} OR (p.state IN ('OUTAGE', 'WAITING')
+           AND p.state_since < clock_timestamp() - interval '30 s'))"""  # noqa: S608 - constants
 _BURSTS: Final = f"""
     SELECT q.name, count(*) FROM integration_messageerror e
     JOIN integration_queue q ON q.id = e.queue_id

@@ -17,6 +17,7 @@ from integration.durations import rough
 from integration.selectors.queues.heads import behind, blocked_for, is_blocked_by_head, spoken
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Situation, Status
+from integration.store.stable_ends import TRANSACTION_HANGS
 
 # What waits and expires sooner than this is told, whatever holds the queue up.
 SOON: Final = timedelta(hours=6)
@@ -80,7 +81,7 @@ def standstill(facts: Facts) -> Iterator[Problem]:
         if status is Status.BRAKED:
             yield _of_queue(row, 30, f"{row.name} is braked")
         elif status is Status.OUTAGE and not (has_kafka_code(row) or row.codes & ENDPOINT_CODES):
-            yield _of_queue(row, 32, f"{row.name} waits for an outage to end")
+            yield _of_queue(row, 32, _outage_of(row))
         elif status is Status.WAITING and not _is_explained(row, facts):
             yield _at_service(_of_queue(row, 33, f"{row.name} {_waits_for(row)}"), row, facts)
         elif _is_left_alone(row, facts):
@@ -95,6 +96,12 @@ def _at_service(problem: Problem, row: QueueRow, facts: Facts) -> Problem:
     if service is None:
         return problem
     return replace(problem, way=Way.SERVICE, number=service.number)
+
+
+def _outage_of(row: QueueRow) -> str:
+    if TRANSACTION_HANGS in row.codes:
+        return f"An open transaction holds back {row.name}"
+    return f"{row.name} waits for an outage to end"
 
 
 def _waits_for(row: QueueRow) -> str:

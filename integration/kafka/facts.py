@@ -115,14 +115,18 @@ def refusals_told(admin: AdminClient, provider: str) -> Iterator[None]:
 
 
 def ask_offsets(
-    admin: AdminClient, topic: str, wanted: dict[int, OffsetSpec]
+    admin: AdminClient, topic: str, wanted: dict[int, OffsetSpec], *, stable: bool = True
 ) -> dict[TopicPartition, Any]:
-    """Ask for one offset of each partition; the end is the last *stable* offset."""
+    """Ask for one offset of each partition; the end is the last *stable* offset, or the log's."""
     if not wanted:
         return {}
     places = {TopicPartition(topic, partition): spec for partition, spec in wanted.items()}
     asked: dict[TopicPartition, Any] = admin.list_offsets(
-        places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
+        places,
+        isolation_level=(
+            IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        ),
+        request_timeout=ANSWER_SECONDS,
     )
     return asked
 

@@ -1,4 +1,4 @@
-"""One look at many topics of a cluster: identity, watermarks and retention in four requests."""
+"""One look at many topics of a cluster: identity, ends and retention in five requests."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -16,6 +16,7 @@ from integration.kafka.facts import (
     ANSWER_SECONDS,
     EARLIEST,
     LATEST,
+    Offsets,
     TopicGoneError,
     answer,
     ask_offsets,
@@ -28,10 +29,15 @@ from integration.models.provider import Provider
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """A topic now. `retention_seconds` is None where it keeps without limit or does not tell."""
+    """A topic now. `retention_seconds` is None where it keeps without limit or does not tell.
+
+    `ends`, by partition, is where the log ends: behind the high watermark of `facts`, which is the
+    last stable offset, lies what belongs to open transactions or comes after one.
+    """
 
     facts: TopicFacts
     retention_seconds: int | None
+    ends: Mapping[int, int]
 
 
 def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | None]:
@@ -51,9 +57,10 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
         marks = {topic: _ask_marks(admin, topic, described[topic]) for topic in there}
         looks: dict[str, TopicLook | None] = dict.fromkeys(described.keys() - there)
         for topic in there:
-            facts = _facts(to, described[topic], marks[topic])
-            if facts is not None:
-                looks[topic] = TopicLook(facts, kept.get(topic))
+            seen = _facts(to, described[topic], marks[topic])
+            if seen is not None:
+                facts, ends = seen
+                looks[topic] = TopicLook(facts, kept.get(topic), ends)
         return looks
 
 
@@ -73,19 +80,28 @@ def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[st
 
 def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any, Any]]:  # noqa: ANN401 - the library's
     partitions = [partition.id for partition in described.partitions]
-    return [ask_offsets(admin, topic, dict.fromkeys(partitions, end)) for end in (EARLIEST, LATEST)]
+    # The log's end first: what is written between the questions is not taken for a transaction.
+    end = ask_offsets(admin, topic, dict.fromkeys(partitions, LATEST), stable=False)
+    return [
+        end,
+        *(ask_offsets(admin, topic, dict.fromkeys(partitions, of)) for of in (EARLIEST, LATEST)),
+    ]
 
 
-def _facts(to: Connection, described: Any, marks: list[dict[Any, Any]]) -> TopicFacts | None:  # noqa: ANN401 - the library's
+def _facts(
+    to: Connection,
+    described: Any,  # noqa: ANN401 - the library's
+    marks: list[dict[Any, Any]],
+) -> tuple[TopicFacts, Offsets] | None:
     try:
-        low, high = (collect_offsets(asked, to.name) for asked in marks)
+        ends, low, high = (collect_offsets(asked, to.name) for asked in marks)
     except TopicGoneError:
         return None
     except BrokerUnreachableError as e:
         if not _is_of_a_topic(e):
             raise
         return None
-    return TopicFacts(str(described.topic_id), low, high)
+    return TopicFacts(str(described.topic_id), low, high), ends
 
 
 def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from integration.delivery.values import TroubleKind
 from integration.endpoints.codes import EndpointCode
 from integration.envelope import FlawCode
 from integration.errors import IntegrationError
+from integration.store import stable_ends
 from tests.architecture.sources import ROOT, modules, parsed, text
 
 pytestmark = pytest.mark.fast
@@ -60,6 +61,7 @@ def _code_of(node: ast.ClassDef) -> Iterator[str]:
 def written() -> set[str]:
     """Codes that the engine puts into failures and states, found where they are written."""
     found = {flaw.value for flaw in FlawCode} | {code.value for code in EndpointCode}
+    found |= stable_ends.CODES
     found |= {f"KAFKA_{kind.value}" for kind in (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED)}
     for name, source in modules(*ROOMS):
         if not name.startswith("sample/"):

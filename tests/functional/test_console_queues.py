@@ -15,6 +15,7 @@ from integration.kafka import admin
 from integration.models import Gap, PartitionLease, Provider, Queue, QueuePartition
 from integration.selectors.queues import queues
 from integration.selectors.queues.status import BY_CODE, Status, situation
+from integration.store.stable_ends import TRANSACTION_HANGS, TRANSACTION_OPEN
 from tests.support.rows import (
     a_blocked_queue,
     a_crew,
@@ -76,7 +77,8 @@ def test_every_state_code_is_told_with_what_to_do_now(
 
 def test_no_two_codes_share_a_sentence() -> None:
     assert len({told.why for told in BY_CODE.values()}) == len(BY_CODE)
-    assert set(BY_CODE) <= set(CODES)
+    # Beside a partition that runs: told by tests of their own.
+    assert set(BY_CODE) - {TRANSACTION_OPEN, TRANSACTION_HANGS} <= set(CODES)
 
 
 def test_a_code_nobody_knows_is_told_with_the_engines_words() -> None:

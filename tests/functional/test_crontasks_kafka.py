@@ -6,9 +6,8 @@ import pytest
 from django.core import mail
 from django.utils import timezone
 
-from crontasks.builtin.lag_monitor import LagMonitor
+from crontasks.builtin.lag_monitor import LagMonitor, LagParameters
 from crontasks.builtin.retention_mirror import MirrorParameters, RetentionMirror
-from crontasks.definitions import NoParameters
 from crontasks.models import CronInstance, Notice
 from crontasks.notices import book, conditions
 from crontasks.outcome import Context, RunState
@@ -65,7 +64,7 @@ def test_a_queue_follows_its_topics_retention_and_the_run_tells_it(broker):
 def test_the_lag_of_a_queue_that_nobody_reads_is_written_down(broker):
     queue = a_queue(broker, partitions=2)
     broker.send(queue.topic, [{"n": n} for n in range(7)], partition=1)
-    assert LagMonitor().run(NoParameters(), context()).is_empty
+    assert LagMonitor().run(LagParameters(), context()).is_empty
     lags = QueuePartition.objects.filter(queue=queue).order_by("partition")
     assert [row.lag for row in lags] == [0, 7]
     oldest = [row.oldest_waiting_at for row in lags]
@@ -79,7 +78,7 @@ def test_a_broker_that_does_not_answer_is_asked_once_and_fails_the_run(broker):
     for _ in range(2):
         Queue.objects.filter(pk=a_queue(broker).pk).update(provider=silent)
     asked = context()
-    outcome = LagMonitor().run(NoParameters(), asked)
+    outcome = LagMonitor().run(LagParameters(), asked)
     assert (outcome.state, outcome.counts) == (RunState.FAILED, {"unreachable": 1})
     assert len(asked.excerpt.splitlines()) == 1
     assert reachable.partitions.get().lag == 0
@@ -91,7 +90,7 @@ def a_mirror(**fields) -> CronInstance:
 
 
 def look() -> None:
-    LagMonitor().run(NoParameters(), context())
+    LagMonitor().run(LagParameters(), context())
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_the_lag_monitor_makes_the_days_and_teaches_the_search_index() -> None:
         cursor.execute(f"DROP TABLE {last}")
     task = lag_monitor.LagMonitor()
     task.run(
-        lag_monitor.NoParameters(),
+        lag_monitor.LagParameters(),
         Context(instance_id=1, scheduled_at=timezone.now(), actor="nightly"),
     )
     assert last in tables()

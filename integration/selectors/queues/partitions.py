@@ -7,6 +7,7 @@ from uuid import UUID
 
 from integration.delivery.policy.states import PartitionState
 from integration.models import Queue, QueuePartition
+from integration.selectors.queues import held_back
 from integration.selectors.queues.status import OF_PARTITION, Situation, Status, situation
 
 # States that end by themselves at `resume_at`, if a worker lives.
@@ -46,7 +47,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
     lease = getattr(partition, "lease", None)
     is_owned: bool = getattr(partition, "is_owned", False)
     state = PartitionState(partition.state)
-    status = OF_PARTITION[state]
+    status, code = OF_PARTITION[state], partition.state_code
     reason = situation(
         state,
         partition.state_code,
@@ -56,14 +57,18 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         in_order=queue.is_sequential,
     )
     if status is Status.RUNNING:
-        status, reason = _running(partition, is_owned=is_owned)
+        code = held_back.noted(partition)
+        if held_back.is_held_back(partition):
+            status = Status.OUTAGE
+        elif not code:
+            status, reason = _running(partition, is_owned=is_owned)
     elif status in TIMED and not is_owned and getattr(partition, "is_overdue", False):
         status, reason = Status.NO_READER, _overdue(reason)
     return PartitionRow(
         number=partition.partition,
         status=status,
         situation=reason,
-        code=partition.state_code,
+        code=code,
         said=partition.state_text,
         since=partition.state_since,
         resume_at=partition.resume_at,

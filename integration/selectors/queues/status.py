@@ -179,6 +179,19 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "The endpoint's settings do not allow to open it. {text}",
             "Correct them under Set up; the queue looks again by itself.",
         ),
+        "TRANSACTION_OPEN": Situation(
+            "A transaction in {topic} is not finished yet, so nothing behind its beginning can be "
+            "read. {text}",
+            "",
+        ),
+        "TRANSACTION_HANGS": Situation(
+            "Another application has left a transaction open in {topic}, and nothing behind its "
+            "beginning can be read until it ends. {text}",
+            "Find its producer with `kafka-transactions.sh describe-producers` for that topic and "
+            "partition, and start it again: that ends the transaction. Or end it with "
+            "`kafka-transactions.sh abort --start-offset` and the offset named. The broker does so "
+            "itself after the producer's transaction.timeout.ms.",
+        ),
         "KAFKA_UNAVAILABLE": Situation(
             "No broker of the cluster answers; no retry is spent. {text}",
             "Bring Kafka back; the queue asks again by itself at growing intervals.",

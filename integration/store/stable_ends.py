@@ -1,0 +1,65 @@
+"""What holds back the readers of a partition: a transaction that somebody else has not ended.
+
+Consumers read to the last stable offset, where the first open transaction begins. That this end
+lies before the log's is nothing unusual; that it does not move is. So it is noted on a partition
+that runs as a code beside its state, which no state the engine writes leaves standing.
+"""
+
+from typing import Any, Final
+
+TRANSACTION_OPEN: Final = "TRANSACTION_OPEN"
+TRANSACTION_HANGS: Final = "TRANSACTION_HANGS"
+CODES: Final = frozenset({TRANSACTION_OPEN, TRANSACTION_HANGS})
+# The position stands at the stable end: what was noted before it moved on counts no more.
+IS_HELD_BACK: Final = (
+    f"(p.state = 'RUNNING' AND p.state_code = '{TRANSACTION_HANGS}' "
+    "AND p.next_offset = p.high_watermark)"
+)
+# The end that is stored is still that of the look before.
+_STANDS: Final = "(state_code <> '' AND high_watermark = %(stable)s)"
+_OF_PARTITION: Final = """
+    WHERE queue_id = %(queue)s AND partition = %(partition)s AND topic_uuid = %(topic_uuid)s
+      AND state = 'RUNNING'"""
+_NOTE: Final = f"""
+    UPDATE integration_queuepartition SET
+        state_since = CASE WHEN {_STANDS} THEN state_since ELSE clock_timestamp() END,
+        state_code = CASE
+            WHEN {_STANDS}
+             AND state_since <= clock_timestamp() - make_interval(secs => %(limit)s)
+            THEN '{TRANSACTION_HANGS}' ELSE '{TRANSACTION_OPEN}' END,
+        state_text = %(text)s
+    {_OF_PARTITION} AND state_code IN ('', '{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')"""  # noqa: S608 - constants of this module
+_FORGET: Final = f"""
+    UPDATE integration_queuepartition
+    SET state_code = '', state_text = '', state_since = clock_timestamp()
+    {_OF_PARTITION} AND state_code IN ('{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')"""  # noqa: S608 - constants of this module
+
+
+def note(
+    cursor: Any,  # noqa: ANN401 - psycopg's and Django's cursors alike
+    place: tuple[int, int, str],
+    stable: int,
+    end: int,
+    limit_seconds: float,
+) -> None:
+    """Note how far the stable end lies before the log's; before the new ends are stored.
+
+    `place` is the queue's key, the partition and the topic's UUID.
+    """
+    queue, partition, topic_uuid = place
+    values = {
+        "queue": queue,
+        "partition": partition,
+        "topic_uuid": topic_uuid,
+        "stable": stable,
+        "limit": limit_seconds,
+        "text": text(partition, stable, end),
+    }
+    cursor.execute(_NOTE if end > stable else _FORGET, values)
+
+
+def text(partition: int, stable: int, end: int) -> str:
+    """Where it begins and what it keeps; the markers of transactions have offsets, too."""
+    count = end - stable
+    kept = "One record lies" if count == 1 else f"Up to {count:,} records lie"
+    return f"{kept} at or behind offset {stable} of partition {partition}"

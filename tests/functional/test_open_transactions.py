@@ -1,0 +1,151 @@
+"""A transaction that a stranger leaves open holds back what lies behind it: that is told."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import Producer
+from django.utils import timezone
+
+from crontasks.builtin.lag_monitor import LagMonitor, LagParameters
+from crontasks.health import flow_work, readiness
+from crontasks.notices import conditions
+from crontasks.outcome import Context
+from integration.clock import database_now
+from integration.models import Queue
+from integration.selectors.queues.partitions import PartitionRow, partition_row
+from integration.selectors.queues.status import Status
+from tests.support.builders import a_queue
+from tests.support.kafka_world import Kafka
+from tests.support.rows import a_crew
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+HANGS = "TRANSACTION_HANGS"
+
+
+@pytest.fixture
+def broker(servers) -> Kafka:
+    return Kafka(servers.kafka_bootstrap)
+
+
+@pytest.fixture
+def stranger(broker) -> Iterator[Producer]:
+    """Another application's producer, in a transaction that is open until the test ends it."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "transactional.id": f"x-{uuid.uuid4().hex}",
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    yield producer
+    producer.purge()
+
+
+def look(limit: int = 120) -> None:
+    context = Context(instance_id=1, scheduled_at=timezone.now())
+    LagMonitor().run(LagParameters(transaction_seconds=limit), context)
+
+
+def later(queue: Queue, seconds: int) -> None:
+    """As if what was seen had been seen so long ago."""
+    since = database_now() - timedelta(seconds=seconds)
+    queue.partitions.update(state_since=since)
+
+
+def seen(queue: Queue) -> PartitionRow:
+    return partition_row(queue, queue.partitions.get())
+
+
+def held_back(broker: Kafka, stranger: Producer) -> Queue:
+    """A queue whose only messages lie in and behind an open transaction, as looked at once."""
+    queue = a_queue(broker)
+    stranger.produce(queue.topic, b"{}")
+    assert stranger.flush(20) == 0
+    broker.send(queue.topic, [{"n": n} for n in range(10)])
+    look()
+    return queue
+
+
+def test_what_waits_behind_an_open_transaction_is_told_once_it_lasts(broker, stranger):
+    queue = held_back(broker, stranger)
+    assert seen(queue).status is Status.RUNNING
+    assert "11 " in seen(queue).situation.why, "nobody is told that nothing waits"
+    later(queue, 119)
+    look()
+    assert seen(queue).status is Status.RUNNING
+    later(queue, 121)
+    look()
+    found = seen(queue)
+    assert (found.status, found.code, found.lag) == (Status.OUTAGE, HANGS, 0)
+    assert "11 " in found.situation.why
+    assert "offset 0" in found.situation.why
+    assert "kafka-transactions" in found.situation.next_step
+    assert not flow_work.position(Queue.objects.get(pk=queue.pk)).ok
+
+
+def test_the_limit_is_the_tasks_own_parameter(broker, stranger):
+    queue = held_back(broker, stranger)
+    later(queue, 50)
+    look(limit=60)
+    assert seen(queue).status is Status.RUNNING
+    look(limit=40)
+    assert seen(queue).code == HANGS
+
+
+def test_it_is_over_with_the_transaction(broker, stranger):
+    queue = held_back(broker, stranger)
+    later(queue, 121)
+    look()
+    assert seen(queue).code == HANGS
+    stranger.abort_transaction(20)
+    look()
+    found = seen(queue)
+    assert (found.status, found.code) == (Status.RUNNING, "")
+    assert found.lag
+    assert flow_work.position(Queue.objects.get(pk=queue.pk)).ok
+
+
+def test_a_stable_end_that_moves_is_healthy_however_often_a_transaction_is_open(broker, stranger):
+    queue = held_back(broker, stranger)
+    later(queue, 121)
+    stranger.commit_transaction(20)
+    stranger.begin_transaction()
+    stranger.produce(queue.topic, b"{}")
+    assert stranger.flush(20) == 0
+    look()
+    queue.partitions.update(next_offset=seen(queue).high_watermark)
+    assert seen(queue).status is Status.RUNNING
+    look()
+    assert seen(queue).status is Status.RUNNING
+
+
+def test_a_queue_that_stands_for_a_reason_of_its_own_keeps_that_one(broker, stranger):
+    queue = held_back(broker, stranger)
+    queue.partitions.update(state="BLOCKED", state_code="GAP", state_text="Gone.")
+    later(queue, 121)
+    look()
+    assert (seen(queue).status, seen(queue).code) == (Status.BLOCKED, "GAP")
+
+
+def test_what_was_seen_before_the_queue_went_on_counts_no_more(broker, stranger):
+    queue = held_back(broker, stranger)
+    later(queue, 121)
+    look()
+    queue.partitions.update(next_offset=5)
+    assert (seen(queue).status, seen(queue).code) == (Status.RUNNING, "")
+
+
+def test_readiness_and_notices_name_it_too(broker, stranger):
+    a_crew()
+    queue = held_back(broker, stranger)
+    later(queue, 121)
+    look()
+    progress = next(check for check in readiness.look() if check.name == "progress")
+    assert progress.health.value == "failing"
+    assert "transaction" in progress.why
+    told = conditions.seen_by_workers(is_settled=False)
+    assert [(one.kind, one.text.split(":")[0]) for one in told] == [("OUTAGE", HANGS)]
