@@ -11,6 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from config.celery import app
+from console.monitoring.health import standing
 from crontasks.models import Heartbeat
 from integration.models import (
     BulkRun,
@@ -41,10 +42,13 @@ NAMES = (
 
 @pytest.fixture(autouse=True)
 def broker(valkey: object) -> None:
-    """The Celery broker runs."""
+    """The Celery broker runs, and nothing of an earlier test is told."""
+    standing.forget()
 
 
 def asked(client: Client | None = None) -> tuple[int, dict[str, dict[str, str]]]:
+    """What a look of this moment tells."""
+    standing.forget()
     answer = (client or Client()).get("/readyz")
     told: dict[str, Any] = answer.json()
     assert told["status"] == ("ok" if answer.status_code == 200 else "failing")
@@ -102,6 +106,18 @@ def test_everything_alive_is_ready_and_costs_little(
     assert (status, tuple(checks)) == (200, NAMES)
     assert not failing(checks)
     assert all(check["why"] for check in checks.values())
+
+
+def test_asking_again_at_once_costs_nothing(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    a_crew()
+    first = client.get("/readyz")
+
+    with django_assert_num_queries(0):
+        again = client.get("/readyz")
+
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
 
 
 def test_whoever_asks_by_address_and_without_tls_is_answered(settings: Any) -> None:

@@ -23,6 +23,8 @@ NOT_OF_MESSAGES = {
     "TOPIC_GONE",
     "TOPIC_RECREATED",
     "TOPIC_TRUNCATED",
+    "TRANSACTION_HANGS",
+    "TRANSACTION_OPEN",
     # The endpoint takes nothing: its messages wait in the topic, none of them fails.
     "ADDRESS_REFUSED",
     "CERTIFICATE_REFUSED",
