@@ -2,6 +2,8 @@
 
 from crontasks.health.links import Link, broken, good
 from integration.counting import so_many
+from integration.documents.patterns import BadPattern
+from integration.documents.schemas import check_patterns
 from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.kafka import admin
@@ -46,6 +48,13 @@ def service(queue: Queue) -> Link:
             f"No handler for {taker.interface} is installed here, and it has no structure.",
             "Install the app that has the handler (SLUICE_INTEGRATIONS), or choose a structure.",
         )
+    if taker.structure is not None:
+        try:
+            check_patterns(taker.structure.json_schema)
+        except BadPattern as e:
+            text = f"Messages are held ({e.code}): {e.sentence}"
+            how = f"Correct the JSON Schema of the structure {taker.structure.name}. {e.next_step}"
+            return broken("service", text, how)
     return good("service", f"{taker.interface} takes what names no service itself.")
 
 

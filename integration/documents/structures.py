@@ -8,15 +8,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from jsonschema import Draft202012Validator, TypeChecker
-from jsonschema.validators import extend
+from jsonschema import Draft202012Validator
 from lxml import etree
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from integration.delivery.policy.failure import Failure
 from integration.documents.exact_json import encode
 from integration.documents.refusals import permanent, schema_refusal
+from integration.documents.schemas import UNUSABLE, validator_of, why_unusable
 from integration.envelope import Flaw, FlawCode
 from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
 
@@ -29,7 +27,6 @@ _VERSION_DIGITS: Final = 30
 _LARGEST_VERSION: Final = Decimal(10) ** _VERSION_DIGITS
 _UTF8: Final = frozenset({"", "UTF-8", "ASCII", "US-ASCII"})
 DELETES: Final = "delete"
-_NO_OTHERS: Final[Registry[Any]] = Registry()
 
 
 class Structure(Protocol):
@@ -137,9 +134,8 @@ class Plan:
             return permanent(text, "SCHEMA_VIOLATION")
         try:
             first = next(self.validator.iter_errors(body), None)
-        except Unresolvable:
-            text = f"The JSON Schema of {self.name} refers to another document; put it inside."
-            return permanent(text, "SCHEMA_UNUSABLE")
+        except UNUSABLE as e:
+            return permanent(why_unusable(self.name, e), "SCHEMA_UNUSABLE")
         return None if first is None else schema_refusal(first)
 
 
@@ -156,14 +152,11 @@ def plan_for(structure: Structure) -> Plan:
 @lru_cache(maxsize=256)
 def _compiled(name: str, paths: tuple[str, ...], schema: str | None, deletes: bool) -> Plan:
     *keys, version = paths
-    # Read again with Decimal, so that bounds and enumerations compare exactly.
-    parsed = None if schema is None else json.loads(schema, parse_float=Decimal)
     return Plan(
         name,
         tuple(compile_path(key) for key in keys),
         compile_path(version) if version else None,
-        # With this registry a reference to another address is never fetched.
-        None if parsed is None else _Validator(parsed, registry=_NO_OTHERS),
+        None if schema is None else validator_of(schema),
         deletes,
     )
 
@@ -172,12 +165,10 @@ def schema_problems(schema: Any, body: object, limit: int = 20) -> list[str]:  #
     """What of a document the schema refuses: where, and why. An empty list means nothing."""
     if is_xml(body):
         return ["A JSON Schema cannot judge an XML document: each of them would be held."]
-    parsed = json.loads(json.dumps(schema), parse_float=Decimal)
-    validator = _Validator(parsed, registry=_NO_OTHERS)
     try:
-        found = list(islice(validator.iter_errors(body), limit))
-    except Unresolvable:
-        return ["The schema refers to another document; put it inside."]
+        found = list(islice(validator_of(json.dumps(schema)).iter_errors(body), limit))
+    except UNUSABLE as e:
+        return [why_unusable("the structure", e)]
     return [f"{problem.json_path}: {problem.message[:300]}" for problem in found]
 
 
@@ -237,16 +228,3 @@ def _xml_text(message: "Message") -> str:
     if text and declared.upper() in _UTF8:
         return text.decode().removeprefix("\ufeff")
     return etree.tostring(root, encoding="unicode")
-
-
-def _is_integer(_checker: TypeChecker, value: object) -> bool:
-    """1.0 is an integer for JSON Schema; here it is a Decimal."""
-    if isinstance(value, Decimal):
-        return value == value.to_integral_value()
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-_Validator: Final[Any] = extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
-)

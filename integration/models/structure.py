@@ -4,6 +4,8 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from jsonschema import Draft202012Validator, SchemaError
 
+from integration.documents.patterns import BadPattern
+from integration.documents.schemas import check_patterns
 from integration.paths import BadPath, compile_path
 
 
@@ -55,6 +57,11 @@ class ObjectStructure(models.Model):
             Draft202012Validator.check_schema(self.json_schema)
         except SchemaError as e:
             raise ValidationError({"json_schema": f"Not a JSON Schema: {e.message}"}) from e
+        try:
+            check_patterns(self.json_schema)
+        except BadPattern as e:
+            told = ValidationError(f"{e} ({e.code})", code=e.code)
+            raise ValidationError({"json_schema": told}) from e
 
 
 class StoredObject(models.Model):

@@ -193,6 +193,9 @@ queues:
 cron_instances:
   - name: Typed
     parameters: {days: 99}
+structures:
+  - name: assets
+    json_schema: {"items": {"pattern": "a(?!b)"}}
 """
     code, said = config("plan", text=text)
     assert code == 1
@@ -203,6 +206,8 @@ cron_instances:
         "line 11: queues orders, strict_order: Only an error queue can keep this order.",
         "line 13: queues zz-errors, error_queue: Failures would go round in a circle",
         "line 16: cron_instances Typed, parameters: name is missing: write text.",
+        "line 19: structures assets, json_schema: The pattern 'a(?!b)' cannot be used",
+        "(SCHEMA_UNUSABLE)",
     ):
         assert told in said, said
 

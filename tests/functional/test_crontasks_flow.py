@@ -18,6 +18,7 @@ from integration.clock import database_now
 from integration.models import (
     EnterpriseService,
     ExternalSystem,
+    ObjectStructure,
     PartitionLease,
     Queue,
     QueuePartition,
@@ -108,6 +109,15 @@ def service_off(queue):
 @breaks("service")
 def no_handler(queue):
     queue.default_service = EnterpriseService.objects.create(interface="NOBODY")
+    queue.save()
+
+
+@breaks("service")
+def schema_that_is_not_run(queue):
+    structure = ObjectStructure.objects.create(
+        name="s", key_paths=["$.k"], json_schema={"properties": {"v": {"pattern": "(?!a)"}}}
+    )
+    queue.default_service = EnterpriseService.objects.create(interface="S", structure=structure)
     queue.save()
 
 

@@ -279,6 +279,13 @@ def test_a_key_of_several_values_is_an_array() -> None:
         ('{"location": "H", "rate": 0.1}', None),
         ('{"location": "H", "rate": 0.2}', "SCHEMA_VIOLATION"),
         ('{"location": "H", "elsewhere": 1}', "SCHEMA_UNUSABLE"),
+        ('{"location": "H", "word": "aab"}', None),
+        ('{"location": "H", "word": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}', None),
+        (
+            '{"location": "H", "word": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"}',
+            "SCHEMA_VIOLATION",
+        ),
+        ('{"location": "H", "again": "aa"}', "SCHEMA_UNUSABLE"),
         ("<P><location>H</location></P>", "NO_KEY"),
     ],
 )
@@ -291,6 +298,8 @@ def test_the_schema_judges_exact_numbers(document: str, code: str | None) -> Non
                 "size": {"multipleOf": 0.5},
                 "floor": {"type": "integer"},
                 "rate": {"enum": [0.1]},
+                "word": {"pattern": "^(a+)+b?$"},
+                "again": {"pattern": "(a)\\1"},
                 "elsewhere": {"$ref": "https://schemas.invalid/other.json"},
             }
         },

@@ -283,6 +283,7 @@ class TestMistakes:
             ("provider", {"security_protocol": "SASL_SSL"}, "SASL_SSL needs a SASL mechanism"),
             ("structure", {"key_paths": "assetnum"}, "begins neither with $"),
             ("structure", {"json_schema": '{"type": 5}'}, "Not a JSON Schema"),
+            ("structure", {"json_schema": '{"pattern": "(?=a)"}'}, "SCHEMA_UNUSABLE"),
             ("endpoint", {"url": "https://u:p@a.example"}, "not hold a user"),
             ("endpoint", {"url": ""}, "Address is missing"),
             ("endpoint", {"url": "https://a.example/{$.a"}, "a lone {"),

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from referencing.exceptions import Unresolvable
-
+from integration.documents.schemas import UNUSABLE, why_unusable
 from integration.documents.structures import is_xml, plan_for
 from integration.envelope import Document, Flaw, read
 from integration.handlers.failures import classify
@@ -71,8 +70,8 @@ def _refused(
     text = shown or document_text(found) or ""
     try:
         problems = list(islice(validator.iter_errors(found.body), MOST))
-    except Unresolvable:
-        return [Fault("The object structure's JSON Schema refers to another document.")]
+    except UNUSABLE as e:
+        return [Fault(why_unusable("the object structure", e))]
     faults = []
     for problem in problems:
         line, column = place_of(text, list(problem.absolute_path)) or (0, 0)

@@ -93,11 +93,15 @@ def test_a_value_that_a_schema_refuses_is_not_in_the_reason() -> None:
 
 
 def test_what_a_schema_stumbles_over_costs_its_message_alone() -> None:
-    schema = {"properties": {"assetnum": {"pattern": "("}}}
-    structures = {"MXASSET": {**STRUCTURE, "json_schema": schema}}
-    found = judged(b'{"assetnum":"A","siteid":"S"}', structures=structures)
-    assert found.kind is Kind.REFUSED
-    assert found.why.startswith("The structure cannot judge it (")
+    for rule, value, why in (
+        ({"multipleOf": 0.01}, b"1e40", "The structure cannot judge it ("),
+        ({"pattern": "("}, b'"A"', "SCHEMA_UNUSABLE: "),
+    ):
+        schema = {"properties": {"assetnum": rule}}
+        structures = {"MXASSET": {**STRUCTURE, "json_schema": schema}}
+        found = judged(b'{"assetnum":%s,"siteid":"S"}' % value, structures=structures)
+        assert found.kind is Kind.REFUSED
+        assert found.why.startswith(why)
 
 
 def test_a_record_that_would_grow_too_large_is_refused() -> None:
