@@ -7,28 +7,35 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 
 from console.failures.pages import show_failure
+from console.failures.waits import told_of_release
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, see, see_again, tell_problem, version_of
 from integration.actions import errors
 from integration.actions.problems import LateReleaseError, StateMismatchError
 from integration.errors import IntegrationError
 from integration.selectors.failures.failure import UNKNOWN, is_known
+from integration.selectors.scope import Scope
 
 Verb = Callable[[HttpRequest, UUID], None]
+Told = Callable[[UUID, Scope], str]
 
 
-def _verb(verb: Verb, done: str) -> Callable[[HttpRequest, UUID], HttpResponse]:
+def _verb(
+    verb: Verb, done: str, goes_on: Told | None = None
+) -> Callable[[HttpRequest, UUID], HttpResponse]:
     @needs(Right.VIEW, Right.OPERATE)
     def view(request: HttpRequest, error_id: UUID) -> HttpResponse:
         if request.method != "POST":
             return see("failure", error_id)
-        if not is_known(error_id, scope_of(request.user)):
+        scope = scope_of(request.user)
+        if not is_known(error_id, scope):
             raise Http404(UNKNOWN)
         try:
             verb(request, error_id)
         except IntegrationError as problem:
             return _explained(request, error_id, problem)
-        messages.success(request, done)
+        more = "" if goes_on is None else f" {goes_on(error_id, scope)}"
+        messages.success(request, f"{done}{more}")
         return see_again(request, "failure", error_id)
 
     return view
@@ -75,9 +82,7 @@ def _arrived(request: HttpRequest, error_id: UUID) -> None:
     errors.arrived(error_id, version=version_of(request), actor=actor_of(request), reason=reason)
 
 
-release = _verb(
-    _release, "Released. The engine tries it within seconds; this page shows how it ends."
-)
+release = _verb(_release, "Released.", told_of_release)
 hold = _verb(_hold, "On hold. Nothing happens to it until someone decides.")
 delete = _verb(_delete, "Deleted. It can be restored until cleanup removes it.")
 restore = _verb(_restore, "Restored. It is on hold again.")

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.failures.checks import CheckShown, shown
+from console.failures.waits import told_of_release
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, own_page, see, see_again, tell_problem, version_of
 from integration.actions import check as checks
@@ -190,7 +191,8 @@ def _release(request: HttpRequest, found: Editable, version: int, told: Told) ->
     except IntegrationError as problem:
         messages.warning(request, f"{told.stopped} {problem}")
     else:
-        messages.success(request, f"{told.released} The engine tries it within seconds.")
+        goes_on = told_of_release(found.error_id, scope_of(request.user))
+        messages.success(request, f"{told.released} {goes_on}")
     return see_again(request, "failure", found.error_id)
 
 

@@ -13,6 +13,7 @@ from console.failures.filters import OPEN_ONES, FailureFilterForm
 from console.failures.mends import mend_of
 from console.failures.support import support_text
 from console.failures.trends import Trend, trend_of
+from console.failures.waits import now_of
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import parse_id, see_list
 from integration.selectors.bulk import runs
@@ -113,6 +114,7 @@ def show_failure(
     context = {
         "detail": found,
         "error": found.error,
+        "now": now_of(found),
         "contents": one.contents(found.error) if may_see else None,
         "changes": one.edited_difference(found.error) if may_see and found.is_edited else None,
         "is_raw": request.GET.get("view") == "raw",

@@ -17,6 +17,7 @@ from console.frame.asked import number_of
 from console.frame.context import refresh_of
 from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.words import STATES, WORDS, outcome_words
+from crontasks.health.released import waits_of
 from integration.actions import operations
 from integration.actions.operation_trial import Trial
 from integration.actions.operations import Wish
@@ -122,6 +123,7 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, object]:
         "seconds_left": progress.seconds_left(operation.rate),
         "skips": found.skips(operation) if progress.skipped else (),
         "causes": found.failed_causes(operation) if progress.failed else (),
+        "waits": waits_of(found.released(operation)) if progress.waiting else (),
         "first": found.first_done(operation) if operation.why_paused == "first" else None,
         "page": found.items(operation.pk, show_, -1 if after is None else after),
         "show": show_,

@@ -12,6 +12,8 @@ from django_tables2 import Table
 
 from console.frame.access import Right, has, scope_of
 from console.setup.forms import SetupForm
+from integration.selectors.failures import failures
+from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.scope import Scope
 from integration.selectors.setup.nouns import Use
 
@@ -44,7 +46,8 @@ class Noun:
     that is asked back; empty where nothing. What is `shared` is changed only by people whom
     nothing limits; what is `founding` they alone may add and delete. `is_grave`: to delete one,
     its name is typed. `label` is the column with its name, empty where two others tell rows
-    apart. `more` adds to the context of its page, whose template extends console/setup/card.html.
+    apart. `held` tells what was put on hold because a row was off, to be released once it is on.
+    `more` adds to the context of its page, whose template extends console/setup/card.html.
     """
 
     one: str
@@ -58,6 +61,7 @@ class Noun:
     rows: Callable[[Scope], QuerySet[Any]]
     uses: Callable[[Any, Scope], list[Use]] = _nobody
     stops: Callable[[Any], str] | None = None
+    held: Callable[[Any], FailureFilter] | None = None
     warns: Callable[[Any], str] = _silent
     filters: type[FilterSet] | None = None
     more: Callable[[HttpRequest, Any], Mapping[str, object]] = _nothing
@@ -73,6 +77,11 @@ class Noun:
         return self.stops is not None
 
     @property
+    def holds(self) -> bool:
+        """Whether messages may be put on hold while a row is off."""
+        return self.held is not None
+
+    @property
     def kind(self) -> str:
         """How the audit rows name it."""
         return self.model._meta.model_name or ""
@@ -86,3 +95,12 @@ class Noun:
             return Right.CONFIGURE.missing
         bound = self.is_shared or (founds and self.is_founding)
         return SHARED if bound and not scope_of(user).is_whole else ""
+
+    def held_of(self, user: User | AnonymousUser, row: Any) -> int:  # noqa: ANN401 - a row of any noun
+        """How many messages the row's being off has put on hold that this person may release now.
+
+        0 while it is off and for those who may not; counted no further than failures are.
+        """
+        if self.held is None or not row.enabled or not has(user, Right.OPERATE):
+            return 0
+        return failures.count(self.held(row), scope_of(user))

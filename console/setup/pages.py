@@ -69,6 +69,7 @@ def show_card(
         "history": changes.history_of(noun.kind, row.pk),
         "stops": noun.stops(row) if noun.stops is not None else "",
         "warning": noun.warns(row),
+        "held": noun.held_of(request.user, row),
         **noun.more(request, row),
         **more,
     }

@@ -120,6 +120,7 @@ SERVICES = Noun(
     rows=services,
     uses=nouns.uses_of_service,
     stops=nouns.stopped_with_service,
+    held=nouns.held_with_service,
     warns=takers.standstill,
     more=_more,
     label="interface",

@@ -123,6 +123,7 @@ SYSTEMS = Noun(
     rows=nouns.systems,
     uses=nouns.uses_of_system,
     stops=nouns.stopped_with_system,
+    held=nouns.held_with_system,
     more=_more,
     card_page="console/setup/system.html",
     is_founding=True,

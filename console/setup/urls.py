@@ -4,7 +4,16 @@ from typing import Final
 
 from django.urls import URLPattern, path
 
-from console.setup import changes, channeltests, endpointtests, pages, providers, structures, tokens
+from console.setup import (
+    changes,
+    channeltests,
+    endpointtests,
+    held,
+    pages,
+    providers,
+    structures,
+    tokens,
+)
 from console.setup.channels import CHANNELS
 from console.setup.endpoints import ENDPOINTS
 from console.setup.noun import Noun
@@ -29,6 +38,10 @@ def addresses(noun: Noun, below: str = "") -> list[URLPattern]:
     ]
     if noun.stops is not None:
         found.append(path(f"{at}<int:number>/switch/", pages.switch, known, name=f"{one}-switch"))
+    if noun.held is not None:
+        found.append(
+            path(f"{at}<int:number>/releases/", held.release, known, name=f"{one}-release")
+        )
     return found
 
 

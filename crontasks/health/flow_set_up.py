@@ -62,8 +62,8 @@ def switches(queue: Queue) -> Link:
     if not queue.enabled:
         return broken("queue", "The queue is switched off.", "Switch the queue on.")
     if queue.paused:
-        reason = f": {queue.pause_reason}" if queue.pause_reason else "."
-        return broken("queue", f"The queue is paused{reason}", "Resume the queue.")
+        reason = f": {queue.pause_reason.rstrip('. ')}" if queue.pause_reason else ""
+        return broken("queue", f"The queue is paused{reason}.", "Resume the queue.")
     return good("queue", "Switched on, not paused.")
 
 

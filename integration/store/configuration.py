@@ -144,11 +144,12 @@ def _marked(structure: ObjectStructure | None) -> Any:  # noqa: ANN401 - only co
 
 def service_of(row: EnterpriseService, worker: str) -> Service:
     """Who takes its messages on this worker, or why nobody does."""
+    taker = resolve(row.interface, row)
     if not row.enabled:
-        text = f"The enterprise service {row.interface} is switched off."
+        lacks = ", and no handler for it is installed" if isinstance(taker, Missing) else ""
+        text = f"The enterprise service {row.interface} is switched off{lacks}."
         failure = Failure(FailureClass.DISABLED, "SERVICE_DISABLED", text)
         return Service(row.interface, None, failure)
-    taker = resolve(row.interface, row)
     if isinstance(taker, Missing):
         text = f"No handler for {row.interface} is installed on worker {worker}."
         failure = Failure(FailureClass.DISABLED, "HANDLER_MISSING", text)

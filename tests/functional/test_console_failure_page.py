@@ -14,6 +14,7 @@ from integration.models import (
     EnterpriseService,
     ErrorAttempt,
     ErrorChange,
+    ExternalSystem,
     MessageError,
     ObjectStructure,
     StoredObject,
@@ -143,6 +144,36 @@ class TestWords:
         service.structure = ObjectStructure.objects.create(name="places", key_paths=["$.id"])
         service.save()
         assert "no handler for it is installed" not in page_of(boss, error)
+
+    @pytest.mark.parametrize(
+        ("on", "taker", "said"),
+        [
+            (False, True, "Switch the enterprise service MXOFF on under Set up"),
+            (False, False, "Leave the enterprise service MXOFF off for now"),
+            (True, True, "MXOFF is switched on again: release it"),
+            (True, False, "Install the app with the handler for MXOFF on every worker"),
+        ],
+    )
+    def test_whether_it_is_off_or_not_installed_is_told_as_it_is_now(
+        self, client: Client, on: bool, taker: bool, said: str
+    ) -> None:
+        structure = ObjectStructure.objects.create(name="places", key_paths=["$.id"])
+        EnterpriseService.objects.create(
+            interface="MXOFF", enabled=on, structure=structure if taker else None
+        )
+        error = a_held(
+            a_queue_row("continuous"),
+            code="SERVICE_DISABLED",
+            failure_class="disabled",
+            interface="MXOFF",
+            text="Something of it was off.",
+        )
+        assert said in words(page_of(client, error))
+
+    def test_a_system_that_is_on_again_asks_for_the_release_alone(self, client: Client) -> None:
+        queue = a_queue_row("continuous", system=ExternalSystem.objects.create(name="acme"))
+        page = words(page_of(client, a_held(queue, code="SYSTEM_DISABLED")))
+        assert "acme is switched on again: release it" in page
 
 
 class TestPlaces:

@@ -20,7 +20,7 @@ from integration.models import (
 from integration.selectors.failures import failures
 from integration.selectors.failures.failures import Cursor, FailureFilter
 from integration.selectors.scope import EVERYTHING
-from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row
+from tests.support.rows import a_blocked_queue, a_crew, a_held, a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 ROW = re.compile(r'name="chosen" value="([0-9a-f-]{36}):(\d+)"')
@@ -193,7 +193,7 @@ class TestPage:
     def test_what_the_configuration_refused_is_mended_there(
         self, admin_client: Client, code: str, advice: str, link: str
     ) -> None:
-        system = ExternalSystem.objects.create(name="EAM")
+        system = ExternalSystem.objects.create(name="EAM", enabled=code != "SYSTEM_DISABLED")
         if code == "SERVICE_DISABLED":
             orders = ObjectStructure.objects.create(name="po", key_paths=["$.ponum"])
             EnterpriseService.objects.create(interface="MXPO", structure=orders, enabled=False)
@@ -240,6 +240,7 @@ class TestPage:
         assert reverse("failure", args=[first.pk]) in page
         assert "Before it" not in client.get(reverse("failure", args=[first.pk])).text
         MessageError.objects.filter(pk=first.pk).update(state="DELETED")
+        a_crew()
         page = client.get(reverse("failure", args=[second.pk])).text
         assert "will be tried within seconds" in page
         assert "Before it" not in page

@@ -1,5 +1,6 @@
 """An operation that releases pauses by itself when too many failed again, and tells so."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -208,3 +209,21 @@ def test_a_large_operation_counts_what_is_open_and_takes_the_rest_for_resolved(
     page = client.get(reverse("operation", args=[operation.pk])).text
     assert "about <a href" in page
     assert "The report tells each of them." in page
+
+
+def test_no_time_to_go_is_told_before_there_is_a_pace_to_tell_it_by(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = started(plan())
+    turn(operation)
+    for most in (large.MOST_COUNTED, 1):
+        monkeypatch.setattr(large, "MOST_COUNTED", most)
+        Operation.objects.update(started_at=database_now(), stop_from=database_now())
+        operation.refresh_from_db()
+        young = found.progress(operation)
+        assert (young.rate, young.seconds_left(None), young.left > 0) == (None, None, True)
+        assert young.seconds_left(10) == young.left / 10
+        ago = database_now() - timedelta(seconds=6)
+        Operation.objects.update(started_at=ago, stop_from=ago)
+        operation.refresh_from_db()
+        assert found.progress(operation).seconds_left(None)

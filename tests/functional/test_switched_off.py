@@ -196,3 +196,14 @@ def wait_for_work(queue: Queue) -> None:
                 return
         seen.wait(0.02)
     raise AssertionError("No batch was ever open.")
+
+
+@pytest.mark.parametrize("interface", ["OBEY.ALONE", "NOWHERE"])
+def test_a_service_that_is_off_says_whether_its_handler_is_missing_too(broker, interface):
+    EnterpriseService.objects.update_or_create(interface=interface, defaults={"enabled": False})
+    queue = a_queue(broker)
+    broker.send(queue.topic, [{"n": 0}], headers=[("sluice-interface", interface.encode())])
+    drain(queue)
+    row = MessageError.objects.get(queue=queue)
+    assert (row.state, row.code) == ("HOLD", "SERVICE_DISABLED")
+    assert ("no handler" in row.text) == (interface == "NOWHERE")

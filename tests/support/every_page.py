@@ -198,7 +198,7 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
         "channel": target.channel_id,
         "target": target.pk,
     }
-    verbs = ("", "-change", "-delete", "-switch", "-try", "-test")
+    verbs = ("", "-change", "-delete", "-switch", "-release", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}
     door = dict.fromkeys(
         ("door:number", "token-new:number", "token-rotate:number", "token-revoke:number"), system.pk

@@ -187,6 +187,9 @@ UNKNOWN: Final = "Correct it under Edit if it is wrong, then release it; or dele
 
 # Instead of SERVICE_DISABLED, where nobody would take the messages were the service on.
 NOBODY_TAKES: Final = "SERVICE_DISABLED without a taker"
+# Instead of SERVICE_DISABLED and SYSTEM_DISABLED, where that is over.
+SERVICE_ON_AGAIN: Final = "SERVICE_DISABLED no more"
+SYSTEM_ON_AGAIN: Final = "SYSTEM_DISABLED no more"
 UNTAKEN: Final = (
     "Leave the enterprise service {interface} off for now: no handler for it is installed on the "
     "process that answers you, and it has no structure. Switched on, its next message would stop "
@@ -196,11 +199,21 @@ UNTAKEN: Final = (
 )
 
 
+SINCE_THEN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        NOBODY_TAKES: UNTAKEN,
+        SERVICE_ON_AGAIN: "The enterprise service {interface} is switched on again: release it. "
+        "The payload needs no change.",
+        SYSTEM_ON_AGAIN: "The external system {system} is switched on again: release it. The "
+        "payload needs no change.",
+    }
+)
+
+
 def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
     """Return what to do now with a held message; `names` has its interface, system and queue."""
-    said = BY_CODE.get(code) or BY_CLASS.get(failure_class, UNKNOWN)
-    if code == NOBODY_TAKES:
-        said = UNTAKEN
+    known = BY_CODE.get(code) or SINCE_THEN.get(code)
+    said = known or BY_CLASS.get(failure_class, UNKNOWN)
     for name, value in names.items():
         said = said.replace(f"{{{name}}}", value).replace("  ", " ")
     return said

@@ -12,7 +12,7 @@ from integration.delivery.policy.failure import FailureClass
 from integration.delivery.policy.states import OPEN, ErrorState
 from integration.envelope import FlawCode, parse_founding_id
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
-from integration.selectors.failures.advice import NOBODY_TAKES, advice
+from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.failures.lateness import why_late
@@ -118,7 +118,7 @@ AFTER_CLASS: Final[Mapping[str, str]] = MappingProxyType(
         FailureClass.DEPENDENCY: "It refers to something that was not there. It is not tried by "
         "itself any more.",
         FailureClass.OUTAGE: "Something every message needs was down.",
-        FailureClass.DISABLED: "What takes it was switched off; no retry was spent.",
+        FailureClass.DISABLED: "No retry was spent.",
         FailureClass.CRASH: "The worker died each time it tried this message, alone in the end.",
     }
 )
@@ -243,8 +243,10 @@ def _waiting(error: MessageError, ahead: FailureRow) -> str:
 
 def _cause(error: MessageError) -> str:
     """The code to mend; a tombstone has no text in which a key could be corrected."""
-    if error.code == "SERVICE_DISABLED" and takers.standstill_of(error.interface):
-        return NOBODY_TAKES
+    if error.code == "SERVICE_DISABLED":
+        return takers.lack_of(error.interface)
+    if error.code == "SYSTEM_DISABLED" and error.queue.system and error.queue.system.enabled:
+        return SYSTEM_ON_AGAIN
     is_key = error.code in {FlawCode.NO_KEY, FlawCode.KEY_TOO_LONG}
     return "BAD_KEY" if is_key and error.current_payload is None else error.code
 

@@ -132,6 +132,12 @@ def page(
 
 
 @planned_anew()
+def count(wanted: FailureFilter, scope: Scope) -> int:
+    """How many match, counted no further than COUNT_CAP + 1; queries as `page` makes them."""
+    return _capped(matching(wanted, scope))
+
+
+@planned_anew()
 def neighbours(wanted: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
     """The newer and the older neighbour of a failure in a list, in two queries."""
     found = matching(wanted, scope)

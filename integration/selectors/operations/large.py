@@ -25,9 +25,10 @@ _CAUSES: Final = (
     f"SELECT e.code, e.fingerprint, min(e.text), count(*) {_FAILED} "
     "GROUP BY 1, 2 ORDER BY 4 DESC LIMIT %s"
 )
+# Its first seconds tell no pace: a chunk more or less would double it.
 _PACE: Final = """
-SELECT done / greatest(extract(epoch FROM clock_timestamp() - started_at), 1)::float8
-FROM integration_operation WHERE id = %s AND started_at IS NOT NULL
+SELECT done / extract(epoch FROM clock_timestamp() - started_at)::float8
+FROM integration_operation WHERE id = %s AND started_at < clock_timestamp() - interval '5 s'
 """
 
 
@@ -52,9 +53,9 @@ def failed_causes(operation: Operation, most: int) -> Sequence[tuple[Any, ...]]:
     return fetch_all(_CAUSES, [*_asked(operation), most])
 
 
-def pace(operation: Operation) -> float:
-    """Messages a second since it was started."""
-    return float(next((rate for (rate,) in fetch_all(_PACE, [operation.pk])), 0.0))
+def pace(operation: Operation) -> float | None:
+    """Messages a second since it was started; None in its first seconds."""
+    return next((float(rate) for (rate,) in fetch_all(_PACE, [operation.pk])), None)
 
 
 def _asked(operation: Operation) -> list[object]:

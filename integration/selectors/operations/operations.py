@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from integration.delivery.policy.operations import Became, ItemOutcome, seconds_left
 from integration.delivery.policy.states import OperationState
-from integration.models import Operation
+from integration.models import Operation, Queue
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.failures.lines import KEY_BYTES, key_text
 from integration.selectors.operations import large
@@ -21,6 +21,7 @@ from integration.store.sessions import fetch_all
 PAGE_ROWS: Final = 25
 ITEM_ROWS: Final = 25
 CAUSES: Final = 20
+QUEUES: Final = 3
 RATE_SECONDS: Final = 5
 
 # What became of a message that the operation has done, over an item `i` and its failure `e`. The
@@ -40,6 +41,7 @@ FROM integration_operationitem i LEFT JOIN integration_messageerror e ON e.id = 
 _PROGRESS: Final = f"""
 SELECT i.outcome, {_BECAME} AS became, count(*),
   count(*) FILTER (WHERE i.at > clock_timestamp() - interval '{RATE_SECONDS} s'),
+  clock_timestamp() > %s::timestamptz + interval '{RATE_SECONDS} s',
   count(*) FILTER (WHERE e.ended = 'SUPERSEDED')
 {_JOINED} WHERE i.operation_id = %s GROUP BY 1, 2
 """
@@ -58,6 +60,15 @@ SELECT i.place, i.error_id, e.id IS NOT NULL, i.outcome, i.text, {_BECAME} AS be
   substring(e.key from 1 for {KEY_BYTES})
 {_JOINED} LEFT JOIN integration_queue q ON q.id = e.queue_id
 """  # noqa: S608 - constants
+
+
+# Whoever released them: they wait for the same. A few tell where they are.
+_RELEASED: Final = """
+SELECT q.id, array_agg(DISTINCT few.partition) FROM integration_queue q CROSS JOIN LATERAL (
+    SELECT e.partition FROM integration_messageerror e
+    WHERE e.queue_id = q.id AND e.state = 'READY' LIMIT 1000) few
+WHERE q.id = ANY(%s) GROUP BY q.id ORDER BY q.name LIMIT %s
+"""
 
 
 class Show(StrEnum):
@@ -144,7 +155,8 @@ class Progress:
     kept: int = 0
     moved: int = 0
     gone: int = 0
-    rate: float = 0.0
+    # Messages a second; None before there is anything to tell it by.
+    rate: float | None = None
     is_rough: bool = False
 
     @property
@@ -152,7 +164,7 @@ class Progress:
         return 100 if not self.total else 100 * (self.total - self.left) // self.total
 
     def seconds_left(self, rate: int | None) -> float | None:
-        """At the pace of the last seconds, or at the rate that was set."""
+        """At the pace of the last seconds, or at the rate that was set; None before either."""
         return seconds_left(self.left, self.rate or rate)
 
 
@@ -197,9 +209,11 @@ def progress(operation: Operation) -> Progress:
     if large.is_large(operation):
         return _rough(operation)
     found = Progress(operation.total)
-    recent = 0
-    for outcome, became, count, late, superseded in fetch_all(_PROGRESS, [operation.pk]):
-        recent += late
+    recent, has_pace = 0, False
+    began = operation.stop_from or operation.started_at
+    rows = fetch_all(_PROGRESS, [began, operation.pk])
+    for outcome, became, count, late, is_settled, superseded in rows:
+        recent, has_pace = recent + late, is_settled and operation.state == OperationState.RUNNING
         name = _FIELD[Became(became)] if became else ""
         if not outcome:
             found.left += count
@@ -209,7 +223,7 @@ def progress(operation: Operation) -> Progress:
             found.superseded += superseded if became == Became.RESOLVED else 0
         else:
             found.skipped += count
-    found.rate = recent / RATE_SECONDS if operation.state == OperationState.RUNNING else 0.0
+    found.rate = recent / RATE_SECONDS if has_pace else None
     return found
 
 
@@ -225,7 +239,7 @@ def _rough(operation: Operation) -> Progress:
         found.resolved = max(0, found.done - found.failed - found.waiting)
     else:
         found.kept = found.done
-    found.rate = large.pace(operation) if operation.state == OperationState.RUNNING else 0.0
+    found.rate = large.pace(operation) if operation.state == OperationState.RUNNING else None
     return found
 
 
@@ -268,6 +282,13 @@ def every_item(operation_id: UUID) -> Iterator[Item]:
         found = items(operation_id, Show.ALL, after, limit=2_000)
         yield from found.items
         after = found.after
+
+
+def released(operation: Operation) -> list[tuple[Queue, list[int]]]:
+    """Some queues of the operation that have released messages, with the partitions of those."""
+    found = dict(fetch_all(_RELEASED, [operation.queues, QUEUES]))
+    queues = Queue.objects.select_related("system").in_bulk(list(found))
+    return [(queues[pk], partitions) for pk, partitions in found.items() if pk in queues]
 
 
 def again(operation: Operation, show: Show) -> dict[UUID, int]:

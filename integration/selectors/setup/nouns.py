@@ -18,6 +18,7 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.queues.queues import overview
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.scope import EVERYTHING, Scope
@@ -143,6 +144,18 @@ def stopped_with_service(service: EnterpriseService) -> str:
         f"Its messages on every queue ({_of(queues, 'queue')} {'has' if queues == 1 else 'have'} "
         "it as the default): sequential queues wait at the next one, continuous ones put each on "
         "hold. No retry is spent, nothing is lost."
+    )
+
+
+def held_with_system(system: ExternalSystem) -> FailureFilter:
+    """The messages that were put on hold because it was off."""
+    return FailureFilter(state=ErrorState.HOLD, code="SYSTEM_DISABLED", system=system.name)
+
+
+def held_with_service(service: EnterpriseService) -> FailureFilter:
+    """The messages that were put on hold because it was off."""
+    return FailureFilter(
+        state=ErrorState.HOLD, code="SERVICE_DISABLED", interface=service.interface
     )
 
 

@@ -2,6 +2,7 @@
 
 from integration.handlers.registry import Registration, registry
 from integration.models import EnterpriseService, ObjectStructure
+from integration.selectors.failures.advice import NOBODY_TAKES, SERVICE_ON_AGAIN
 
 
 def handler_of(interface: str) -> Registration | None:
@@ -32,10 +33,14 @@ def standstill(service: EnterpriseService) -> str:
     )
 
 
-def standstill_of(interface: str) -> str:
-    """The same of the service of this name; empty where there is none."""
+def lack_of(interface: str) -> str:
+    """What a message that was held as SERVICE_DISABLED lacks now: a code of selectors.advice."""
     service = EnterpriseService.objects.filter(interface=interface).first()
-    return "" if service is None else standstill(service)
+    if service is None:
+        return "SERVICE_DISABLED"
+    if standstill(service):
+        return "HANDLER_MISSING" if service.enabled else NOBODY_TAKES
+    return SERVICE_ON_AGAIN if service.enabled else "SERVICE_DISABLED"
 
 
 def number_of(interface: str) -> int | None:
