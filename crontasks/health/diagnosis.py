@@ -214,8 +214,10 @@ def providers() -> Iterator[Link]:
         return
     for row in rows:
         reach = admin.reachable(row)
-        step = f"Check the bootstrap servers and credentials of {row.name}, and the network."
-        yield good("provider", reach.text) if reach.ok else broken("provider", reach.text, step)
+        if reach.ok:
+            yield good("provider", reach.text)
+        else:
+            yield broken("provider", reach.text, reach.next_step)
 
 
 LOOKS: Final[tuple[Callable[[], Link], ...]] = (

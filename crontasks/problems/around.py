@@ -57,13 +57,21 @@ def providers(facts: Facts) -> Iterator[Problem]:
 
 def _provider(who: tuple[str, int], waiting: list[QueueRow], said: str) -> Problem:
     name, number = who
-    is_refused = said.startswith("BROKER_REFUSED") or any(
-        "KAFKA_REFUSED" in row.codes for row in waiting
-    )
     told = said.partition(": ")[2] if said else _cause(waiting[0])
     stands = counted(len(waiting), "queue waits", "queues wait")
     effect = f"{stands} and no retry is spent." if waiting else "No queue has met it yet."
-    if is_refused:
+    if _is_told("PROTOCOL", waiting, said):
+        return Problem(
+            rank=10,
+            what=f"{name} is set to another protocol than its port speaks",
+            why=f"{told} {effect}",
+            next_step=f"Correct the security protocol or the bootstrap servers of the provider "
+            f"{name}; the queues go on by themselves.",
+            way=Way.PROVIDER,
+            subject=name,
+            number=number,
+        )
+    if _is_told("REFUSED", waiting, said):
         return Problem(
             rank=10,
             what=f"{name} refuses us",
@@ -85,6 +93,10 @@ def _provider(who: tuple[str, int], waiting: list[QueueRow], said: str) -> Probl
         subject=name,
         number=number,
     )
+
+
+def _is_told(kind: str, waiting: list[QueueRow], said: str) -> bool:
+    return said.startswith(f"BROKER_{kind}:") or any(f"KAFKA_{kind}" in r.codes for r in waiting)
 
 
 def _cause(row: QueueRow) -> str:

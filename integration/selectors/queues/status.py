@@ -201,6 +201,12 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
             "Correct the provider's access under Set up, or its rights on the cluster; "
             "the queue asks again by itself.",
         ),
+        "KAFKA_PROTOCOL": Situation(
+            "The provider's security protocol is not the one that the cluster's port speaks; no "
+            "retry is spent. {text}",
+            "Correct the security protocol or the bootstrap servers of the provider under Set up; "
+            "the queue asks again by itself.",
+        ),
     }
 )
 BY_STATE: Final[Mapping[PartitionState, Situation]] = MappingProxyType(
