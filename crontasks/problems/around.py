@@ -14,7 +14,14 @@ from crontasks.problems.facts import (
 )
 from integration.durations import rough, written
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, NO_RELAY, NO_WORKER, Status
+from integration.selectors.queues.status import (
+    NO_BEAT,
+    NO_BROKER,
+    NO_DRIVER,
+    NO_RELAY,
+    NO_WORKER,
+    Status,
+)
 
 
 def crew(facts: Facts) -> Iterator[Problem]:
@@ -28,6 +35,18 @@ def crew(facts: Facts) -> Iterator[Problem]:
             yield Problem(
                 rank=rank, what=what, why=lack.why, next_step=lack.next_step, way=Way.TERMINAL
             )
+
+
+def broker(facts: Facts) -> Iterator[Problem]:
+    """Named before the workers and beat, which seem idle because of it."""
+    if facts.broker_is_away:
+        yield Problem(
+            rank=-1,
+            what="The Celery broker is down",
+            why=NO_BROKER.why,
+            next_step=NO_BROKER.next_step,
+            way=Way.TERMINAL,
+        )
 
 
 def spark(facts: Facts) -> Iterator[Problem]:
