@@ -188,6 +188,15 @@ DEFAULT_FROM_EMAIL = ENV.from_email
 
 CELERY_BROKER_URL = ENV.celery_broker_url
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# However long it is away: a worker that gave up would have to be started by a person.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# Who sends is told at once; what was not sent is sent again by the dispatcher and by beat. Without
+# a limit, whoever sends to a broker that hangs would hang with it.
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "max_retries": 0,
+    "socket_connect_timeout": 2.0,
+    "socket_timeout": 2.0,
+}
 CELERY_TASK_IGNORE_RESULT = True
 # A run is claimed in the database, never by the broker: a lost Celery task is started again by
 # the dispatcher, so nothing is gained by late acknowledgement and poison loops are avoided.

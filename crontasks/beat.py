@@ -91,6 +91,9 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     """
 
     Entry = InstanceEntry
+    # Celery's beat would connect before its first step and wait there for as long as its broker
+    # is away, without a heartbeat. Each send takes a connection of the pool instead.
+    producer = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - celery's signature
         self.leadership = Leadership(LockClass.BEAT, "sluice beat")
@@ -190,7 +193,8 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
             self.workers_alive = are_alive(cursor, "worker")
         if now - self.leads_since > GRACE_SECONDS:
             book.settle(
-                conditions.seen_by_beat(workers_alive=self.workers_alive), conditions.BEAT_KINDS
+                conditions.seen_by_beat(workers_alive=self.workers_alive),
+                conditions.kinds_of_beat(workers_alive=self.workers_alive),
             )
 
     def _database_away(self, error: Exception) -> None:

@@ -6,15 +6,13 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
-from celery import current_app
 from django.conf import settings
 from django.db import Error, ProgrammingError, connections
 from django.db.migrations.executor import MigrationExecutor
-from kombu.exceptions import OperationalError
 
 from crontasks import copies
 from crontasks.bulk.waiting import open_runs
-from crontasks.health import crew
+from crontasks.health import broker, crew
 from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good, reason
 from integration.counting import so_many
@@ -150,13 +148,7 @@ def migrations() -> Link:
 
 
 def celery_broker() -> Link:
-    try:
-        with current_app.connection_for_write(connect_timeout=3) as connection:
-            connection.ensure_connection(max_retries=1, timeout=5, errback=None)
-    except (OSError, OperationalError) as e:
-        text = f"The Celery broker does not answer: {e}"
-        return broken("broker", text, "Start Valkey, or correct SLUICE_CELERY_BROKER_URL.")
-    return good("broker", "The Celery broker answers.")
+    return broker.link()
 
 
 def clock() -> Link:
@@ -214,8 +206,10 @@ def providers() -> Iterator[Link]:
         return
     for row in rows:
         reach = admin.reachable(row)
-        step = f"Check the bootstrap servers and credentials of {row.name}, and the network."
-        yield good("provider", reach.text) if reach.ok else broken("provider", reach.text, step)
+        if reach.ok:
+            yield good("provider", reach.text)
+        else:
+            yield broken("provider", reach.text, reach.next_step)
 
 
 LOOKS: Final[tuple[Callable[[], Link], ...]] = (

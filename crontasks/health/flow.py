@@ -10,12 +10,13 @@ from integration.selectors.delivering.senders import sends
 
 
 def check_flow(queue: Queue) -> list[Link]:
-    """Inbound: provider, system, service, queue, topic, instance, beat, worker, lock, position.
+    """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
-    Outbound: provider, queue, topic, instance of the relay, beat, relay, lease, outbox; and
-    where it is delivered from here, the rest of the way to its endpoint. Asks the broker, the
-    database and nobody else; changes nothing. Every link is looked at, as more
-    than one may be broken; the first broken one is the one to mend first. Raises Django's
+    Inbound: provider, system, service, queue, topic, instance, broker, beat, worker, lock,
+    position. Outbound: provider, queue, topic, instance of the relay, broker, beat, relay, lease,
+    outbox; and where it is delivered from here, the rest of the way to its endpoint. Asks Kafka,
+    the broker of Celery, the database and nobody else; changes nothing. Every link is looked at,
+    as more than one may be broken; the first broken one is the one to mend first. Raises Django's
     OperationalError when the database does not answer.
     """
     return [look(queue) for look in walk(queue)]
@@ -35,6 +36,7 @@ INBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     flow_set_up.switches,
     flow_set_up.topic,
     flow_schedule.instance,
+    flow_schedule.broker,
     flow_schedule.beat,
     flow_work.worker,
     flow_work.lock,
@@ -50,6 +52,7 @@ SENDING_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     flow_set_up.topic,
     flow_set_up.switches,
     flow_schedule.instance,
+    flow_schedule.broker,
     flow_schedule.beat,
     flow_work.worker,
     flow_work.lock,
@@ -63,6 +66,7 @@ OUTBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     flow_out.switches,
     flow_set_up.topic,
     flow_schedule.instance,
+    flow_schedule.broker,
     flow_schedule.beat,
     flow_out.relay,
     flow_out.lease,

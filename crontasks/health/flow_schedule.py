@@ -6,6 +6,7 @@ from typing import Final
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from crontasks.health import broker as celery_broker
 from crontasks.health import crew
 from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good
@@ -57,6 +58,11 @@ def _instance_of(queue: Queue) -> CronInstance | None:
     if queue.direction == Queue.Direction.OUTBOUND and not sends(queue):
         return _relays().first()
     return CronInstance.objects.select_related("periodic_task").filter(queue=queue).first()
+
+
+def broker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
+    """What carries every start from beat to the workers."""
+    return celery_broker.link()
 
 
 def beat(queue: Queue) -> Link:

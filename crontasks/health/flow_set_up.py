@@ -14,11 +14,7 @@ def provider(queue: Queue) -> Link:
     reach = admin.reachable(queue.provider)
     if reach.ok:
         return good("provider", reach.text)
-    return broken(
-        "provider",
-        reach.text,
-        f"Check the bootstrap servers and credentials of {queue.provider.name}, and the network.",
-    )
+    return broken("provider", reach.text, reach.next_step)
 
 
 def system(queue: Queue) -> Link:

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from celery import current_app
 from django.conf import settings
 from django.db import Error, connections, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
-from kombu.exceptions import OperationalError
 
 from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
+from crontasks.health import broker
 from crontasks.health.crew import crew
 from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.status import (
     NO_BEAT,
+    NO_BROKER,
     NO_DRIVER,
     NO_RELAY,
     NO_WORKER,
@@ -35,7 +35,6 @@ from integration.store.stable_ends import IS_HELD_BACK
 from integration.store.starts import IS_WANTED
 
 LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '3s'"
-BROKER_SECONDS: Final = 2
 # The dispatcher starts a worker within seconds, the schedule every ten; an owner whose handlers
 # are slow gets longer, as each call may take the queue's own handler timeout.
 STALLED_SECONDS: Final = 180
@@ -229,20 +228,10 @@ def _for_people(found: dict[str, int]) -> str:
 
 
 def _broker() -> Check:
-    limits = {"socket_connect_timeout": BROKER_SECONDS, "socket_timeout": BROKER_SECONDS}
-    try:
-        with current_app.connection_for_write(transport_options=limits) as connection:
-            connection.ensure_connection(
-                max_retries=1, timeout=BROKER_SECONDS, errback=None, interval_start=0
-            )
-    except (OSError, OperationalError):
-        return Check(
-            "broker",
-            Health.FAILING,
-            "The Celery broker (Valkey) does not answer, so nothing new is started.",
-            "Start it, or correct SLUICE_CELERY_BROKER_URL; it may come back empty.",
-        )
-    return Check("broker", Health.OK, "The Celery broker answers.")
+    if broker.silence() is None:
+        return Check("broker", Health.OK, "The Celery broker answers.")
+    # What its client says may name hosts.
+    return Check("broker", Health.FAILING, NO_BROKER.why, NO_BROKER.next_step)
 
 
 def _counted(count: int, one: str, many: str) -> str:

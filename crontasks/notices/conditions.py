@@ -6,11 +6,16 @@ from typing import Final
 from django.conf import settings
 
 from crontasks.cursor import Cursor, django_cursor
+from crontasks.health import broker
 from crontasks.health.hearts import ALIVE_SECONDS, are_alive
 from crontasks.notices.book import Condition
 from crontasks.notices.kinds import NoticeKind
+from crontasks.problems.queues import SOON, SOON_SHARE
 from crontasks.running.starts import IS_FREE, LOCKED
 from integration.counting import so_many
+from integration.durations import rough
+from integration.selectors.queues.heads import spoken
+from integration.selectors.queues.status import NO_BROKER
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
 from integration.store.stable_ends import IS_HELD_BACK
@@ -20,8 +25,7 @@ BURST_ROWS: Final = 20
 BURST_MINUTES: Final = 10
 UNREAD_SECONDS: Final = 120
 UNSENT_SECONDS: Final = 60
-BEAT_KINDS: Final = frozenset({NoticeKind.NO_WORKER})
-WORKER_KINDS: Final = frozenset(NoticeKind) - BEAT_KINDS
+WORKER_KINDS: Final = frozenset(NoticeKind) - {NoticeKind.NO_WORKER}
 
 _STATES: Final = f"""
     SELECT CASE WHEN {IS_HELD_BACK} THEN 'OUTAGE' ELSE p.state END,
@@ -36,6 +40,23 @@ _BURSTS: Final = f"""
     WHERE e.state = 'HOLD'
       AND e.last_failed_at > clock_timestamp() - make_interval(mins => {BURST_MINUTES})
     GROUP BY q.name HAVING count(*) >= {BURST_ROWS}"""  # noqa: S608 - constants
+# As the overview tells it. Once it is told, it is over only with some distance: a queue that is
+# read slowly would pass the line again and again.
+_OVER_SHARE: Final = 1.5
+_EXPIRING: Final = f"""
+    WITH queue AS (
+        SELECT q.name, q.topic, q.retention_seconds AS kept, min(p.oldest_waiting_at) AS oldest,
+               sum(greatest(0, p.high_watermark - greatest(p.next_offset, p.low_watermark))) AS lag,
+               least({SOON.total_seconds()}, q.retention_seconds * {SOON_SHARE}) AS soon
+        FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
+        WHERE q.enabled GROUP BY q.id
+    )
+    SELECT name, topic, kept, lag, oldest + make_interval(secs => kept), clock_timestamp()
+    FROM queue
+    WHERE lag > 0 AND oldest + make_interval(secs => kept - soon * CASE WHEN EXISTS (
+        SELECT FROM crontasks_notice n
+        WHERE n.kind = 'EXPIRING' AND n.subject = queue.name AND n.closed_at IS NULL)
+        THEN {_OVER_SHARE} ELSE 1 END) < clock_timestamp()"""  # noqa: S608 - constants
 _GAPS: Final = """
     SELECT q.name || '[' || p.partition || ']', sum(g.to_offset - g.from_offset)::bigint
     FROM integration_gap g JOIN integration_queuepartition p ON p.id = g.partition_id
@@ -74,7 +95,11 @@ _IN_DOUBT: Final = """
 
 
 def seen_by_workers(*, is_settled: bool) -> list[Condition]:
-    """Everything but dead workers. Until `is_settled` nobody is called dead."""
+    """Everything but dead workers. Until `is_settled` nobody is called dead.
+
+    Asks the broker of Celery as well, which takes some seconds where that is away.
+    """
+    away = list(_broker())
     with django_cursor() as cursor:
         foreign = deployments.foreign_environment(cursor)
         if foreign is not None:
@@ -84,21 +109,34 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
                 "run `manage.py adopt_database`."
             )
             return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
-        found = [*_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
+        found = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
+        found += _expiring(cursor)
         if is_settled:
             found += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
         return found
 
 
+def kinds_of_beat(*, workers_alive: bool) -> frozenset[NoticeKind]:
+    """Of the broker a worker tells, or beat where none is: two hosts may see it differently."""
+    ours = frozenset({NoticeKind.NO_WORKER})
+    return ours if workers_alive else ours | {NoticeKind.NO_BROKER}
+
+
 def seen_by_beat(*, workers_alive: bool) -> list[Condition]:
-    """What workers cannot say of themselves."""
+    """What workers cannot say of themselves. Asks the broker of Celery where none is alive."""
     if workers_alive:
         return []
     text = (
         f"No worker showed a heartbeat for {ALIVE_SECONDS} seconds; no queue is read. "
         "Start one with `celery -A config worker`."
     )
-    return [Condition(NoticeKind.NO_WORKER, settings.SLUICE_DEPLOYMENT, text)]
+    return [Condition(NoticeKind.NO_WORKER, settings.SLUICE_DEPLOYMENT, text), *_broker()]
+
+
+def _broker() -> Iterator[Condition]:
+    if broker.lasting_silence() is not None:
+        text = f"{NO_BROKER.why} {NO_BROKER.next_step}"
+        yield Condition(NoticeKind.NO_BROKER, settings.SLUICE_DEPLOYMENT, text)
 
 
 def _states(cursor: Cursor) -> Iterator[Condition]:
@@ -122,6 +160,21 @@ def _gaps(cursor: Cursor) -> Iterator[Condition]:
         gone = so_many(count, "offset was gone before it was", "offsets were gone before they were")
         text = f"{gone} read. Look at the gap and confirm it."
         yield Condition(NoticeKind.GAP, subject, text)
+
+
+def _expiring(cursor: Cursor) -> Iterator[Condition]:
+    """Of each queue, however many partitions: what is to be done is the same."""
+    cursor.execute(_EXPIRING)
+    for subject, topic, kept, lag, at, now in cursor.fetchall():
+        left = f"in {spoken(at - now)}, at {at:%d %B %Y %H:%M} UTC"
+        when = "may leave Kafka at any moment" if at <= now else f"leaves Kafka {left}"
+        text = (
+            f"{so_many(lag, 'message waits', 'messages wait')} that nobody has tried yet, and the "
+            f"first {when}: {topic} keeps its messages for {rough(kept)}. Get the queue going now "
+            f"(`manage.py check_flow {subject}` names what stops it), or lengthen retention.ms of "
+            f"{topic} first."
+        )
+        yield Condition(NoticeKind.EXPIRING, subject, text)
 
 
 def _stuck(cursor: Cursor) -> Iterator[Condition]:

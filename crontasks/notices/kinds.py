@@ -16,11 +16,13 @@ class NoticeKind(StrEnum):
     OUTAGE = "OUTAGE"  # something a queue needs is down
     WAITING = "WAITING"  # something a queue needs is switched off or not installed
     HOLD_BURST = "HOLD_BURST"  # many messages were held in a short time
+    EXPIRING = "EXPIRING"  # messages that nobody has tried yet are about to expire
     GAP = "GAP"  # messages expired before they were read
     NO_CONSUMER = "NO_CONSUMER"  # messages wait and nothing reads them
     NO_WORKER = "NO_WORKER"  # no worker's heart beats
     NO_BEAT = "NO_BEAT"  # beat's heart does not beat
     NO_RELAY = "NO_RELAY"  # outgoing messages are due and nothing sends them
+    NO_BROKER = "NO_BROKER"  # the broker of Celery does not answer: nothing new is started
     COPY = "COPY"  # the database names another environment: nothing may act
 
 
@@ -30,10 +32,12 @@ TITLES: Final[Mapping[NoticeKind, str]] = {
     NoticeKind.OUTAGE: "Queue waits for an outage to end",
     NoticeKind.WAITING: "Queue waits for something switched off",
     NoticeKind.HOLD_BURST: "Many messages held",
+    NoticeKind.EXPIRING: "Messages are about to expire unread",
     NoticeKind.GAP: "Messages expired unread",
     NoticeKind.NO_CONSUMER: "Nothing consumes the queue",
     NoticeKind.NO_WORKER: "No worker is alive",
     NoticeKind.NO_BEAT: "Beat is not alive",
     NoticeKind.NO_RELAY: "Outgoing messages are not sent",
+    NoticeKind.NO_BROKER: "The Celery broker does not answer",
     NoticeKind.COPY: "This database belongs to another environment",
 }

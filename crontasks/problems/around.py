@@ -14,7 +14,14 @@ from crontasks.problems.facts import (
 )
 from integration.durations import rough, written
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, NO_RELAY, NO_WORKER, Status
+from integration.selectors.queues.status import (
+    NO_BEAT,
+    NO_BROKER,
+    NO_DRIVER,
+    NO_RELAY,
+    NO_WORKER,
+    Status,
+)
 
 
 def crew(facts: Facts) -> Iterator[Problem]:
@@ -28,6 +35,18 @@ def crew(facts: Facts) -> Iterator[Problem]:
             yield Problem(
                 rank=rank, what=what, why=lack.why, next_step=lack.next_step, way=Way.TERMINAL
             )
+
+
+def broker(facts: Facts) -> Iterator[Problem]:
+    """Named before the workers and beat, which seem idle because of it."""
+    if facts.broker_is_away:
+        yield Problem(
+            rank=-1,
+            what="The Celery broker is down",
+            why=NO_BROKER.why,
+            next_step=NO_BROKER.next_step,
+            way=Way.TERMINAL,
+        )
 
 
 def spark(facts: Facts) -> Iterator[Problem]:
@@ -57,13 +76,21 @@ def providers(facts: Facts) -> Iterator[Problem]:
 
 def _provider(who: tuple[str, int], waiting: list[QueueRow], said: str) -> Problem:
     name, number = who
-    is_refused = said.startswith("BROKER_REFUSED") or any(
-        "KAFKA_REFUSED" in row.codes for row in waiting
-    )
     told = said.partition(": ")[2] if said else _cause(waiting[0])
     stands = counted(len(waiting), "queue waits", "queues wait")
     effect = f"{stands} and no retry is spent." if waiting else "No queue has met it yet."
-    if is_refused:
+    if _is_told("PROTOCOL", waiting, said):
+        return Problem(
+            rank=10,
+            what=f"{name} is set to another protocol than its port speaks",
+            why=f"{told} {effect}",
+            next_step=f"Correct the security protocol or the bootstrap servers of the provider "
+            f"{name}; the queues go on by themselves.",
+            way=Way.PROVIDER,
+            subject=name,
+            number=number,
+        )
+    if _is_told("REFUSED", waiting, said):
         return Problem(
             rank=10,
             what=f"{name} refuses us",
@@ -85,6 +112,10 @@ def _provider(who: tuple[str, int], waiting: list[QueueRow], said: str) -> Probl
         subject=name,
         number=number,
     )
+
+
+def _is_told(kind: str, waiting: list[QueueRow], said: str) -> bool:
+    return said.startswith(f"BROKER_{kind}:") or any(f"KAFKA_{kind}" in r.codes for r in waiting)
 
 
 def _cause(row: QueueRow) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from django.db.models import F, FloatField, QuerySet
+from django.db.models import F, FloatField, Q, QuerySet
 from django.db.models.functions import Cast, Greatest
 from django.utils import timezone
 
@@ -13,7 +13,7 @@ from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
 from crontasks.models import Notice
 from crontasks.notices.book import ABOUT_PROVIDERS
-from crontasks.notices.kinds import PROVIDER
+from crontasks.notices.kinds import PROVIDER, NoticeKind
 from crontasks.problems.facts import Facts, Idle, Late, Short, Taker
 from integration.models import EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls
@@ -48,12 +48,14 @@ def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Fac
     ids = [row.id for row in rows]
     sending = [row for row in rows if row.sends]
     outbound = any(not row.is_read or row.sends for row in rows)
+    away, broker_is_away = _told()
     return Facts(
         now=timezone.now(),
         crew=crew,
         rows=rows,
         heads=heads,
-        away=providers_away(),
+        away=away,
+        broker_is_away=broker_is_away and bool(crew.workers or crew.beats),
         services_off=_services_off(ids),
         unhandled=unhandled(rows),
         idle=_idle(ids),
@@ -85,9 +87,16 @@ def _late(providers: set[str]) -> list[Late]:
 
 def providers_away() -> dict[str, str]:
     """What was last found of each provider that does not serve us: name -> code and sentence."""
-    notices = Notice.objects.filter(ABOUT_PROVIDERS, closed_at__isnull=True)
-    found = notices.order_by("opened_at").values_list("subject", "text")
-    return {subject.removeprefix(PROVIDER): text for subject, text in found}
+    return _told()[0]
+
+
+def _told() -> tuple[dict[str, str], bool]:
+    """The providers, and whether the broker of Celery was last found to be away."""
+    about = ABOUT_PROVIDERS | Q(kind=NoticeKind.NO_BROKER)
+    notices = Notice.objects.filter(about, closed_at__isnull=True).order_by("opened_at")
+    found = list(notices.values_list("kind", "subject", "text"))
+    providers = {s.removeprefix(PROVIDER): text for _, s, text in found if s.startswith(PROVIDER)}
+    return providers, any(kind == NoticeKind.NO_BROKER for kind, _, _ in found)
 
 
 def _services_off(ids: list[int]) -> list[Taker]:

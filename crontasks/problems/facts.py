@@ -88,6 +88,7 @@ class Late:
 class Facts:
     """Everything the problems are found from. `away` is what providers were last found to be.
 
+    `broker_is_away`: of Celery, as told lately.
     `bulk_waiting` counts bulk runs that no Spark driver takes.
     `unknown` counts messages that may have arrived, by queue. `unhandled` is the service without a
     handler that a queue waits for.
@@ -106,6 +107,7 @@ class Facts:
     late: Sequence[Late] = ()
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
     bulk_waiting: int = 0
+    broker_is_away: bool = False
 
 
 def is_wanted(row: QueueRow) -> bool:

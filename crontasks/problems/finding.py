@@ -7,6 +7,7 @@ from crontasks.problems import around, outgoing, queues
 from crontasks.problems.facts import Facts, Problem
 
 FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
+    around.broker,
     around.crew,
     around.spark,
     around.providers,

@@ -48,6 +48,7 @@ class TroubleKind(StrEnum):
     UNKNOWN_TOPIC = "UNKNOWN_TOPIC"  # topic or partition is gone
     UNAVAILABLE = "UNAVAILABLE"  # no broker, no leader, all down
     REFUSED = "REFUSED"  # authentication or authorisation
+    PROTOCOL = "PROTOCOL"  # the port speaks another security protocol
     OTHER = "OTHER"  # any other client error: identity is checked again, then reading goes on
 
 

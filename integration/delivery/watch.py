@@ -25,8 +25,11 @@ MIRROR_EVERY_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.
 SILENCE_SECONDS: Final = 30.0
 KAFKA_DOWN: Final = "KAFKA_"
-# The cluster answers, but refuses us: bringing a broker back would not help.
-REFUSED_CODE: Final = "BROKER_REFUSED"
+# The cluster answers, but not to us: bringing a broker back would not help.
+KIND_OF_CODE: Final = {
+    "BROKER_REFUSED": TroubleKind.REFUSED,
+    "BROKER_PROTOCOL": TroubleKind.PROTOCOL,
+}
 
 ENDINGS: Final = {
     PartitionState.BACKOFF: RunEnding.BACKOFF,
@@ -122,7 +125,7 @@ class Watch:
         try:
             facts = self.road.source.facts()
         except IntegrationError as e:
-            kind = TroubleKind.REFUSED if e.code == REFUSED_CODE else TroubleKind.UNAVAILABLE
+            kind = KIND_OF_CODE.get(e.code, TroubleKind.UNAVAILABLE)
             self._outage(Trouble(kind, None, str(e)))
             return
         for owned in self.held:

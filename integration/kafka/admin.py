@@ -75,10 +75,11 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Whether a cluster answers, and the sentence to show."""
+    """Whether a cluster answers, and the sentence to show; `next_step` where it does not."""
 
     ok: bool
     text: str
+    next_step: str = ""
     brokers: int = 0
     cluster_id: str = ""
 
@@ -96,7 +97,7 @@ def reachable(provider: Provider) -> Reach:
         with _asking(provider) as (to, admin):
             cluster = answer(admin.describe_cluster(request_timeout=ANSWER_SECONDS), to.name)
     except (BrokerUnreachableError, ProviderUnusableError) as e:
-        return Reach(ok=False, text=str(e))
+        return Reach(ok=False, text=f"{e.code}: {e.sentence}", next_step=e.next_step)
     brokers = len(cluster.nodes)
     noun = "broker" if brokers == 1 else "brokers"
     text = f"{provider.name} answers: {brokers} {noun}, cluster {cluster.cluster_id}."

@@ -174,6 +174,8 @@ class TalkingAdmin(AdminClient):
         # Called inside poll(), where nothing may raise.
         callbacks: Properties = {"error_cb": self._noticed.append}
         super().__init__({**callbacks, **properties})
+        self.addresses = str(properties.get("bootstrap.servers", "")).split(",")
+        self.protocol = str(properties.get("security.protocol", "PLAINTEXT"))
 
     def noticed(self) -> list[KafkaError]:
         """The events since this was asked last, oldest first."""

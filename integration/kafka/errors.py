@@ -1,6 +1,7 @@
 """What can go wrong between us and a cluster, as errors with a code and a next step."""
 
 from integration.errors import IntegrationError
+from integration.kafka.listeners import Listener
 
 
 class BrokerUnreachableError(IntegrationError):
@@ -29,6 +30,32 @@ class BrokerRefusedError(BrokerUnreachableError):
             "and what they may do on the cluster.",
         )
         self.provider = provider
+
+
+class BrokerProtocolError(BrokerRefusedError):
+    """A port of the cluster speaks another security protocol than the provider is set to."""
+
+    code = "BROKER_PROTOCOL"
+
+    def __init__(self, provider: str, protocol: str, found: Listener) -> None:
+        fitting = " or ".join(found.protocols)
+        IntegrationError.__init__(
+            self,
+            f"The provider {provider} is set to {protocol}, but the port {found.address} speaks "
+            f"{fitting}.",
+            next_step=f"Set the provider's security protocol to {fitting}, or its bootstrap "
+            f"servers to a port that speaks {protocol}.{_login(protocol, found)}",
+        )
+        self.provider = provider
+        self.found = found
+
+
+def _login(protocol: str, found: Listener) -> str:
+    """What else has to be entered where the port wants a login and none is set."""
+    if not found.logs_in or protocol.startswith("SASL"):
+        return ""
+    offered = f" (offered: {', '.join(found.mechanisms)})" if found.mechanisms else ""
+    return f" The port asks for a login: enter mechanism{offered}, user and password as well."
 
 
 class TopicUnknownError(IntegrationError):

@@ -16,9 +16,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from integration.kafka import grants
+from integration.kafka import grants, listeners
 from integration.kafka.client import Connection, connection, new_admin
-from integration.kafka.errors import ProviderUnusableError
+from integration.kafka.errors import BrokerProtocolError, ProviderUnusableError
 from integration.kafka.grants import Resource
 from integration.kafka.troubles import REFUSED, error_of, sentence
 from integration.models.provider import Provider
@@ -95,6 +95,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return Verdict.UNKNOWN if Verdict.UNKNOWN in found else Verdict.OK
 
 
+PROTOCOL: Final = "Speak the port's security protocol"
 ADVERTISED: Final = Finding(
     "Go on",
     Verdict.REFUSED,
@@ -232,6 +233,10 @@ def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:  # noqa: AN
 
 def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -> Finding:
     error = error_of(problem)
+    found = listeners.other_than(provider.security_protocol, grants.addresses(provider))
+    if found is not None:
+        wrong = BrokerProtocolError(provider.name, provider.security_protocol, found)
+        return Finding(PROTOCOL, Verdict.REFUSED, f"{wrong.code}: {wrong}")
     told = to.without_secrets(sentence(error) if error is not None else str(problem))
     title = f"Log in as {grants.principal_of(provider)}"
     if error is not None and error.code() in REFUSED:
@@ -239,8 +244,8 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
     return Finding(
         title,
         Verdict.REFUSED,
-        f"The port answers, the broker does not ({told}). Most often the security protocol is not "
-        f"the one of this listener; here it is {provider.security_protocol}.",
+        f"The port answers, the broker does not ({told}). Look whether the broker hangs, and "
+        "whether Kafka listens on this port at all.",
     )
 
 

@@ -12,9 +12,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from integration.delivery.values import TopicFacts
+from integration.kafka import listeners
 from integration.kafka.client import TalkingAdmin
-from integration.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+from integration.kafka.errors import (
+    BrokerProtocolError,
+    BrokerRefusedError,
+    BrokerUnreachableError,
+)
 from integration.kafka.troubles import (
+    LOGGED_IN,
     MOVING,
     REFUSED,
     UNKNOWN_TOPIC,
@@ -99,7 +105,11 @@ class FactsReader:
 
 @contextmanager
 def refusals_told(admin: AdminClient, provider: str) -> Iterator[None]:
-    """Raise BrokerRefusedError where a question within was not answered for lack of a right."""
+    """Tell why a question within was not answered, as far as the cluster is not simply away.
+
+    Raises BrokerRefusedError for what the client noticed, such as a wrong password, and
+    BrokerProtocolError, one of them, where the port speaks another protocol.
+    """
     if isinstance(admin, TalkingAdmin):
         admin.noticed()
     try:
@@ -107,8 +117,15 @@ def refusals_told(admin: AdminClient, provider: str) -> Iterator[None]:
     except BrokerRefusedError:
         raise
     except BrokerUnreachableError as e:
-        events = admin.noticed() if isinstance(admin, TalkingAdmin) else []
+        if not isinstance(admin, TalkingAdmin):
+            raise
+        events = admin.noticed()
         refusal = next((one for one in reversed(events) if one.code() in REFUSED), None)
+        # Nothing noticed: the connection stands, or another that asks has told it already.
+        if events and (refusal is None or refusal.code() not in LOGGED_IN):
+            found = listeners.other_than(admin.protocol, admin.addresses)
+            if found is not None:
+                raise BrokerProtocolError(provider, admin.protocol, found) from e
         if refusal is None:
             raise
         raise BrokerRefusedError(provider, sentence(refusal)) from e

@@ -40,6 +40,15 @@ REFUSED: Final = frozenset(
         KafkaError._SSL,
     }
 )
+# Rights are refused to those only whose login went through.
+LOGGED_IN: Final = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 # A partition on its way from one broker to another, or to its first.
 MOVING: Final = frozenset(
     {

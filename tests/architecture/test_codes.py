@@ -62,7 +62,8 @@ def written() -> set[str]:
     """Codes that the engine puts into failures and states, found where they are written."""
     found = {flaw.value for flaw in FlawCode} | {code.value for code in EndpointCode}
     found |= stable_ends.CODES
-    found |= {f"KAFKA_{kind.value}" for kind in (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED)}
+    outages = (TroubleKind.UNAVAILABLE, TroubleKind.REFUSED, TroubleKind.PROTOCOL)
+    found |= {f"KAFKA_{kind.value}" for kind in outages}
     for name, source in modules(*ROOMS):
         if not name.startswith("sample/"):
             found |= set(_codes(parsed(source)))

@@ -40,6 +40,7 @@ ORDER = [
     "queue",
     "topic",
     "instance",
+    "broker",
     "beat",
     "worker",
     "lock",
@@ -258,7 +259,17 @@ def outbound(servers) -> Queue:
     )
 
 
-OUTBOUND_ORDER = ["provider", "queue", "topic", "instance", "beat", "relay", "lease", "outbox"]
+OUTBOUND_ORDER = [
+    "provider",
+    "queue",
+    "topic",
+    "instance",
+    "broker",
+    "beat",
+    "relay",
+    "lease",
+    "outbox",
+]
 
 
 def test_an_outbound_queue_is_walked_from_the_provider_to_the_outbox(outbound, capsys):

@@ -9,6 +9,7 @@ from django.core import mail
 from django.db.models import F
 from django.utils import timezone
 
+from config.celery import app
 from crontasks.models import CronInstance, Heartbeat, Notice
 from crontasks.notices import book, conditions
 from crontasks.notices.kinds import TITLES, NoticeKind
@@ -30,7 +31,7 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture(autouse=True)
-def recipients(settings):
+def recipients(settings, valkey):
     settings.SLUICE_NOTIFY_EMAILS = ["ops@example.org"]
     Heartbeat.objects.create(
         kind="beat", node="b", pid=1, started_at=database_now(), seen_at=database_now()
@@ -192,11 +193,73 @@ def test_outgoing_messages_without_a_relay_are_told(row):
 def test_a_dead_beat_is_told_by_the_workers_and_dead_workers_by_beat(row):
     Heartbeat.objects.update(seen_at=database_now() - 30 * SECOND)
     assert look() == {"NO_BEAT"}
-    book.settle(conditions.seen_by_beat(workers_alive=False), conditions.BEAT_KINDS)
+    ours = conditions.kinds_of_beat(workers_alive=False)
+    book.settle(conditions.seen_by_beat(workers_alive=False), ours)
     kinds = set(Notice.objects.filter(closed_at=None).values_list("kind", flat=True))
     assert kinds == {"NO_BEAT", "NO_WORKER"}
-    book.settle(conditions.seen_by_beat(workers_alive=True), conditions.BEAT_KINDS)
+    ours = conditions.kinds_of_beat(workers_alive=True)
+    book.settle(conditions.seen_by_beat(workers_alive=True), ours)
     assert set(Notice.objects.filter(closed_at=None).values_list("kind", flat=True)) == {"NO_BEAT"}
+
+
+def test_a_broker_that_is_away_is_told_by_workers_or_where_there_are_none_by_beat(row):
+    before = app.conf.broker_url
+    app.conf.update(broker_url="redis://127.0.0.1:1/0")
+    try:
+        assert look() == {"NO_BROKER"}
+        assert "SLUICE_CELERY_BROKER_URL" in mail.outbox[0].body
+        by_beat = {one.kind for one in conditions.seen_by_beat(workers_alive=False)}
+    finally:
+        app.conf.update(broker_url=before)
+    assert by_beat == {NoticeKind.NO_WORKER, NoticeKind.NO_BROKER}
+    assert NoticeKind.NO_BROKER not in conditions.kinds_of_beat(workers_alive=True)
+    assert look() == set()
+    assert len(mail.outbox) == 2
+
+
+def waiting(row: QueuePartition, *, left: timedelta) -> None:
+    """Its first untried message expires so soon; the topic keeps messages for a week."""
+    kept = timedelta(seconds=row.queue.retention_seconds)
+    oldest = database_now() - kept + left
+    QueuePartition.objects.update(high_watermark=30, oldest_waiting_at=oldest)
+
+
+def test_messages_about_to_expire_are_told_once_while_there_is_time(row):
+    QueuePartition.objects.update(state="BLOCKED", state_code="HEAD_HELD")
+    waiting(row, left=timedelta(hours=7))
+    assert "EXPIRING" not in look()
+    waiting(row, left=timedelta(hours=5, minutes=30))
+    assert "EXPIRING" in look()
+    told = [sent.body for sent in mail.outbox if "expire unread" in sent.subject]
+    assert len(told) == 1
+    for word in (
+        "assets: ",
+        "20 messages wait",
+        "in 5 h",
+        "7 d",
+        "check_flow assets",
+        "retention.ms",
+    ):
+        assert word in told[0]
+    # The same standstill, later, and a little progress: nothing new to tell.
+    for left in (timedelta(hours=2), timedelta(hours=6, minutes=30), timedelta(minutes=-1)):
+        waiting(row, left=left)
+        assert "EXPIRING" in look()
+    assert "at any moment" in Notice.objects.get(kind="EXPIRING").text
+    waiting(row, left=timedelta(hours=20))
+    assert "EXPIRING" not in look()
+    told = [sent.subject for sent in mail.outbox if "expire unread" in sent.subject]
+    assert len(told) == 2
+    assert "Over: " in told[1]
+
+
+def test_nothing_expires_on_a_queue_without_waiting_messages_or_that_is_off(row):
+    waiting(row, left=timedelta(hours=1))
+    QueuePartition.objects.update(next_offset=30)
+    assert "EXPIRING" not in look()
+    QueuePartition.objects.update(next_offset=10)
+    Queue.objects.update(enabled=False)
+    assert "EXPIRING" not in look()
 
 
 def test_a_copy_says_only_that_it_is_one(row):
@@ -208,7 +271,7 @@ def test_a_copy_says_only_that_it_is_one(row):
 
 def test_every_kind_has_a_title_and_somebody_who_looks_for_it():
     assert set(TITLES) == set(NoticeKind)
-    looked_for = conditions.WORKER_KINDS | conditions.BEAT_KINDS
+    looked_for = conditions.WORKER_KINDS | conditions.kinds_of_beat(workers_alive=True)
     assert looked_for == set(NoticeKind)
 
 

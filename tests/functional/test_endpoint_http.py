@@ -7,10 +7,6 @@ from email.utils import format_datetime
 from ipaddress import ip_address
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from django.utils import timezone
 
 from integration.endpoints.addresses import refusal
@@ -18,6 +14,7 @@ from integration.endpoints.opening import opened
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
 from integration.endpoints.properties import EndpointSettingsError
 from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+from tests.support.certificates import self_signed
 from tests.support.http_partner import HttpPartner
 
 pytestmark = pytest.mark.servers
@@ -258,27 +255,7 @@ def test_without_a_token_nothing_is_sent(partner):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A certificate of its own authority for localhost and 127.0.0.1, and a server with it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "partner")])
-    now = timezone.now()
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = made.public_bytes(serialization.Encoding.PEM).decode()
-    secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    ).decode()
+    pem, secret = self_signed()
     file = tmp_path_factory.mktemp("tls") / "both.pem"
     file.write_text(pem + secret)
     return pem, secret, file

@@ -1,5 +1,6 @@
 """Testing a provider: each step and right against real brokers, open, secured and absent."""
 
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,14 +8,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from devstack import ports
+from crontasks.health import diagnosis, flow_set_up
 from devstack.server import Server
-from integration.kafka import examination
+from integration.delivery.wiring import run_queue
+from integration.kafka import admin, examination, listeners
+from integration.kafka.errors import BrokerProtocolError
 from integration.kafka.examination import Examination, Finding, Verdict
 from integration.models import Provider
 from integration.selectors.setup.examination import examined as examine
 from integration.selectors.setup.examination import ids_of
-from tests.support.rows import a_queue_row
+from tests.support.rows import a_place, a_queue_row
 from tests.support.secured_kafka import PASSWORD, USER, SecuredKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -25,10 +28,7 @@ TOPICS = ("orders", "orders-out", "sluice-relay")
 @pytest.fixture(scope="module")
 def secured() -> Iterator[SecuredKafka]:
     folder = Path(tempfile.mkdtemp(prefix="sluice-tests-"))
-    chosen: list[int] = []
-    for _ in range(4):
-        chosen.append(ports.choose(chosen))
-    cluster = SecuredKafka(folder, (chosen[0], chosen[1], chosen[2], chosen[3]))
+    cluster = SecuredKafka(folder)
     cluster.start()
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in client.create_topics([NewTopic(name, 1, 1) for name in TOPICS]).values():
@@ -38,7 +38,7 @@ def secured() -> Iterator[SecuredKafka]:
     cluster.discard()
 
 
-def a_provider(cluster: SecuredKafka, **fields: str) -> Provider:
+def a_provider(cluster: SecuredKafka, **fields: object) -> Provider:
     values = {
         "name": "plant",
         "bootstrap_servers": cluster.secured,
@@ -140,11 +140,87 @@ def test_a_wrong_password_is_told(secured: SecuredKafka) -> None:
     assert "not-it" not in str(found)
 
 
-def test_the_wrong_protocol_is_named_as_the_likely_cause(secured: SecuredKafka) -> None:
-    provider = a_provider(secured, security_protocol="PLAINTEXT", sasl_mechanism="")
-    login = findings(examine(provider))["Reach and log in: Log in as User:ANONYMOUS"]
-    assert login.verdict is Verdict.REFUSED
-    assert "security protocol is not the one of this listener" in login.text
+# What the provider is set to, at which port of the cluster, and what that port speaks.
+WRONG = (
+    ("PLAINTEXT", "secured", "SASL_PLAINTEXT"),
+    ("PLAINTEXT", "encrypted", "SSL"),
+    ("SSL", "bootstrap", "PLAINTEXT"),
+    ("SSL", "sealed", "SASL_SSL"),
+    ("SASL_SSL", "secured", "SASL_PLAINTEXT"),
+    ("SASL_PLAINTEXT", "bootstrap", "PLAINTEXT"),
+    ("SASL_SSL", "encrypted", "SSL"),
+    ("PLAINTEXT", "mutual", "SSL or SASL_SSL"),
+)
+RIGHT = [(speaks, port, "") for _, port, speaks in WRONG if " " not in speaks]
+
+
+def test_a_port_of_another_protocol_is_told_apart(secured: SecuredKafka) -> None:
+    for protocol, port, speaks in WRONG:
+        address = getattr(secured, port)
+        found = listeners.other_than(protocol, ["127.0.0.1:1", address])
+        assert found is not None, (protocol, port)
+        told = BrokerProtocolError("plant", protocol, found)
+        assert f"set to {protocol}, but the port {address} speaks {speaks}." in told.sentence
+        needs_login = port in {"secured", "sealed"} and not protocol.startswith("SASL")
+        assert ("offered: PLAIN" in told.next_step) is needs_login
+    for protocol, port, _ in RIGHT:
+        assert listeners.other_than(protocol, [getattr(secured, port)]) is None, (protocol, port)
+
+
+@pytest.mark.parametrize(("protocol", "port"), [("PLAINTEXT", "encrypted"), ("SSL", "bootstrap")])
+def test_the_wrong_protocol_is_named_with_the_one_that_the_port_speaks(
+    secured: SecuredKafka, protocol: str, port: str
+) -> None:
+    address = getattr(secured, port)
+    provider = a_provider(secured, bootstrap_servers=address, security_protocol=protocol)
+    step = findings(examine(provider))[f"Reach and log in: {examination.PROTOCOL}"]
+    assert step.verdict is Verdict.REFUSED
+    assert step.text.startswith(f"BROKER_PROTOCOL: The provider plant is set to {protocol}, ")
+
+
+@pytest.mark.parametrize(("protocol", "port"), [("SSL", "encrypted"), ("SASL_SSL", "sealed")])
+def test_the_right_protocol_goes_through_tls(
+    secured: SecuredKafka, protocol: str, port: str
+) -> None:
+    provider = a_provider(
+        secured,
+        bootstrap_servers=getattr(secured, port),
+        security_protocol=protocol,
+        ca_certificate=secured.certificate,
+        properties={"ssl.endpoint.identification.algorithm": "none"},
+    )
+    assert admin.reachable(provider).ok
+    # A certificate that nobody vouches for is no matter of the protocol.
+    Provider.objects.filter(pk=provider.pk).update(ca_certificate="")
+    provider.refresh_from_db()
+    assert admin.reachable(provider).text.startswith("BROKER_REFUSED: ")
+
+
+def test_whoever_asks_is_told_of_the_wrong_protocol(secured: SecuredKafka) -> None:
+    provider = a_provider(secured, security_protocol="PLAINTEXT")
+    queue = a_queue_row("continuous", provider=provider, topic="orders")
+    link = flow_set_up.provider(queue)
+    assert link.text.startswith("BROKER_PROTOCOL: ")
+    assert "to SASL_PLAINTEXT" in link.next_step
+    (told,) = [one for one in diagnosis.providers() if not one.ok]
+    assert (told.text, told.next_step) == (link.text, link.next_step)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_meets_the_wrong_protocol_as_an_outage(secured: SecuredKafka) -> None:
+    provider = a_provider(secured, security_protocol="PLAINTEXT")
+    queue = a_queue_row("continuous", provider=provider, topic="orders")
+    place = a_place(queue)
+    assert run_queue(queue.pk).ending == "OUTAGE"
+    place.refresh_from_db()
+    assert (place.state, place.state_code) == ("OUTAGE", "KAFKA_PROTOCOL")
+    assert "speaks SASL_PLAINTEXT" in place.state_text
+
+
+def test_a_port_of_something_else_is_left_to_what_the_client_says() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert listeners.other_than("SSL", [address]) is None
 
 
 def test_brokers_that_send_us_astray_are_found_out(

@@ -14,8 +14,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from devstack import kafka
+from devstack import kafka, ports
 from devstack.kafka import Kafka
+from tests.support.certificates import self_signed
 
 USER, PASSWORD = "sluice", "its-password"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -29,32 +30,43 @@ RESOURCES = {
 class SecuredKafka(Kafka):
     """Its own port is open to anybody, who may do everything; `secured` asks for a login.
 
-    `misled` is open too, and sends its clients on to an address where nobody is.
+    `misled` is open too, and sends its clients on to an address where nobody is. `encrypted`
+    speaks TLS, `sealed` TLS and asks for a login, `mutual` TLS and asks for a certificate.
     """
 
-    def __init__(self, folder: Path, ports: tuple[int, int, int, int]) -> None:
-        super().__init__(folder, ports[0], controller_port=ports[1], durable=False)
-        self.secured_port = ports[2]
-        self.misled = f"127.0.0.1:{ports[3]}"
-
-    @property
-    def secured(self) -> str:
-        return f"127.0.0.1:{self.secured_port}"
+    def __init__(self, folder: Path) -> None:
+        chosen: list[int] = []
+        for _ in range(7):
+            chosen.append(ports.choose(chosen))
+        super().__init__(folder, chosen[0], controller_port=chosen[1], durable=False)
+        others = [f"127.0.0.1:{port}" for port in chosen[2:]]
+        self.secured, self.misled, self.encrypted, self.sealed, self.mutual = others
+        self.certificate, self._key = self_signed()
 
     def prepare(self) -> None:
         super().prepare()
-        plain, secured = f"PLAINTEXT://{self.bootstrap}", f"SASL_PLAINTEXT://{self.secured}"
+        ours = (
+            f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.secured},SSL://{self.encrypted},"
+            f"SASL_SSL://{self.sealed},MUTUAL://{self.mutual}"
+        )
         controller = f"CONTROLLER://127.0.0.1:{self.controller_port}"
         more = {
-            "listeners": f"{plain},{secured},MISLED://{self.misled},{controller}",
-            "advertised.listeners": f"{plain},{secured},MISLED://127.0.0.1:1",
+            "listeners": f"{ours},MISLED://{self.misled},{controller}",
+            "advertised.listeners": f"{ours},MISLED://127.0.0.1:1",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-            "MISLED:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "MISLED:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,MUTUAL:SSL",
             "inter.broker.listener.name": "PLAINTEXT",
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
                 f'{LOGIN} user_{USER}="{PASSWORD}" user_other="other";'
             ),
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{LOGIN} user_{USER}="{PASSWORD}";',
+            "listener.name.mutual.ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": _on_one_line(self.certificate),
+            "ssl.keystore.key": _on_one_line(self._key),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": _on_one_line(self.certificate),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
@@ -83,6 +95,11 @@ class SecuredKafka(Kafka):
         client = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in client.create_acls(bindings).values():
             future.result(10)
+
+
+def _on_one_line(pem: str) -> str:
+    """As a file of properties takes it."""
+    return pem.strip().replace("\n", "\\n")
 
 
 def _resources(given: dict[str, list[str]], words: list[str]) -> list[tuple[Any, str, Any]]:

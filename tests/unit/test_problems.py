@@ -78,6 +78,16 @@ def test_one_cluster_that_refuses_us_is_one_problem() -> None:
     assert one.why.endswith("It said: Wrong password.")
 
 
+def test_a_wrong_protocol_is_no_refusal() -> None:
+    said = "The provider plant is set to SSL, but the port a:1 speaks PLAINTEXT."
+    (one,) = found(a_row(place={}), away={"plant": f"BROKER_PROTOCOL: {said}"})
+    assert one.what == "plant is set to another protocol than its port speaks"
+    assert one.why == f"{said} No queue has met it yet."
+    down = {"state": "OUTAGE", "state_code": "KAFKA_PROTOCOL", "state_text": said}
+    (met,) = found(a_row(place=down))
+    assert (met.what, met.way) == (one.what, Way.PROVIDER)
+
+
 def test_a_provider_is_told_before_any_queue_has_met_it() -> None:
     (one,) = found(a_row(place={}), away={"plant": "BROKER_UNREACHABLE: Nobody answers."})
     assert one.what == "plant does not answer"

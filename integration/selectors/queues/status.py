@@ -87,6 +87,11 @@ class Crew:
         return tuple(lack for count, lack in found if not count)
 
 
+NO_BROKER: Final = Situation(
+    "The broker of Celery (Valkey) does not answer, so nothing new is started: no run of a queue, "
+    "no schedule, no relay. What is at work goes on, and messages posted to us are accepted.",
+    "Start it, or correct SLUICE_CELERY_BROKER_URL. It may come back empty; nothing is lost.",
+)
 NO_WORKER: Final = Situation(
     "No worker for queues is alive, so nothing is read or tried again.",
     "Start one with `celery -A config worker -Q celery`.",
@@ -199,6 +204,12 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         "KAFKA_REFUSED": Situation(
             "The cluster answers, but refuses our user, certificate or rights. {text}",
             "Correct the provider's access under Set up, or its rights on the cluster; "
+            "the queue asks again by itself.",
+        ),
+        "KAFKA_PROTOCOL": Situation(
+            "The provider's security protocol is not the one that the cluster's port speaks; no "
+            "retry is spent. {text}",
+            "Correct the security protocol or the bootstrap servers of the provider under Set up; "
             "the queue asks again by itself.",
         ),
     }

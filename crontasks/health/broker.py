@@ -1,0 +1,47 @@
+"""Whether the broker of Celery answers: asked of itself, within two seconds."""
+
+import time
+from typing import Final
+
+from celery import current_app
+from kombu.exceptions import OperationalError
+
+from crontasks.health.links import Link, broken, good
+from integration.selectors.queues.status import NO_BROKER
+
+ASK_SECONDS: Final = 2.0
+# One that is started again is there within moments, and nobody's matter.
+AGAIN_SECONDS: Final = 2.0
+_LIMITS: Final = {
+    "max_retries": 0,
+    "socket_connect_timeout": ASK_SECONDS,
+    "socket_timeout": ASK_SECONDS,
+}
+
+
+def silence() -> str | None:
+    """Why it does not answer, in its client's words, which may name hosts; None when it does."""
+    try:
+        with current_app.connection_for_write(transport_options=_LIMITS) as connection:
+            connection.ensure_connection(
+                max_retries=0, timeout=ASK_SECONDS, errback=None, interval_start=0
+            )
+    except (OSError, OperationalError) as e:
+        return str(e) or type(e).__name__
+    return None
+
+
+def lasting_silence() -> str | None:
+    """The same for a broker that is still away a moment later. Takes up to six seconds."""
+    if silence() is None:
+        return None
+    time.sleep(AGAIN_SECONDS)
+    return silence()
+
+
+def link() -> Link:
+    """As doctor and the flow check show it."""
+    said = silence()
+    if said is None:
+        return good("broker", "The Celery broker answers.")
+    return broken("broker", f"{NO_BROKER.why} It said: {said.rstrip('.')}.", NO_BROKER.next_step)

@@ -1,0 +1,111 @@
+"""The broker of Celery is killed, or hangs, under workers and a beat that are at work.
+
+What is tested: it is named within seconds wherever people look, what is at work goes on, and what
+it kept from starting is started once it is back. How: a Valkey of this module's own is killed or
+stopped by a signal; Kafka and PostgreSQL stay.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config.celery import app
+from crontasks.health import readiness
+from crontasks.health.crew import crew
+from crontasks.health.flow import check_flow
+from crontasks.models import Notice
+from crontasks.problems import asking, finding
+from devstack.servers import in_folder
+from devstack.valkey import Valkey
+from integration.models import OutboxRow, Queue
+from integration.selectors.queues import queues
+from tests.support.builders import a_queue
+from tests.support.celery_world import CeleryWorld, celery_world, eventually
+from tests.support.door import a_partner
+from tests.support.flows import effects
+from tests.support.kafka_world import Kafka
+
+pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
+
+NAMED_SECONDS = 15
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Valkey]:
+    private = in_folder(tmp_path / "set", durable=False).valkey
+    before = app.conf.broker_url
+    private.start()
+    app.conf.update(broker_url=private.url)
+    try:
+        yield private
+    finally:
+        app.conf.update(broker_url=before)
+        private.discard()
+
+
+@pytest.fixture
+def world(
+    child_environment: dict[str, str], mortal: Valkey, tmp_path: Path
+) -> Iterator[CeleryWorld]:
+    environment = {**child_environment, "SLUICE_CELERY_BROKER_URL": mortal.url}
+    with celery_world(environment, tmp_path) as started:
+        yield started
+
+
+def seen_now() -> tuple[int, int]:
+    """How many workers and beats show a heartbeat."""
+    found = crew()
+    return found.workers, found.beats
+
+
+def problems() -> list[str]:
+    alive = crew()
+    return [one.what for one in finding.problems(asking.ask(queues.standing(alive), alive, {}))]
+
+
+@pytest.mark.parametrize("way", ["kill", "pause"])
+def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
+    way: str, world: CeleryWorld, mortal: Valkey, servers
+) -> None:
+    kafka = Kafka(servers.kafka_bootstrap)
+    busy = a_queue(kafka, stay_seconds=120)
+    kafka.send(busy.topic, [{"n": 0}])
+    worker = world.worker("w", concurrency=3, queues="celery,relay")
+    beat = world.beat("b")
+    eventually(lambda: effects() == [0], worker, beat)
+    partner = a_partner()
+    taken = {"provider": busy.provider, "topic": kafka.topic(), "enabled": False}
+    Queue.objects.filter(pk=partner.queue.pk).update(**taken)
+    assert partner.post({"n": 100}).status_code == 202
+    eventually(lambda: OutboxRow.objects.filter(state="PUBLISHED").exists(), worker, beat)
+
+    getattr(mortal, way)()
+    eventually(
+        lambda: Notice.objects.filter(kind="NO_BROKER", closed_at=None).exists(),
+        worker,
+        beat,
+        seconds=NAMED_SECONDS,
+    )
+    assert problems()[0] == "The Celery broker is down"
+    broken = [link.name for link in check_flow(busy) if not link.ok]
+    assert broken[0] == "broker"
+    assert [c.name for c in readiness.look() if c.health is readiness.Health.FAILING] == ["broker"]
+
+    # What the sentence promises.
+    kafka.send(busy.topic, [{"n": 1}])
+    eventually(lambda: effects() == [0, 1], worker, beat)
+    assert partner.post({"n": 101}).status_code == 202
+    eventually(lambda: OutboxRow.objects.filter(state="PUBLISHED").count() == 2, worker, beat)
+    idle = a_queue(kafka)
+    kafka.send(idle.topic, [{"n": 2}])
+    assert seen_now() == (1, 1), "their hearts beat on"
+
+    if way == "kill":
+        mortal.start()
+    else:
+        mortal.resume()
+    eventually(lambda: 2 in effects(), worker, beat, seconds=90)
+    eventually(
+        lambda: not Notice.objects.filter(kind="NO_BROKER", closed_at=None).exists(), worker, beat
+    )
