@@ -1,19 +1,25 @@
 """The way out of the sample: a channel of orders, its three targets and their endpoints."""
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 import psycopg
 
+from console.setup.channels import ChannelForm
+from console.setup.endpoints import EndpointForm
+from console.setup.targets import TargetForm
+from integration.actions import configuration
 from integration.models import ChannelTarget, Endpoint, ExternalSystem, PublishChannel, Queue
 from sample import names, partners
+from sample.entering import AUTHOR, entered
 
 DESCRIPTIONS: Final = {
     names.SUPPLIER: "A supplier: takes approved orders over HTTP, and drops repeats",
     names.ARCHIVE: "The archive: keeps each approved order as a file",
     names.LEDGER: "The ledger: has approved orders in a database of its own",
 }
+# A port that is the default is not stored.
+POSTGRES_PORT: Final = 5_432
 # Queue, partitions and what is particular about it.
 QUEUES: Final[tuple[tuple[str, int, dict[str, Any]], ...]] = (
     (
@@ -59,11 +65,9 @@ def endpoints() -> Iterator[str]:
     except psycopg.Error as problem:
         yield f"no database for the ledger ({str(problem).strip()}); its orders wait in Kafka"
     for name, system, fields in _endpoints():
-        owner = ExternalSystem.objects.get(name=system)
-        given = {"system": owner, **fields}
-        row, is_new = Endpoint.objects.get_or_create(name=name, defaults=given)
-        if is_new:
-            yield f"the endpoint {row}"
+        if not Endpoint.objects.filter(name=name).exists():
+            owner = ExternalSystem.objects.get(name=system)
+            yield f"the endpoint {entered(EndpointForm, name=name, system=owner, **fields)}"
     yield from found_again()
 
 
@@ -73,14 +77,14 @@ def found_again() -> Iterator[str]:
     url = f"{partners.supplier_address()}/orders"
     if row is not None and row.properties.get("url") != url:
         row.properties["url"] = url
-        row.save(update_fields=["properties"])
+        configuration.save(row, AUTHOR)
         yield f"the endpoint {row} point at {url}"
     ledger = Endpoint.objects.filter(name=names.LEDGER_TABLE).first()
     known = partners.database_properties()
     # The servers of `make run` have taken another port.
-    if ledger is not None and ledger.properties.get("port") != known["port"]:
+    if ledger is not None and ledger.properties.get("port", POSTGRES_PORT) != known["port"]:
         ledger.properties.update(known)
-        ledger.save(update_fields=["properties"])
+        configuration.save(ledger, AUTHOR)
         yield f"the endpoint {ledger} point at port {known['port']}"
 
 
@@ -89,13 +93,11 @@ def _endpoints() -> Iterator[tuple[str, str, dict[str, Any]]]:
         names.SUPPLIER_DOOR,
         names.SUPPLIER,
         {
-            "handler_type": Endpoint.HandlerType.HTTP,
-            "properties": {
-                "url": f"{partners.supplier_address()}/orders",
-                "private_network": True,
-                "read_seconds": 10,
-                "total_seconds": 15,
-            },
+            "handler_type": Endpoint.HandlerType.HTTP.value,
+            "url": f"{partners.supplier_address()}/orders",
+            "private_network": True,
+            "read_seconds": 10,
+            "total_seconds": 15,
             "idempotent": True,
         },
     )
@@ -103,23 +105,20 @@ def _endpoints() -> Iterator[tuple[str, str, dict[str, Any]]]:
         names.ARCHIVE_FOLDER,
         names.ARCHIVE,
         {
-            "handler_type": Endpoint.HandlerType.FILE,
-            "properties": {
-                "folder": partners.ORDERS_FOLDER,
-                "file_name": "{$.ponum}-{$.revision}-{message_id}.json",
-                "format": "json",
-            },
+            "handler_type": Endpoint.HandlerType.FILE.value,
+            "folder": partners.ORDERS_FOLDER,
+            "file_name": "{$.ponum}-{$.revision}-{message_id}.json",
+            "format": "json",
             "idempotent": True,
         },
     )
-    password = partners.database_password()
     yield (
         names.LEDGER_TABLE,
         names.LEDGER,
         {
-            "handler_type": Endpoint.HandlerType.DATABASE,
-            "properties": partners.database_properties(),
-            "secrets": json.dumps({"password": password}) if password else "",
+            "handler_type": Endpoint.HandlerType.DATABASE.value,
+            **partners.database_properties(),
+            "password": partners.database_password(),
             "idempotent": True,
         },
     )
@@ -135,8 +134,6 @@ def queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
             {
                 **fields,
                 "direction": Queue.Direction.OUTBOUND,
-                "start_from": Queue.StartFrom.BEGINNING,
-                "carrier": Queue.Carrier.ROW,
                 "endpoint": _endpoint_named(ends[name]),
             },
         )
@@ -148,22 +145,20 @@ def _endpoint_named(name: str) -> Any:  # noqa: ANN401 - looked up when its queu
 
 def channel() -> Iterator[str]:
     """The channel with a target for each partner, once their queues are there."""
-    row, is_new = PublishChannel.objects.get_or_create(
-        name=names.PURCHASE,
-        defaults={
-            "description": "Approved purchase orders, for whoever has to act on them",
-            "key_path": "$.ponum",
-            "external_id_path": "$.ponum",
-            "search_paths": ["$.vendor"],
-        },
-    )
-    if is_new:
-        yield f"the channel {row}"
-    for queue, system in names.TARGETS.items():
-        _, is_new = ChannelTarget.objects.get_or_create(
-            channel=row,
-            system=ExternalSystem.objects.get(name=system),
-            defaults={"queue": Queue.objects.get(name=queue)},
+    row = PublishChannel.objects.filter(name=names.PURCHASE).first()
+    if row is None:
+        row = entered(
+            ChannelForm,
+            name=names.PURCHASE,
+            description="Approved purchase orders, for whoever has to act on them",
+            key_path="$.ponum",
+            external_id_path="$.ponum",
+            search_paths=["$.vendor"],
         )
-        if is_new:
+        yield f"the channel {row}"
+    for name, partner in names.TARGETS.items():
+        system = ExternalSystem.objects.get(name=partner)
+        if not ChannelTarget.objects.filter(channel=row, system=system).exists():
+            queue = Queue.objects.get(name=name)
+            entered(TargetForm, channel=row, system=system, queue=queue)
             yield f"the target {system} of {row}"

@@ -1,16 +1,16 @@
 """The sample's configuration: partners with their topics, queues, services and structures."""
 
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import transaction
 
-from integration import registration
+from console.setup.providers import ProviderForm
+from console.setup.services import ServiceForm
+from console.setup.structures import StructureForm
+from console.setup.systems import SystemForm
+from integration.actions import configuration
 from integration.errors import IntegrationError
-from integration.kafka import admin
-from integration.kafka.errors import TopicUnknownError
 from integration.models import (
     EnterpriseService,
     ExternalSystem,
@@ -19,12 +19,9 @@ from integration.models import (
     Queue,
 )
 from sample import names, outbound
+from sample.entering import AUTHOR, entered, entered_queue
 
-RETENTION_SECONDS: Final = 7 * 86_400
-# A new topic needs a moment until its partitions have leaders.
-TOPIC_READY_SECONDS: Final = 20.0
 MAINTENANCE_PARTITIONS: Final = 3
-INBOUND: Final = {"direction": Queue.Direction.INBOUND, "start_from": Queue.StartFrom.BEGINNING}
 
 LOCATION_SCHEMA: Final = {
     "type": "object",
@@ -96,54 +93,44 @@ def plant() -> list[str]:
     for name, partitions, fields in _queues():
         topic = names.TOPICS[name]
         if not Queue.objects.filter(name=name).exists():
-            _topic(provider, topic, partitions)
             system = ExternalSystem.objects.get(name=names.SENDERS[name])
-            _queue(provider, system, name=name, topic=topic, **fields)
+            values = {key: value() if callable(value) else value for key, value in fields.items()}
+            values |= {"name": name, "system": system, "partitions": partitions}
+            entered_queue(provider, topic, **values)
             made.append(f"the queue {name} on the topic {topic}")
     made += outbound.channel()
     return made
 
 
 def _records() -> Iterator[str]:
-    provider, is_new = Provider.objects.get_or_create(
-        name=names.PROVIDER, defaults={"bootstrap_servers": settings.SLUICE_KAFKA_BOOTSTRAP}
-    )
-    if is_new:
-        yield f"the provider {provider}"
-    elif provider.bootstrap_servers != settings.SLUICE_KAFKA_BOOTSTRAP:
+    servers = settings.SLUICE_KAFKA_BOOTSTRAP
+    provider = Provider.objects.filter(name=names.PROVIDER).first()
+    if provider is None:
+        made = entered(ProviderForm, name=names.PROVIDER, bootstrap_servers=servers)
+        yield f"the provider {made}"
+    elif provider.bootstrap_servers != servers:
         # The servers of `make run` have taken another port.
-        provider.bootstrap_servers = settings.SLUICE_KAFKA_BOOTSTRAP
-        provider.save()
+        provider.bootstrap_servers = servers
+        configuration.save(provider, AUTHOR)
         yield f"the provider {provider} point at {provider.bootstrap_servers}"
     yield from _systems()
     yield from outbound.endpoints()
     for fields in STRUCTURES:
         if not ObjectStructure.objects.filter(name=fields["name"]).exists():
-            structure = ObjectStructure(**fields)
-            structure.full_clean()
-            structure.save()
-            yield f"the object structure {structure}"
+            yield f"the object structure {entered(StructureForm, **fields)}"
     for interface, description, more in SERVICES:
-        structure_name = more.get("structure")
-        row, is_new = EnterpriseService.objects.get_or_create(
-            interface=interface,
-            defaults={
-                "description": description,
-                "enabled": more.get("enabled", True),
-                "structure": structure_name and ObjectStructure.objects.get(name=structure_name),
-            },
-        )
-        if is_new:
-            yield f"the enterprise service {row}"
+        if EnterpriseService.objects.filter(interface=interface).exists():
+            continue
+        structure = ObjectStructure.objects.filter(name=more.get("structure")).first()
+        about = {"interface": interface, "description": description}
+        row = entered(ServiceForm, **about, **{**more, "structure": structure})
+        yield f"the enterprise service {row}"
 
 
 def _systems() -> Iterator[str]:
     for name, description in SYSTEMS:
-        system, is_new = ExternalSystem.objects.get_or_create(
-            name=name, defaults={"description": description}
-        )
-        if is_new:
-            yield f"the external system {system}"
+        if not ExternalSystem.objects.filter(name=name).exists():
+            yield f"the external system {entered(SystemForm, name=name, description=description)}"
 
 
 def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -157,7 +144,6 @@ def _queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
             "description": "Confirmations of approved orders, for the ERP",
             "direction": Queue.Direction.OUTBOUND,
             "kind": Queue.Kind.CONTINUOUS,
-            "start_from": Queue.StartFrom.END,
         },
     )
     yield from outbound.queues()
@@ -168,7 +154,6 @@ def _sequential_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
         names.ASSETS,
         1,
         {
-            **INBOUND,
             "description": "Assets in strict order: a failure stops what is behind it",
             "kind": Queue.Kind.SEQUENTIAL,
             "max_retries": 2,
@@ -179,7 +164,6 @@ def _sequential_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
         names.ERRORS,
         1,
         {
-            **INBOUND,
             "description": "What the maintenance queue gave up, for people",
             "kind": Queue.Kind.SEQUENTIAL,
             "is_error_queue": True,
@@ -192,7 +176,6 @@ def _continuous_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
         names.MAINTENANCE,
         MAINTENANCE_PARTITIONS,
         {
-            **INBOUND,
             "description": "Orders, meter readings and locations: failures wait, others go on",
             "kind": Queue.Kind.CONTINUOUS,
             "error_queue": lambda: Queue.objects.get(name=names.ERRORS),
@@ -204,7 +187,6 @@ def _continuous_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
         names.STOCK,
         1,
         {
-            **INBOUND,
             "description": "Stock levels of the depots, whose terminals have their moods",
             "kind": Queue.Kind.CONTINUOUS,
             "max_retries": 2,
@@ -212,32 +194,3 @@ def _continuous_queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
             "crash_limit": 1,
         },
     )
-
-
-def _topic(provider: Provider, topic: str, partitions: int) -> None:
-    retention = {"retention.ms": str(RETENTION_SECONDS * 1_000)}
-    admin.create_topic(provider, topic, partitions=partitions, settings=retention)
-    _wait_until_known(provider, topic)
-
-
-def _wait_until_known(provider: Provider, topic: str) -> None:
-    until = time.monotonic() + TOPIC_READY_SECONDS
-    while True:
-        try:
-            admin.describe(provider, topic)
-            return
-        except TopicUnknownError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
-
-
-def _queue(provider: Provider, system: ExternalSystem, **fields: Any) -> None:  # noqa: ANN401 - columns
-    values = {name: value() if callable(value) else value for name, value in fields.items()}
-    queue = Queue(provider=provider, system=system, retention_seconds=RETENTION_SECONDS, **values)
-    queue.full_clean()
-    registration.check(queue)
-    with transaction.atomic():
-        queue.save()
-        if queue.direction == Queue.Direction.INBOUND or queue.endpoint is not None:
-            registration.register(queue)

@@ -1,14 +1,30 @@
 """A queue: a Kafka topic registered with a direction, a kind and rules for failures."""
 
 from datetime import timedelta
+from typing import ClassVar
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from integration.delivery.policy.brake import BrakePolicy
 from integration.delivery.policy.retry import Backoff, RetryPolicy
+from integration.errors import IntegrationError
 from integration.models.provider import Provider
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
+
+
+class KeyOrderInboundError(IntegrationError):
+    """An inbound queue is to keep the order within a key, which only outbound ones do so far."""
+
+    code: ClassVar[str] = "KEY_ORDER_INBOUND"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "An inbound queue does not keep the messages of one key in order when one of them "
+            f"fails ({self.code}).",
+            next_step="Set ordering to none; where the order counts, use a sequential queue.",
+        )
 
 
 class Queue(models.Model):
@@ -45,7 +61,7 @@ class Queue(models.Model):
         ADVANCE = "advance", "Record the gap, tell, go on"
 
     class Ordering(models.TextChoices):
-        """What keeps its order on a continuous queue when one of its messages fails."""
+        """What keeps its order on a continuous outbound queue when one of its messages fails."""
 
         NONE = "none", "Nothing: each message for itself"
         KEY = "key", "Messages of one key"
@@ -183,6 +199,42 @@ class Queue(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Raises ValidationError; what was stored before these rules hinders no other change."""
+        stored = Queue.objects.filter(pk=self.pk).first()
+        if self.promises_key_order and not (stored and stored.promises_key_order):
+            problem = KeyOrderInboundError()
+            raise ValidationError({"ordering": ValidationError(str(problem), code=problem.code)})
+        ends = ("direction", "system_id", "endpoint_id")
+        if stored is None or any(getattr(self, f) != getattr(stored, f) for f in ends):
+            self._check_end()
+            if stored is not None:
+                self._check_targets()
+
+    @property
+    def promises_key_order(self) -> bool:
+        """Whether it says that it keeps the order within a key, and does not."""
+        return self.direction == self.Direction.INBOUND and self.ordering == self.Ordering.KEY
+
+    def _check_end(self) -> None:
+        """Raises ValidationError where a message could end at another partner's endpoint."""
+        if self.endpoint is not None and self.direction != self.Direction.OUTBOUND:
+            text = "Only an outbound queue delivers to an endpoint: leave it out."
+            raise ValidationError({"endpoint": text})
+        if self.endpoint is not None and self.system_id not in {None, self.endpoint.system_id}:
+            text = f"{self.endpoint} belongs to another external system than the queue."
+            raise ValidationError({"endpoint": text})
+
+    def _check_targets(self) -> None:
+        """Raises ValidationError where a channel's target would not have been stored like this."""
+        for target in self.targets.select_related("channel", "system", "endpoint"):
+            target.queue = self
+            try:
+                target.clean()
+            except ValidationError as problem:
+                text = f"The target {target} does not fit: {' '.join(problem.messages)}"
+                raise ValidationError({"endpoint": text}) from problem
 
     @property
     def is_sequential(self) -> bool:

@@ -2,17 +2,22 @@
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.db import transaction
 from playwright.sync_api import Page, expect
 
 from devstack.servers import Servers
-from integration.models import ConfigurationChange, EnterpriseService, Queue
+from integration.handlers import publish_to
+from integration.models import ConfigurationChange, Endpoint, EnterpriseService, Queue
 from tests.e2e.conftest import OpenPage
 from tests.support.builders import a_provider
-from tests.support.celery_world import CeleryWorld, celery_world
+from tests.support.celery_world import CeleryWorld, celery_world, eventually
+from tests.support.http_partner import HttpPartner
+from tests.support.partners import an_endpoint
 from tests.support.rows import a_queue_row
 from tests.support.world.models import Effect
 
@@ -130,6 +135,54 @@ def follow_by_hand(page: Page) -> None:
     raise AssertionError(page.locator("#journey").inner_text())
 
 
+def test_a_queue_that_delivers_is_set_up_by_its_form_alone(
+    open_page: OpenPage, servers: Servers, workers: CeleryWorld, complaints: list[str]
+) -> None:
+    """Without scripts, too: the parts of the delivery come with the endpoint by style alone."""
+    workers.worker("e2e", queues="celery,relay", concurrency=3)
+    workers.beat("beat")
+    a_provider(servers.kafka_bootstrap)
+    with an_http_partner() as partner:
+        properties = {"url": f"{partner.address}/take", "private_network": True}
+        end = an_endpoint(name="shop-in", handler_type="http", properties=properties)
+        page = open_page("Administrators", javascript=False, width=1440)
+        page.goto("/queues/new/?direction=outbound")
+        lanes = page.get_by_label("Lanes")
+        expect(lanes).to_be_hidden()
+        fill_in_delivery(page, f"shop-{uuid.uuid4().hex[:8]}", end)
+        expect(lanes).to_be_visible()
+        page.get_by_role("button", name="Add the queue").click()
+        expect(page.get_by_text("shop-out is there").first).to_be_visible()
+        queue = Queue.objects.get(name="shop-out")
+        assert (queue.lanes, queue.ordering, queue.max_retries) == (4, "key", 5)
+        with transaction.atomic():
+            ids = [publish_to("shop-out", {"n": n}, key="A-1", interface="ORDER") for n in (1, 2)]
+        eventually(lambda: len(partner.ids) == 2, workers.children[0])
+        assert partner.ids == [str(one) for one in ids]
+    assert complaints == []
+
+
+def fill_in_delivery(page: Page, topic: str, end: Endpoint) -> None:
+    page.locator("#id_name").fill("shop-out")
+    page.get_by_label("External system").select_option(str(end.system_id))
+    page.get_by_label("Provider").select_option(label="main")
+    page.locator("#id_topic").fill(topic)
+    page.get_by_label("Continuous:").check()
+    page.get_by_label("Endpoint").select_option(str(end.pk))
+    page.get_by_label("Messages of one key").check()
+    page.get_by_label("Lanes").fill("4")
+    page.locator("#id_max_retries").fill("5")
+
+
+@contextmanager
+def an_http_partner() -> Iterator[HttpPartner]:
+    partner = HttpPartner()
+    try:
+        yield partner
+    finally:
+        partner.close()
+
+
 def test_the_queues_form_shows_its_effect_as_one_types(
     open_page: OpenPage, servers: Servers, complaints: list[str]
 ) -> None:
@@ -148,6 +201,14 @@ def test_the_queues_form_shows_its_effect_as_one_types(
     expect(page.locator("#effect-topic")).to_contain_text("will be created with 1 partition")
     page.get_by_label("Adopt a topic that is there already").check()
     expect(page.locator("#effect-topic")).to_contain_text("does not exist")
+    an_endpoint(name="shop-in", max_concurrent=2)
+    page.goto("/queues/new/?direction=outbound")
+    expect(page.get_by_role("heading", name="Retries")).to_be_hidden()
+    page.get_by_label("Endpoint").select_option(label="shop-in (Python function, partner)")
+    expect(page.locator("#effect-delivery")).to_contain_text("delivered to shop-in")
+    page.get_by_label("Lanes").fill("4")
+    page.get_by_label("Lanes").blur()
+    expect(page.locator("#effect-order")).to_contain_text("Up to 2 calls at a time")
     assert not Queue.objects.exists()
     assert complaints == []
 
@@ -163,6 +224,7 @@ def test_every_step_is_readable_by_everybody(
     addresses = [f"/partners/new/{step}/?{known}" for step in ("provider", "service", "structure")]
     addresses += [f"/partners/new/{step}/?{known}" for step in ("system", "queue", "message")]
     addresses += ["/queues/", f"/queues/{queue.name}/change/", f"/queues/{queue.name}/delete/"]
+    addresses.append(f"/queues/new/?endpoint={an_endpoint().pk}")
     page = open_page("Administrators", colours=colours)
     found = {}
     for address in addresses:

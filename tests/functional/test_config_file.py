@@ -186,6 +186,7 @@ queues:
   - name: assets
     kind: sideways
     batch_size: 0
+    ordering: key
   - name: orders
     strict_order: true
   - name: zz-errors
@@ -203,10 +204,12 @@ structures:
         "line 5: providers plant, sasl_mechanism: SASL_SSL needs a SASL mechanism.",
         "line 8: queues assets, kind: Value 'sideways' is not a valid choice.",
         "line 9: queues assets, batch_size: Ensure this value is greater than or equal to 1.",
-        "line 11: queues orders, strict_order: Only an error queue can keep this order.",
-        "line 13: queues zz-errors, error_queue: Failures would go round in a circle",
-        "line 16: cron_instances Typed, parameters: name is missing: write text.",
-        "line 19: structures assets, json_schema: The pattern 'a(?!b)' cannot be used",
+        "line 10: queues assets, ordering: An inbound queue does not keep the messages of one key",
+        "KEY_ORDER_INBOUND",
+        "line 12: queues orders, strict_order: Only an error queue can keep this order.",
+        "line 14: queues zz-errors, error_queue: Failures would go round in a circle",
+        "line 17: cron_instances Typed, parameters: name is missing: write text.",
+        "line 20: structures assets, json_schema: The pattern 'a(?!b)' cannot be used",
         "(SCHEMA_UNUSABLE)",
     ):
         assert told in said, said

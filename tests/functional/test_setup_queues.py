@@ -112,9 +112,9 @@ class TestNewTopic:
         name = a_name()
         address = f"{reverse(NEW)}?direction=outbound"
         form = a_form(client, address, name=name, provider=provider.pk, topic=name)
-        assert "max_retries" not in form
-        queue = made(client, form | {"kind": "sequential"})
-        assert queue.direction == "outbound"
+        # Shown for the case that an endpoint is chosen; without one it is neither judged nor kept.
+        queue = made(client, form | {"kind": "sequential", "max_retries": "many", "lanes": 9})
+        assert (queue.direction, queue.max_retries, queue.lanes) == ("outbound", 3, 1)
         assert not queue.partitions.exists()
         assert not CronInstance.objects.filter(queue=queue).exists()
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
+from console.setup.queues import outbound
 from console.setup.queues.form import QueueForm
 from integration import registration
 from integration.counting import so_many
@@ -55,6 +56,9 @@ class Effects:
 
     retry: RetryLine | None = None
     is_sequential: bool = False
+    keeps_keys: bool = False
+    delivery: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
     topic: TopicFit | None = None
     topic_words: str = ""
     starts: tuple[StartOption, ...] = ()
@@ -71,6 +75,11 @@ def effects_of(form: QueueForm, *, asks_broker: bool) -> Effects:
         "is_sequential": queue.kind == Queue.Kind.SEQUENTIAL,
         "failures": tuple(_failures(form)),
     }
+    if form.is_outbound:
+        known = {"was_delivered": form.was_delivered, "by_target": form.by_target}
+        values["keeps_keys"] = queue.ordering == Queue.Ordering.KEY
+        values["delivery"] = tuple(outbound.delivery_words(queue, **known))
+        values["order"] = tuple(outbound.order_words(queue))
     if not (queue.topic and queue.provider_id):
         values["topic_words"] = UNNAMED
     elif asks_broker:
@@ -106,7 +115,7 @@ def _of_new_topic(form: QueueForm) -> dict[str, Any]:
 
 
 def _starts(form: QueueForm) -> dict[str, Any]:
-    if "start_from" not in form.fields:
+    if "start_from" not in form.fields or (form.is_outbound and not form.delivers):
         return {}
     queue = form.instance
     try:
@@ -129,7 +138,7 @@ def _starts(form: QueueForm) -> dict[str, Any]:
 
 def _failures(form: QueueForm) -> list[str]:
     queue = form.instance
-    if not form.is_bound or form.is_outbound:
+    if not form.is_bound or (form.is_outbound and not form.delivers):
         return []
     found = []
     errors = form.making.error_queue
@@ -146,9 +155,10 @@ def _failures(form: QueueForm) -> list[str]:
     if queue.unlimited_retries and queue.error_queue_id is not None:
         found.append("With retries without end nothing ever reaches the error queue.")
     if queue.brake_after:
+        stops = "Sending stops" if form.is_outbound else "Reading stops"
         in_a_row = so_many(queue.brake_after, "failure")
         found.append(
-            f"Reading stops, and you are told why, after {in_a_row} of one cause in a row, or with "
+            f"{stops}, and you are told why, after {in_a_row} of one cause in a row, or with "
             f"{so_many(queue.max_open_errors, 'open failure')}."
         )
     return found

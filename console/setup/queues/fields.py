@@ -1,4 +1,7 @@
-"""The words of the queue's form: its parts, and beside each field what it is and what it does."""
+"""The words of the queue's form: its parts, and beside each field what it is and what it does.
+
+What is particular about outbound queues is in `outbound`.
+"""
 
 from typing import Final
 
@@ -36,7 +39,7 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
             ("start_from", "start_time", "start_group"),
         ),
     ),
-    ("part-messages", ("Messages", "", ("default_service", "dedupe"))),
+    ("part-messages", ("Messages", "", ("default_service", "dedupe", "ordering"))),
     (
         "part-retry",
         (
@@ -94,17 +97,15 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
 )
 
 MODEL_FIELDS: Final = [
-    name
-    for _, (_, _, names) in PARTS
-    for name in names
-    if name not in {"topic_from", "partitions", "create_error_queue", "error_queue_strict"}
+    *(
+        name
+        for _, (_, _, names) in PARTS
+        for name in names
+        if name not in {"topic_from", "partitions", "create_error_queue", "error_queue_strict"}
+    ),
+    "endpoint",
+    "lanes",
 ]
-ORDERS: Final = (
-    (Queue.Kind.SEQUENTIAL.value, "Sequential: in the order they were published"),
-    (Queue.Kind.CONTINUOUS.value, "Continuous: no order between messages"),
-)
-# What a queue that is sent to needs; nothing reads it here, so nothing is retried or held.
-OUTBOUND_PARTS: Final = ("part-queue", "part-topic")
 # What most queues leave as it is; folded away unless something in it has to be corrected.
 FOLDED: Final = ("part-limits", "part-pace")
 EMPTY: Final = {
@@ -113,7 +114,8 @@ EMPTY: Final = {
     "default_service": "None",
     "error_queue": "None: the error table alone keeps what is given up",
 }
-ONLY_NEW: Final = ("topic_from", "partitions", "start_from", "start_time", "start_group")
+STARTS: Final = ("start_from", "start_time", "start_group")
+ONLY_NEW: Final = ("topic_from", "partitions", *STARTS)
 
 BACKOFFS: Final = (
     (Backoff.CONSTANT.value, "Always the first pause"),
@@ -123,7 +125,7 @@ BACKOFFS: Final = (
 )
 DIRECTIONS: Final = (
     (Queue.Direction.INBOUND.value, "Inbound: the partner writes, we read and apply"),
-    (Queue.Direction.OUTBOUND.value, "Outbound: our handlers publish, the partner reads"),
+    (Queue.Direction.OUTBOUND.value, "Outbound: our handlers publish, the partner gets it"),
 )
 
 LABELS: Final = {
@@ -135,6 +137,9 @@ LABELS: Final = {
     "start_time": "Since (UTC)",
     "start_group": "Consumer group",
     "dedupe": "Drop repeats",
+    "ordering": "Order within a key",
+    "endpoint": "Endpoint",
+    "lanes": "Lanes",
     "max_retries": "Retries",
     "unlimited_retries": "Without end",
     "backoff": "The pauses",
@@ -179,8 +184,9 @@ HELPS: Final = {
     "kind": "Sequential keeps the order: one partition, and nothing passes a message that failed. "
     "Continuous keeps the pace: the failed one waits in its row, the others go on; an older "
     "message that comes late never overwrites newer data.",
-    "partitions": "Of the topic to be created. Several can be read by several workers at once; "
-    "sequential needs exactly 1. Replication is the broker's own.",
+    "partitions": "Of the topic to be created. One run takes all that are free, one batch after "
+    "another, so more of them do not make this queue faster. Sequential needs exactly 1. "
+    "Replication is the broker's own.",
     "retention_seconds": "How long the created topic keeps its messages, and how long closed "
     "failures are kept here (at least 7 d). Where an adopted topic has a time limit of its own, "
     "that one is taken.",
@@ -194,6 +200,8 @@ HELPS: Final = {
     "dedupe": "A message with an id and content that were applied before is dropped; the same id "
     "with other content is held. Costs one look-up a message. Ids are remembered for as long as "
     "the topic keeps the message, and at least for the days that the history cleanup says: 30.",
+    "ordering": "It has no effect on inbound queues: none keeps the order within a key when a "
+    "message fails. Choose the first; where the order counts, use a sequential queue.",
     "max_retries": "Tries after the first. 0 = the first failure is final.",
     "unlimited_retries": "Never give a message up. A sequential queue then stands still until a "
     "person acts, and nobody is told that it was given up.",

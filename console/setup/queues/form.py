@@ -9,19 +9,27 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from console.setup.durations import EXAMPLE, DurationField, DurationListField, WholeSecondsField
 from console.setup.forms import Part, SetupForm
 from console.setup.queues import fields as words
+from console.setup.queues import newtopics, outbound
+from console.setup.targets import EndpointChoice
 from integration import registration
 from integration.actions.queue_setup import Making, error_queue_for
-from integration.actions.topics import MOST_PARTITIONS, TopicTakenError, is_legal
+from integration.actions.topics import MOST_PARTITIONS
 from integration.delivery.policy.retry import Backoff
 from integration.errors import IntegrationError
-from integration.kafka import admin
 from integration.models import Queue
 from integration.selectors.setup import queues as queue_setup
 
 EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'
-FOLD: Final = '<details class="part" data-stays{}><summary>{}</summary>'
+FOLD: Final = '<details class="part {}" data-stays{}><summary>{}</summary>'
 # Parts whose effect is shown below their fields.
-TELLING: Final = ("part-topic", "part-start", "part-retry", "part-failures")
+TELLING: Final = (
+    "part-topic",
+    "part-delivery",
+    "part-start",
+    "part-order",
+    "part-retry",
+    "part-failures",
+)
 TAKEN_TOPIC: Final = (
     "Another queue of this direction has this topic already: each message has one reader here. "
     "Use that queue, or another topic."
@@ -42,6 +50,7 @@ class QueueForm(SetupForm):
     )
     create_error_queue = forms.BooleanField(required=False)
     error_queue_strict = forms.BooleanField(required=False)
+    endpoint = EndpointChoice(None, required=False, empty_label=outbound.NO_ENDPOINT)
     retention_seconds = WholeSecondsField(least_seconds=1)
     retry_delay_seconds = DurationField()
     retry_delays_seconds = DurationListField(required=False)
@@ -59,6 +68,7 @@ class QueueForm(SetupForm):
             "on_gap": forms.RadioSelect(),
             "on_head_expired": forms.RadioSelect(),
             "carrier": forms.RadioSelect(),
+            "ordering": forms.RadioSelect(),
             "start_time": forms.DateTimeInput(
                 attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
             ),
@@ -69,33 +79,46 @@ class QueueForm(SetupForm):
         self.asks_broker = asks_broker
         self.is_new = self.instance.pk is None
         self.is_outbound = self._direction() == Queue.Direction.OUTBOUND
+        self.all_parts = outbound.PARTS if self.is_outbound else words.PARTS
         self._drop_fields()
         self._dress_fields()
         self._limit_choices()
         if not self.is_new:
             self._close_bound()
+        self._settle_delivery()
 
     # what is shown
 
     def lay_out(self) -> None:
+        mistaken = set(self.errors)
+        self.fields.update(self._unjudged)
         laid = [
             shown
-            for css_id, part in words.PARTS
+            for css_id, part in self.all_parts
             if any(name in self.fields for name in part[2])
-            for shown in self._shown_part(css_id, part)
+            for shown in self._shown_part(css_id, part, is_wrong=bool(mistaken & set(part[2])))
         ]
         self.helper.layout = Layout(*laid, Field("reason"))
 
-    def _shown_part(self, css_id: str, part: Part) -> list[Fieldset | HTML]:
+    def _shown_part(self, css_id: str, part: Part, *, is_wrong: bool) -> list[Fieldset | HTML]:
         laid = self._part(part)
         laid.css_id = css_id
+        marks = self._marks(css_id, is_wrong=is_wrong)
         if css_id in TELLING:
             laid.fields.append(HTML(EFFECT.format(css_id.removeprefix("part-"))))
         if css_id not in words.FOLDED:
+            laid.css_class = marks
             return [laid]
-        is_open = " open" if self.errors.keys() & set(part[2]) else ""
         laid.legend = ""
-        return [HTML(FOLD.format(is_open, part[0])), laid, HTML("</details>")]
+        is_open = " open" if is_wrong else ""
+        return [HTML(FOLD.format(marks, is_open, part[0])), laid, HTML("</details>")]
+
+    def _marks(self, css_id: str, *, is_wrong: bool) -> str:
+        """By what a part of an outbound queue is hidden; a mistake in it shows it."""
+        if not self.is_outbound or is_wrong or css_id not in outbound.DELIVERING:
+            return ""
+        marks = [] if self.by_target else [outbound.ONLY_DELIVERS]
+        return " ".join([*marks, outbound.ONLY_CONTINUOUS] if css_id == "part-order" else marks)
 
     def _direction(self) -> str:
         """A new queue's direction is settled by the page it is made on."""
@@ -105,27 +128,41 @@ class QueueForm(SetupForm):
         return str(self.instance.direction)
 
     def _drop_fields(self) -> None:
-        kept = {
-            name
-            for css_id, (_, _, names) in words.PARTS
-            if not self.is_outbound or css_id in words.OUTBOUND_PARTS
-            for name in names
-        }
-        kept.add("reason")
+        kept = {name for _, (_, _, names) in self.all_parts for name in names} | {"reason"}
         if not self.is_new:
             kept -= set(words.ONLY_NEW)
+        if not self.is_new and self.is_outbound and not self.instance.partitions.exists():
+            kept |= set(words.STARTS)
+        if not (self.is_outbound or self.instance.promises_key_order):
+            kept.discard("ordering")
         for name in [name for name in self.fields if name not in kept]:
             del self.fields[name]
 
+    def _settle_delivery(self) -> None:
+        """Without an endpoint the fields of the delivery are shown, and not judged or stored."""
+        targets = self.instance.targets if self.is_outbound and not self.is_new else None
+        self.by_target = targets is not None and targets.filter(endpoint__isnull=False).exists()
+        self.was_delivered = not self.is_new and self.instance.endpoint_id is not None
+        self.delivers = self.is_outbound and (self.by_target or bool(self.entered("endpoint")))
+        if self.is_outbound and not self.is_new and not (self.was_delivered or self.by_target):
+            # Nobody was asked so far.
+            self.initial["start_from"] = ""
+        self._unjudged: dict[str, forms.Field] = {}
+        if self.is_outbound and self.is_bound and not self.delivers:
+            names = [
+                n for key, part in self.all_parts if key in outbound.DELIVERING for n in part[2]
+            ]
+            self._unjudged = {n: self.fields.pop(n) for n in names if n in self.fields}
+
     def _dress_fields(self) -> None:
+        other = (outbound.LABELS, outbound.HELPS) if self.is_outbound else ({}, {})
+        labels, helps = {**words.LABELS, **other[0]}, {**words.HELPS, **other[1]}
         for name, field in self.fields.items():
-            field.label = words.LABELS.get(name, field.label)
-            field.help_text = words.HELPS.get(name, field.help_text)
+            field.label = labels.get(name, field.label)
+            field.help_text = helps.get(name, field.help_text)
         choices: dict[str, Any] = {"direction": words.DIRECTIONS, "backoff": words.BACKOFFS}
         if self.is_outbound:
-            choices["kind"] = words.ORDERS
-            self.fields["kind"].label = "Order"
-            self.fields["kind"].help_text = "Sequential needs a topic with one partition."
+            choices["kind"] = outbound.KINDS
         for name, field in self.fields.items():
             if isinstance(field.widget, forms.RadioSelect) and name not in choices:
                 offered: Any = field.choices  # type: ignore[attr-defined] # radio buttons have them
@@ -175,8 +212,7 @@ class QueueForm(SetupForm):
 
     def clean(self) -> dict[str, Any] | None:
         found = super().clean()
-        if self.is_new:
-            self._settle_start()
+        self._settle_start()
         if self.cleaned_data.get("backoff") == Backoff.LIST.value and not self.cleaned_data.get(
             "retry_delays_seconds", True
         ):
@@ -186,8 +222,8 @@ class QueueForm(SetupForm):
         return found
 
     def _settle_start(self) -> None:
-        """A topic that is made now is read from its beginning; an outbound one is not read."""
-        if self.is_outbound:
+        """A topic that is made now is read from its beginning; where nobody reads it, it ends."""
+        if self.is_new and self.is_outbound and not self.delivers:
             self.instance.start_from = Queue.StartFrom.END
         elif self.creates_topic and not self.cleaned_data.get("start_from"):
             self.cleaned_data["start_from"] = Queue.StartFrom.BEGINNING.value
@@ -207,11 +243,12 @@ class QueueForm(SetupForm):
             return
         try:
             if self.creates_topic:
-                self._check_names()
+                newtopics.check_new(self.instance, self.cleaned_data["partitions"])
             elif self.is_new:
-                self._follow_retention()
+                newtopics.follow_retention(self.instance)
             registration.check(self.instance, has_topic=not self.creates_topic)
-            self._check_error_queue()
+            if (errors := self.making.error_queue) is not None:
+                newtopics.check_error_queue(errors)
         except ValidationError as mistakes:
             self._tell(mistakes)
 
@@ -224,49 +261,6 @@ class QueueForm(SetupForm):
     @property
     def creates_topic(self) -> bool:
         return self.is_new and self.cleaned_data.get("topic_from") == words.NEW
-
-    def _check_names(self) -> None:
-        queue = self.instance
-        if not is_legal(queue.topic):
-            raise ValidationError(
-                {"topic": "Kafka takes letters, digits, dot, - and _ only, 249 at most."}
-            )
-        if queue.is_sequential and self.cleaned_data["partitions"] != 1:
-            raise ValidationError(
-                {"partitions": "Sequential needs exactly one: there is no order between two."}
-            )
-        self._refuse_taken(queue, "topic")
-
-    def _refuse_taken(self, queue: Queue, field: str) -> None:
-        try:
-            is_there = admin.topic_facts(queue.provider, queue.topic) is not None
-        except IntegrationError as e:
-            raise ValidationError({"provider": str(e)}) from e
-        if is_there:
-            raise ValidationError({field: str(TopicTakenError(topic=queue.topic))})
-
-    def _follow_retention(self) -> None:
-        """An adopted topic's own time limit is the queue's."""
-        queue = self.instance
-        try:
-            topic = admin.describe(queue.provider, queue.topic)
-        except IntegrationError:
-            # registration.check asks again, and tells it at its field.
-            return
-        if topic.deletes_old and topic.retention_ms is not None:
-            queue.retention_seconds = max(1, topic.retention_ms // 1_000)
-
-    def _check_error_queue(self) -> None:
-        errors = self.making.error_queue
-        if errors is None:
-            return
-        if queue_setup.is_named(errors.name):
-            raise ValidationError(
-                {"create_error_queue": f"There is a queue {errors.name} already: choose it."}
-            )
-        if not is_legal(errors.topic):
-            raise ValidationError({"create_error_queue": f"{errors.topic} is too long a name."})
-        self._refuse_taken(errors, "create_error_queue")
 
     def _tell(self, mistakes: ValidationError) -> None:
         """A mistake in a field that this page does not show is told above the form."""

@@ -32,7 +32,7 @@ class GuidedQueueForm(QueueForm):
         asked = [self._fieldset(css_id, part, set(folded)) for css_id, part in ASKED]
         rest = [self._fieldset(css_id, part, set()) for css_id, part in self._rest(folded)]
         is_open = " open" if self.errors.keys() & {*folded, "reason"} else ""
-        fold = [HTML(FOLD.format(is_open, MORE)), HTML(DEFAULTS)]
+        fold = [HTML(FOLD.format("", is_open, MORE)), HTML(DEFAULTS)]
         self.helper.layout = Layout(*asked, *fold, *rest, Field("reason"), HTML("</details>"))
 
     def _folded(self) -> list[str]:

@@ -27,7 +27,10 @@ SHOW = "show"
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def new(request: HttpRequest) -> HttpResponse:
-    """A new queue; `?like=NAME` begins with a copy, `?provider=` and so on with a choice."""
+    """A new queue; `?like=NAME` begins with a copy, `?provider=` and so on with a choice.
+
+    Of an endpoint, `?endpoint=`, it is an outbound one.
+    """
     scope = scope_of(request.user)
     if request.method != "POST":
         form = QueueForm(instance=begun(request, scope), scope=scope)
@@ -97,9 +100,10 @@ def begun(request: HttpRequest, scope: Scope) -> Queue:
     if copy is not None:
         return copy
     given = {"provider": "provider", "system": "system", "default_service": "service"}
+    given["endpoint"] = "endpoint"
     read = {field: number_of(request.GET.get(name, "")) for field, name in given.items()}
     queue = queue_selectors.begun({f: n for f, n in read.items() if n is not None}, scope)
-    if request.GET.get("direction") == Queue.Direction.OUTBOUND:
+    if queue.endpoint_id is not None or request.GET.get("direction") == Queue.Direction.OUTBOUND:
         queue.direction = Queue.Direction.OUTBOUND
     return queue
 
@@ -121,6 +125,11 @@ def made(form: QueueForm, author: Author) -> bool:
 
 def told(queue: Queue) -> str:
     """What there is after a queue was made, as a sentence."""
+    if queue.direction == Queue.Direction.OUTBOUND and queue.endpoint is not None:
+        return (
+            f"{queue.name} is there, with its position and its cron instance “Consume "
+            f"{queue.name}”: what handlers publish to it is delivered to {queue.endpoint}."
+        )
     if queue.direction == Queue.Direction.OUTBOUND:
         return f"{queue.name} is there: handlers can publish to it."
     return f"{queue.name} is there, with its position and its cron instance “Consume {queue.name}”."

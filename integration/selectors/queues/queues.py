@@ -29,6 +29,9 @@ UNREAD_AFTER: Final = timedelta(minutes=3)
 # of many queues it ends sooner.
 COUNT_CAP: Final = 10_000
 TABLE_CAP: Final = 1_000
+NO_KEY_ORDER: Final = (
+    "not kept: the setting has no effect on an inbound queue. Change the queue to clear it."
+)
 
 # By the partial index of open failures; VALUES and not the enum, so that the planner sees it.
 _COUNTS: Final = f"""
@@ -238,6 +241,8 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
     ]
     if queue.error_queue is not None:
         facts.append(("Error queue", queue.error_queue.name))
+    if queue.promises_key_order:
+        facts.append(("Order within a key", NO_KEY_ORDER))
     return tuple(facts)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from integration.models import ExternalSystem, Provider, Queue
+from integration.models import Endpoint, ExternalSystem, Provider, Queue
 from integration.selectors.scope import Scope
 from integration.selectors.setup.services import services
 
@@ -13,7 +13,7 @@ from integration.selectors.setup.services import services
 def queue_named(name: str, scope: Scope) -> Queue | None:
     """The queue with what its pages show of it; None for what this scope may not know of."""
     found = Queue.objects.select_related(
-        "provider", "system", "default_service__structure", "error_queue"
+        "provider", "system", "default_service__structure", "error_queue", "endpoint__system"
     )
     return found.filter(scope.within("system"), name=name).first() if name else None
 
@@ -27,6 +27,9 @@ def copy_of(name: str, scope: Scope) -> Queue | None:
     source.name = source.topic = source.start_from = source.start_group = ""
     source.start_time = None
     source.enabled, source.paused, source.pause_reason = True, False, ""
+    if source.direction == Queue.Direction.INBOUND:
+        # They have no effect there, and are refused of a new one.
+        source.ordering, source.endpoint = Queue.Ordering.NONE, None
     return source
 
 
@@ -38,17 +41,20 @@ def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
         "provider": Provider.objects.all(),
         "default_service": services(scope),
         "error_queue": errors.exclude(pk=queue.pk),
+        "endpoint": Endpoint.objects.filter(scope.within("system")).select_related("system"),
     }
 
 
 def begun(numbers: Mapping[str, int], scope: Scope) -> Queue:
-    """An unsaved queue with the provider, system and service of these numbers, where known."""
+    """An unsaved queue with what these numbers choose: provider, system, service, endpoint."""
     queue = Queue()
     offered = choices(scope, queue)
-    for field in ("provider", "system", "default_service"):
+    for field in ("provider", "system", "default_service", "endpoint"):
         number = numbers.get(field)
         if number is not None and offered[field].filter(pk=number).exists():
             setattr(queue, f"{field}_id", number)
+    if queue.endpoint is not None and queue.system_id is None:
+        queue.system_id = queue.endpoint.system_id
     return queue
 
 

@@ -1,0 +1,132 @@
+"""What the form of an outbound queue says where it differs: its parts, words and effects."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from console.setup.forms import Part
+from console.setup.queues import fields
+from integration.counting import so_many
+from integration.models import Queue
+
+_SHARED: Final = dict(fields.PARTS)
+RETRY: Final = "part-retry"
+
+PARTS: Final[tuple[tuple[str, Part], ...]] = (
+    ("part-queue", _SHARED["part-queue"]),
+    ("part-topic", _SHARED["part-topic"]),
+    (
+        "part-delivery",
+        (
+            "Delivery",
+            (
+                "With an endpoint each message is delivered to the partner from here. Without one "
+                "the partner reads the topic, unless a channel's target names an endpoint."
+            ),
+            ("endpoint",),
+        ),
+    ),
+    (
+        "part-start",
+        (
+            "Where delivery begins",
+            (
+                "Decided once, when the queue gets its endpoint. There is no default for a topic "
+                "that is there already: look what each choice delivers and skips."
+            ),
+            fields.STARTS,
+        ),
+    ),
+    ("part-order", ("Order and lanes", "", ("ordering", "lanes"))),
+    (
+        RETRY,
+        (
+            "Retries",
+            (
+                "What happens to a message that the partner turns down for a reason that may pass. "
+                "What can never be accepted is held at once, and while the endpoint is down no "
+                "retry is spent."
+            ),
+            tuple(name for name in _SHARED[RETRY][2] if name != "carrier"),
+        ),
+    ),
+    (
+        "part-failures",
+        ("Failures", "", ("error_queue", "create_error_queue", "error_queue_strict")),
+    ),
+    ("part-limits", _SHARED["part-limits"]),
+    ("part-pace", ("Pace: batches, runs, calls", "", _SHARED["part-pace"][2])),
+    ("part-tracking", _SHARED["part-tracking"]),
+)
+# What matters only where messages are delivered from here.
+DELIVERING: Final = tuple(css_id for css_id, _ in PARTS[3:])
+# Marks that the style sheet hides a part by; without it all parts are seen.
+ONLY_DELIVERS: Final = "only-delivers"
+ONLY_CONTINUOUS: Final = "only-continuous"
+
+KINDS: Final = (
+    (Queue.Kind.SEQUENTIAL.value, "Sequential: in the order they were published"),
+    (Queue.Kind.CONTINUOUS.value, "Continuous: no order, or the order within a key"),
+)
+NO_ENDPOINT: Final = "None: the partner reads the topic"
+LABELS: Final = {
+    "kind": "Order",
+    "handler_timeout_seconds": "Time for one call",
+}
+HELPS: Final = {
+    "kind": "Sequential needs a topic with one partition. Delivered from here, it sends one "
+    "message at a time, and nothing passes one that failed.",
+    "endpoint": "Of the partner that the queue belongs to. Once one is chosen, its start, order, "
+    "retries and limits are asked below.",
+    "start_from": "Left out for a topic that is created now: it is empty, and delivered from its "
+    "beginning.",
+    "ordering": "Within a key: while a message is under way or has failed, later ones of its key "
+    "wait. Other keys go on. It needs keys, which the channel's key path or publish() gives.",
+    "lanes": "How many calls may be under way at once, 1 to 64. The endpoint's own limit counts "
+    "too.",
+    "batch_size": "How many messages are taken from the topic at a time, to choose the next calls "
+    "from. Fewer than there are lanes leave some of those unused.",
+    "handler_timeout_seconds": "A call that takes longer is given up. Nobody knows then whether "
+    "its messages arrived: they are sent again where the endpoint drops repeats, else held.",
+    "max_open_errors": "With more open failures than this the queue brakes: it stops sending and "
+    "says why, instead of filling the table overnight.",
+    "crash_limit": "So many deaths of a worker while it sends the same message hold it.",
+}
+
+
+def delivery_words(queue: Queue, *, was_delivered: bool, by_target: bool) -> Iterator[str]:
+    """Where the messages end, and what of the endpoint stands in the way."""
+    end = queue.endpoint
+    if end is None:
+        if by_target:
+            yield "Targets of channels name endpoints of their own: those messages are delivered."
+        elif was_delivered:
+            yield (
+                "Nothing is delivered any more, and open failures wait until there is an endpoint "
+                "again. What is in the topic stays there for whoever reads it."
+            )
+        else:
+            yield "Nothing is delivered from here: the partner reads the topic."
+        return
+    yield f"Each message is delivered to {end} ({end.get_handler_type_display()}, {end.system})."
+    if end.idempotent:
+        yield "What may have arrived is sent again: this endpoint drops repeats."
+    else:
+        yield "What may have arrived is held until a person has looked: it may not drop repeats."
+    if not (end.enabled and end.system.enabled):
+        off = end if not end.enabled else end.system
+        yield f"{off} is switched off: its messages wait in the topic until it is on."
+
+
+def order_words(queue: Queue) -> Iterator[str]:
+    """What order and lanes come to with the limits of the endpoint."""
+    if queue.is_sequential:
+        yield "One call at a time, in the order of the topic."
+        return
+    end = queue.endpoint
+    lanes = queue.lanes if end is None else min(queue.lanes, end.max_concurrent)
+    at_once = "One call at a time" if lanes == 1 else f"Up to {so_many(lanes, 'call')} at a time"
+    kept = queue.ordering == Queue.Ordering.KEY
+    yield f"{at_once}; {'each key keeps its order' if kept else 'no order between messages'}."
+    if end is not None and queue.lanes > end.max_concurrent:
+        most = so_many(end.max_concurrent, "call")
+        yield f"{end} takes {most} at a time: the other lanes stay unused."
