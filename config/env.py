@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -43,6 +44,7 @@ class Env:
     https: bool
     https_hsts_seconds: int
     metrics_token: str
+    metrics_addresses: tuple[str, ...]
     proxies: int
     login_tries: int
     login_window_seconds: float
@@ -69,6 +71,8 @@ class Env:
 
 # Where nothing is worth a secret of its own.
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
+# Who may read the figures of a laptop where nothing else is said: itself.
+LOOPBACK: Final = ("127.0.0.0/8", "::1")
 # What .env.example has, so that it works as it stands.
 PUBLIC: Final = frozenset(
     {
@@ -110,6 +114,19 @@ class Reader:
     def words(self, name: str, default: str | None = "") -> tuple[str, ...]:
         parts = self.text(name, default).split(",")
         return tuple(part.strip() for part in parts if part.strip())
+
+    def networks(self, name: str) -> tuple[str, ...]:
+        """IP addresses and networks, by commas."""
+        found = self.words(name)
+        for one in found:
+            try:
+                ip_network(one)
+            except ValueError:
+                self.mistakes.append(
+                    f"{name} names {one!r}; write addresses such as 10.0.0.7 or networks such as "
+                    "10.0.0.0/24, by commas"
+                )
+        return found
 
     def seconds(self, name: str, default: float) -> float:
         value = self.variables.get(name, "").strip()
@@ -240,6 +257,7 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
         https=r.flag("SLUICE_HTTPS", default=False),
         https_hsts_seconds=r.count("SLUICE_HTTPS_HSTS_SECONDS", 3_600),
         metrics_token=r.text("SLUICE_METRICS_TOKEN", ""),
+        metrics_addresses=r.networks("SLUICE_METRICS_ADDRESSES"),
         proxies=r.count("SLUICE_PROXIES", 0),
         login_tries=r.count("SLUICE_LOGIN_TRIES", 10),
         login_window_seconds=r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0),
@@ -265,6 +283,8 @@ def read(variables: Mapping[str, str] | None = None) -> Env:
     )
     if env.environment not in WITHOUT_SECRETS:
         r.mistakes += _public(env)
+    elif not (env.metrics_token or env.metrics_addresses):
+        env = replace(env, metrics_addresses=LOOPBACK)
     if r.mistakes:
         raise SettingsError(r.mistakes)
     return env

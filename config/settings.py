@@ -31,6 +31,7 @@ SLUICE_BULK_ROOT = ENV.bulk_root
 SLUICE_BULK_UPLOAD_MB = ENV.bulk_upload_mb
 SLUICE_PUBLISH_LOCK_SECONDS = ENV.publish_lock_seconds
 SLUICE_METRICS_TOKEN = ENV.metrics_token
+SLUICE_METRICS_ADDRESSES = ENV.metrics_addresses
 SLUICE_PROXIES = ENV.proxies
 # Nobody could log in with none; Valkey counts in whole seconds.
 SLUICE_LOGIN_TRIES = max(ENV.login_tries, 1)

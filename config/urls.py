@@ -4,14 +4,16 @@ from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 
-from console.people.doors import admin_login
+from console.people.doors import Logout, admin_login
 
 urlpatterns = [
     # Before the admin's own: there is one door.
     path("admin/login/", admin_login, name="admin-login"),
+    path("admin/logout/", Logout.as_view(), name="admin-logout"),
     path("admin/", admin.site.urls),
     path("", include("console.urls")),
     # Pages of the example, where it is installed.
     *([path("", include("sample.urls"))] if apps.is_installed("sample") else []),
 ]
 handler400 = "console.frame.refusals.bad_request"
+handler403 = "console.frame.refusals.forbidden"

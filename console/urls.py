@@ -1,6 +1,6 @@
 """Addresses of the console: a noun is a page, a verb a small resource that takes a POST."""
 
-from django.contrib.auth.views import LogoutView, PasswordChangeView
+from django.contrib.auth.views import PasswordChangeView
 from django.urls import include, path, reverse_lazy
 
 from console.charts import pages as charts
@@ -21,7 +21,7 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics_page, name="metrics"),
     path("login/", doors.Login.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(), name="logout"),
+    path("logout/", doors.Logout.as_view(), name="logout"),
     path("theme/", themes.choose_theme, name="theme"),
     path("account/", people.own_account, name="account"),
     path(

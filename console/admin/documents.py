@@ -3,10 +3,11 @@
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from console.admin.records import LookedAt
 from console.frame.access import Right, has
+from console.people import trail
 from integration.models import StoredObject
 
 
@@ -36,3 +37,17 @@ class StoredObjectAdmin(LookedAt):
 
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - Django's signature
         return () if has(request.user, Right.VIEW_PAYLOAD) else ("document", "xml")
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The page of one document; whoever sees what is in it leaves a row of audit."""
+        answer = super().change_view(request, object_id, form_url, extra_context)
+        row = getattr(answer, "context_data", {}).get("original")
+        if isinstance(row, StoredObject) and has(request.user, Right.VIEW_PAYLOAD):
+            trail.note_view(request, "storedobject", row.pk, f"{row.pk} of {row.structure}")
+        return answer

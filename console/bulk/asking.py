@@ -15,7 +15,7 @@ from django.shortcuts import render
 
 from console.bulk import imports
 from console.bulk.forms import WishForm, carried, number_of_run, reason_of, wish_of
-from console.bulk.looking import asker_of, hindrance, looked_at
+from console.bulk.looking import asker_of, hindrance, looked_at, note_rows
 from console.bulk.showing import wished
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import parse_id, see
@@ -56,6 +56,8 @@ def preview(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> Http
         found = looked_at(request, entry, wish)
     except BulkError as problem:
         return _form(request, entry, wish, problem=problem)
+    if found.sees_text:
+        note_rows(request, entry, wish)
     context = {
         "entry": entry,
         "found": found,

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.bulk.forms import WishForm, carried, wish_of
-from console.bulk.looking import asker_of, sees_text
+from console.bulk.looking import asker_of, note_rows, sees_text
 from console.cron.fields import name_of
 from console.frame.access import scope_of
 from crontasks import parameters
@@ -186,6 +186,8 @@ def _columns(
         return _target(request, entry, wish, problem=refusal)
     becomes = _becomes([one.name for one in columns], wish)
     is_shown = sees_text(request, entry, wish, asker)
+    if is_shown:
+        note_rows(request, entry, wish)
     lines = [
         Line(
             number,

@@ -8,6 +8,7 @@ from django.http import HttpRequest
 
 from console.frame.access import Right, has, scope_of
 from console.frame.answers import actor_of
+from console.people import trail
 from crontasks.builtin.bulk_job import wish_in
 from crontasks.bulk import deciding, uploads
 from crontasks.bulk.catalogue import CATALOGUE, Entry
@@ -91,3 +92,9 @@ def sees_text(request: HttpRequest, entry: Entry, wish: Mapping[str, Any], asker
     files = [str(wish.get(field) or "") for field in entry.files]
     are_own = bool(files) and all(one.startswith(f"{asker.uploads}/") for one in files)
     return has(request.user, Right.VIEW_PAYLOAD) or are_own
+
+
+def note_rows(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> None:
+    """Rows of what the job would read are shown: a row of audit names the job and its files."""
+    files = [str(wish.get(field) or "") for field in entry.files]
+    trail.note_view(request, "bulkpreview", entry.job, " ".join([entry.title, *files]))

@@ -12,6 +12,7 @@ from console.bulk.showing import title_of, wished
 from console.bulk.words import STATES, sentence, stages
 from console.frame.access import Right, needs, scope_of
 from console.frame.context import refresh_of
+from console.people import trail
 from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
@@ -102,6 +103,7 @@ def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> HttpResponse
         raise Http404("The run has no such file.") from problem
     if path is None:
         raise Http404("The run has no such file (any more).")
+    trail.note_download(request, "bulkrun", shown.run.pk, file)
     answer = FileResponse(
         path.open("rb"),
         as_attachment=True,

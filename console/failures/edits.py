@@ -14,6 +14,7 @@ from console.failures.checks import CheckShown, shown
 from console.failures.waits import told_of_release
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, own_page, see, see_again, tell_problem, version_of
+from console.people import trail
 from integration.actions import check as checks
 from integration.actions import errors
 from integration.actions.problems import PayloadTooLargeError
@@ -49,6 +50,8 @@ UNCHANGED = Told(
     "The text is the same as before, and the message is not released.",
 )
 
+# How the audit names the page.
+EDITOR: Final = "in the editor"
 NO_FILE: Final = (
     "No file was chosen, so nothing was saved. Download the message, correct it, and choose the "
     "corrected file here."
@@ -109,6 +112,7 @@ def document(request: HttpRequest, error_id: UUID) -> HttpResponse:
     found = editable(error_id, scope_of(request.user), Part.DOCUMENT)
     if found is None or found.part is not Part.DOCUMENT or found.content is None:
         raise Http404("There is no document in an envelope to download; download the record.")
+    trail.note_download(request, "messageerror", error_id, f"{error_id}.txt")
     answer = HttpResponse(found.content.encode(), content_type="application/octet-stream")
     answer["Content-Disposition"] = f'attachment; filename="{error_id}.txt"'
     return answer
@@ -198,6 +202,7 @@ def _release(request: HttpRequest, found: Editable, version: int, told: Told) ->
 
 def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
     """The person's text is never lost: a refused form shows it again."""
+    trail.note_view(request, "messageerror", found.error_id, EDITOR)
     context = {
         "found": found,
         "text": None if found.text is None and not page.text else page.text,

@@ -16,6 +16,7 @@ from console.failures.trends import Trend, trend_of
 from console.failures.waits import now_of
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import parse_id, see_list
+from console.people import trail
 from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
 from integration.selectors.failures import failures, newness, payload_search
@@ -111,6 +112,8 @@ def show_failure(
     if found is None:
         raise Http404(one.UNKNOWN)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
+    if may_see:
+        trail.note_view(request, "messageerror", error_id, found.error.message_id)
     context = {
         "detail": found,
         "error": found.error,
@@ -137,6 +140,7 @@ def record(request: HttpRequest, error_id: UUID) -> HttpResponse:
     found = one.current_record(error_id, scope_of(request.user))
     if found is None:
         raise Http404("There are no bytes to download.")
+    trail.note_download(request, "messageerror", error_id, f"{error_id}.bin")
     answer = HttpResponse(found, content_type="application/octet-stream")
     answer["Content-Disposition"] = f'attachment; filename="{error_id}.bin"'
     return answer

@@ -1,7 +1,7 @@
 """/metrics: the figures for Prometheus, and who may read them."""
 
 import hmac
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from django.conf import settings
@@ -13,7 +13,7 @@ from console.frame.access import Right, has, scope_of
 from console.monitoring import exposition
 from crontasks.health import metrics
 
-# A proxy on this host is a loopback peer, too, whoever it speaks for.
+# A proxy at an address of the list is a peer, too, whoever it speaks for.
 FORWARDED: Final = (
     "HTTP_FORWARDED",
     "HTTP_VIA",
@@ -25,15 +25,15 @@ FORWARDED: Final = (
 REFUSED: Final = (
     "These figures name queues. Send `Authorization: Bearer` with the value of "
     "SLUICE_METRICS_TOKEN, or log in with the right to see queues and failures of every external "
-    "system. Where no such token is set, they are also given to this host itself, without a proxy "
-    "in between.\n"
+    "system. They are also given to the addresses of SLUICE_METRICS_ADDRESSES, without a proxy in "
+    "between.\n"
 )
 NO_DATABASE: Final = "The database did not answer, so there are no figures. See /readyz.\n"
 
 
 @require_safe
 def metrics_page(request: HttpRequest) -> HttpResponse:
-    if not (_is_trusted(request) or _may_see_all(request)):
+    if not (_has_token(request) or _may_see_all(request) or _is_listed(request)):
         refused = HttpResponse(REFUSED, status=401, content_type="text/plain; charset=utf-8")
         refused["WWW-Authenticate"] = 'Bearer realm="sluice"'
         return refused
@@ -44,23 +44,24 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse(figures, content_type=exposition.CONTENT_TYPE)
 
 
-def _is_trusted(request: HttpRequest) -> bool:
-    """By the token where one is set, else by coming from this host without a proxy."""
+def _has_token(request: HttpRequest) -> bool:
     token = settings.SLUICE_METRICS_TOKEN
-    if token:
-        sent = request.META.get("HTTP_AUTHORIZATION", "")
-        return hmac.compare_digest(sent.encode(), f"Bearer {token}".encode())
-    return not any(name in request.META for name in FORWARDED) and _is_loopback(
-        request.META.get("REMOTE_ADDR", "")
-    )
+    sent = request.META.get("HTTP_AUTHORIZATION", "")
+    return bool(token) and hmac.compare_digest(sent.encode(), f"Bearer {token}".encode())
 
 
-def _is_loopback(address: str) -> bool:
+def _is_listed(request: HttpRequest) -> bool:
+    """Whether the peer itself is of the list; who is logged in is judged by their rights alone."""
+    if request.user.is_authenticated or any(name in request.META for name in FORWARDED):
+        return False
     try:
-        return ip_address(address).is_loopback
+        peer = ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
         # A server on a Unix socket names no peer: whoever speaks through it is a proxy.
         return False
+    if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
+        peer = peer.ipv4_mapped
+    return any(peer in ip_network(one) for one in settings.SLUICE_METRICS_ADDRESSES)
 
 
 def _may_see_all(request: HttpRequest) -> bool:

@@ -18,6 +18,7 @@ from console.frame.context import refresh_of
 from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.words import STATES, WORDS, outcome_words
 from crontasks.health.released import waits_of
+from console.people import trail
 from integration.actions import operations
 from integration.actions.operation_trial import Trial
 from integration.actions.operations import Wish
@@ -105,6 +106,8 @@ def show(
             "trial": trial,
             "diffs": diffs(operation, trial.samples) if trial and may_see else (),
         }
+        if context["first"] or context["diffs"]:
+            trail.note_view(request, "operation", operation.pk, operation.title)
         return render(request, "console/operations/plan.html", context, status=status)
     context |= _under_way(request, operation)
     return render(request, "console/operations/operation.html", context, status=status)
@@ -140,6 +143,7 @@ def _under_way(request: HttpRequest, operation: Operation) -> dict[str, object]:
 def report(request: HttpRequest, operation_id: UUID) -> HttpResponse:
     """Every message and what became of it, as a file; no payload, no key."""
     operation = wanted(request, operation_id)
+    trail.note_download(request, "operation", operation.pk, f"operation-{operation.pk}.csv")
     answer = StreamingHttpResponse(_lines(operation), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="operation-{operation.pk}.csv"'
     # Django's two kinds of answer have no common name that the guard of rights knows.

@@ -13,6 +13,7 @@ from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, parse_id, see, see_again, tell_problem
 from console.frame.asked import number_of
 from console.outbox.filters import OutboxFilterForm
+from console.people import trail
 from integration.actions import outbox
 from integration.actions.outbox import OutboxMismatchError
 from integration.counting import so_many
@@ -119,6 +120,8 @@ def _show_row(request: HttpRequest, row_id: int, *, status: int = 200) -> HttpRe
     if found is None:
         raise Http404(GONE)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
+    if may_see:
+        trail.note_view(request, "outboxrow", row_id, f"{row_id} of {found.row.topic}")
     context = {
         "detail": found,
         "row": found.row,

@@ -1,16 +1,17 @@
-"""The one door into the console: its login, also for who comes from Django's admin."""
+"""The one door into the console and out of it, also for who comes from Django's admin."""
 
 from http import HTTPStatus
 
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
-from console.people import throttle
+from console.people import throttle, trail
 from console.people.throttle import TooManyLoginsError, address_of
+from integration.actions.access import Act
 
 
 class Login(LoginView):
@@ -22,6 +23,7 @@ class Login(LoginView):
         try:
             throttle.count_try(_name(request), address_of(request))
         except TooManyLoginsError as problem:
+            trail.note_login(request, Act.LOGIN_REFUSED, _name(request))
             # Not bound: a bound form would look at the password.
             form = self.form_class(request, initial={"username": _name(request)})
             context = self.get_context_data(form=form, problem=problem)
@@ -32,7 +34,24 @@ class Login(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         throttle.forgive(_name(self.request), address_of(self.request))
-        return super().form_valid(form)
+        answer = super().form_valid(form)
+        trail.note_login(self.request, Act.LOGIN, form.get_user().get_username())
+        return answer
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        trail.note_login(self.request, Act.LOGIN_FAILED, _name(self.request))
+        return super().form_invalid(form)
+
+
+class Logout(LogoutView):
+    """Django's logout, with its row of audit."""
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        name = request.user.get_username()
+        answer = super().post(request, *args, **kwargs)
+        if name:
+            trail.note_logout(request, name)
+        return answer
 
 
 def admin_login(request: HttpRequest) -> HttpResponse:

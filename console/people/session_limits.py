@@ -8,6 +8,8 @@ from django.conf import settings
 from django.contrib.auth import logout
 from django.http import HttpRequest, HttpResponse
 
+from console.people import trail
+
 BEGAN: Final = "sluice_began"
 SEEN: Final = "sluice_seen"
 # The session is a row of the database: not written with every page.
@@ -36,7 +38,9 @@ class SessionLimits:
         if BEGAN not in session or SEEN not in session:
             session[BEGAN] = session[SEEN] = now
         if _is_over(session[BEGAN], session[SEEN], now):
+            name = request.user.get_username()
             logout(request)
+            trail.note_logout(request, name, trail.OVER)
             if is_by_itself:
                 # The login would be put into the place of the figures.
                 return HttpResponse(status=200, headers={"HX-Refresh": "true"})

@@ -1,4 +1,4 @@
-"""The audit of the configuration: every change, newest first, and each by its own link."""
+"""The audit: every change and access, newest first, and each by its own link."""
 
 from datetime import datetime
 from typing import Final
@@ -9,9 +9,10 @@ from django.shortcuts import render
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
-from console.frame.access import Right, needs, scope_of
+from console.frame.access import Right, has, needs, scope_of
 from console.frame.asked import number_of
 from console.frame.list_filter import MOMENT, ListFilterForm
+from integration.actions.access import Act
 from integration.selectors import changes
 from integration.selectors.changes import ChangeFilter, Place
 from integration.selectors.scope import Scope
@@ -33,22 +34,64 @@ KINDS: Final = {
     "bulkrun": "bulk run",
     "user": "person",
     "apitoken": "token",
+    "messageerror": "failure",
+    "messagetrack": "tracked message",
+    "outboxrow": "outgoing message",
+    "storedobject": "stored document",
+    "bulkpreview": "preview of a bulk job",
+    "session": "login",
+    "page": "page",
 }
+CHANGES: Final = (
+    ("create", "Added"),
+    ("change", "Changed"),
+    ("delete", "Deleted"),
+    ("send", "Sent"),
+)
+ACTS: Final = (
+    (Act.LOGIN.value, "Logged in"),
+    (Act.LOGIN_FAILED.value, "Login failed"),
+    (Act.LOGIN_REFUSED.value, "Login refused after too many tries"),
+    (Act.LOGOUT.value, "Logged out"),
+    (Act.REFUSE.value, "Not permitted"),
+    (Act.VIEW.value, "Saw a payload"),
+    (Act.DOWNLOAD.value, "Downloaded"),
+)
+ACCESSES: Final = (
+    ("Accesses", ((changes.ACCESSES, "All accesses"), *ACTS)),
+    (changes.EVERY, "Changes and accesses"),
+)
+ACCESS_KINDS: Final = (
+    "bulkpreview",
+    "messageerror",
+    "messagetrack",
+    "outboxrow",
+    "page",
+    "session",
+    "storedobject",
+)
 
 
 class ChangeFilterForm(ListFilterForm):
     """Which changes the list shows."""
 
+    action = forms.ChoiceField(required=False, label="Done")
     kind = forms.ChoiceField(required=False, label="What")
     actor = forms.ChoiceField(required=False, label="Who")
     name = forms.CharField(required=False, max_length=100, label="Name contains")
     since = forms.DateTimeField(required=False, widget=MOMENT, label="Since (UTC)")
     until = forms.DateTimeField(required=False, widget=MOMENT, label="Until (UTC)")
 
-    def __init__(self, query: QueryDict, scope: Scope) -> None:
+    def __init__(self, query: QueryDict, scope: Scope, *, accesses: bool) -> None:
         super().__init__(query)
-        self._offer("kind", changes.kinds(scope), "Everything")
-        self._offer("actor", changes.actors(scope), "Everybody")
+        self.accesses = accesses
+        more = ACCESS_KINDS if accesses and query.get("action") else ()
+        self._offer("kind", sorted({*changes.kinds(scope), *more}), "Everything")
+        known = changes.everybody() if accesses else changes.actors(scope)
+        self._offer("actor", known, "Everybody")
+        done = self.fields["action"]
+        assert isinstance(done, forms.ChoiceField)  # noqa: S101 - declared above
+        done.choices = [("", "All changes"), *CHANGES, *(ACCESSES if accesses else ())]
         field = self.fields["kind"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
         offered: list[tuple[str, str]] = list(field.choices)  # type: ignore[arg-type] # by _offer
@@ -58,7 +101,8 @@ class ChangeFilterForm(ListFilterForm):
     def wanted(self) -> ChangeFilter:
         """The filter without the fields that could not be read."""
         self.is_valid()
-        return ChangeFilter(**{n: value for n, value in self.cleaned_data.items() if value})
+        given = {name: value for name, value in self.cleaned_data.items() if value}
+        return ChangeFilter(**given, accesses=self.accesses)
 
 
 @require_GET
@@ -66,12 +110,13 @@ class ChangeFilterForm(ListFilterForm):
 def change_list(request: HttpRequest) -> HttpResponse:
     """Newest first; `at` is where the page begins, as the link to older ones says."""
     scope = scope_of(request.user)
-    form = ChangeFilterForm(request.GET, scope)
+    form = ChangeFilterForm(request.GET, scope, accesses=_sees_accesses(request))
     context = {
         "form": form,
         "page": changes.page(form.wanted(), scope, _place(request.GET.get("at", ""))),
         "query": form.query(),
         "kinds": KINDS,
+        "sees_accesses": form.accesses,
     }
     return render(request, "console/setup/changes.html", context)
 
@@ -80,10 +125,15 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @needs(Right.VIEW)
 def change_page(request: HttpRequest, number: int) -> HttpResponse:
     """One change, for a link in a mail."""
-    found = changes.change(number, scope_of(request.user))
+    found = changes.change(number, scope_of(request.user), accesses=_sees_accesses(request))
     if found is None:
         raise Http404("There is no such change.")
     return render(request, "console/setup/change.html", {"change": found, "kinds": KINDS})
+
+
+def _sees_accesses(request: HttpRequest) -> bool:
+    """Who looked at what is for those who answer for people, and whom nothing limits."""
+    return has(request.user, Right.PEOPLE) and scope_of(request.user).is_whole
 
 
 def _place(text: str) -> Place | None:

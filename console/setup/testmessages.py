@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import SeeOther, actor_of, see
 from console.frame.asked import number_of
+from console.people import trail
 from console.setup.queues.pages import known_queue
 from crontasks.health.following import broken_ahead
 from crontasks.health.links import Link, broken
@@ -249,7 +250,10 @@ def filled(request: HttpRequest) -> TestMessageForm:
 
 def _sample(request: HttpRequest, service: EnterpriseService | None) -> Sample:
     may_see = has(request.user, Right.VIEW_PAYLOAD)
-    return sample_of(service, scope_of(request.user), may_see=may_see)
+    sample = sample_of(service, scope_of(request.user), may_see=may_see)
+    if sample.source is not None:
+        trail.note_view(request, "messageerror", sample.source, "as a sample")
+    return sample
 
 
 def _taker(queue: Queue, interface: str) -> str:

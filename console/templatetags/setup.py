@@ -6,10 +6,11 @@ from typing import Any, Final
 from django import template
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from console.setup import columns, fact_words
-from console.setup.changes import KINDS
+from console.setup.changes import ACTS, CHANGES, KINDS
 from console.setup.noun import Noun
 from console.templatetags.sluice import BADGE
 from integration.kafka.examination import Examination, Verdict
@@ -19,7 +20,9 @@ from integration.selectors.setup.nouns import Use
 
 register = template.Library()
 
-DONE: Final = {"create": "Added", "change": "Changed", "delete": "Deleted", "send": "Sent"}
+DONE: Final = {**dict(CHANGES), **dict(ACTS)}
+# Of these the words say all, or the name does.
+WHOLE: Final = frozenset({"session", "page"})
 # Where the things live that the audit and the lists of dependants name, by the model's name.
 BY_NUMBER: Final = {
     "provider": "provider",
@@ -30,6 +33,12 @@ BY_NUMBER: Final = {
     "publishchannel": "channel",
     "channeltarget": "target",
     "croninstance": "cron-instance",
+}
+BY_SUBJECT: Final = {
+    "messageerror": "failure",
+    "outboxrow": "outbox-row",
+    "operation": "operation",
+    "bulkrun": "bulk-run",
 }
 VERDICTS: Final = {
     Verdict.OK: ("green", "✓"),
@@ -121,10 +130,10 @@ def change_address(row: ConfigurationChange) -> str:
         return ""
     if row.kind == "queue":
         return reverse("queue", args=[row.name])
-    if row.kind == "operation":
-        return reverse("operation", args=[row.subject])
-    if row.kind == "bulkrun":
-        return reverse("bulk-run", args=[row.subject])
+    if row.kind == "messagetrack":
+        return f"{reverse('tracked-message')}?{urlencode({'id': row.name})}"
+    if row.kind in BY_SUBJECT:
+        return reverse(BY_SUBJECT[row.kind], args=[row.subject])
     return _by_number(row.kind, int(row.subject)) if row.subject.isdecimal() else ""
 
 
@@ -137,7 +146,7 @@ def _by_number(kind: str, number: int) -> str:
 def what_was_done(row: ConfigurationChange, is_one: object = None) -> str:
     """Added, changed or deleted, and what kind of thing unless the page is about one thing."""
     done = DONE.get(row.action, row.action.capitalize())
-    return done if is_one else f"{done} {KINDS.get(row.kind, row.kind)}"
+    return done if is_one or row.kind in WHOLE else f"{done} {KINDS.get(row.kind, row.kind)}"
 
 
 @register.filter

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from console.frame.access import Right, has, needs, scope_of
+from console.people import trail
 from console.tracking.filters import TrackFilterForm
 from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search
@@ -55,6 +56,8 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
     may_see = has(request.user, Right.VIEW_PAYLOAD)
     last = found.last
     kept = payload_of(found) if may_see else None
+    if kept is not None:
+        trail.note_view(request, "messagetrack", "", message_id)
     beside = None if last is None else neighbours(last, found.readable)
     context = {
         "story": found,

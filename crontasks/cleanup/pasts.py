@@ -187,5 +187,9 @@ HISTORY: Final = (
         "t.error_id IS NULL",
     ),
     _decisions("outbox_decisions", "Decisions about outgoing messages", "integration_outboxchange"),
-    _decisions("configuration", "Changes of the configuration", "integration_configurationchange"),
+    _decisions(
+        "configuration",
+        "Changes of the configuration, and accesses",
+        "integration_configurationchange",
+    ),
 )

@@ -1,4 +1,4 @@
-"""The history of the configuration: every change of everything, or of one thing."""
+"""The audit: every change of the configuration, and who logged in, was refused or saw a payload."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,17 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from integration.models import ConfigurationChange
-from integration.selectors.scope import Scope
+from integration.selectors.scope import EVERYTHING, Scope
 
 PAGE_ROWS: Final = 50
 HISTORY_ROWS: Final = 20
+# What a filter may ask for beside single actions: all accesses, or these and the changes.
+ACCESSES: Final = "access"
+EVERY: Final = "every"
 Values = Mapping[str, Any] | None
 Place = tuple[datetime, int]
 
@@ -38,13 +42,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which changes: of this kind, person, subject's name, time."""
+    """Which rows: of this action, kind, person, subject's name, time.
 
+    Accesses are told to those alone for whom `accesses` is true, and only when asked for.
+    """
+
+    action: str = ""
     kind: str = ""
     actor: str = ""
     name: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    accesses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ class ChangePage:
 
 def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> ChangePage:
     """The newest changes, or those older than the place a page before ended at."""
-    found = _known(scope).filter(_condition(wanted))
+    found = _asked_for(wanted, scope).filter(_condition(wanted))
     if below is not None:
         at, number = below
         found = found.filter(Q(at__lt=at) | Q(at=at, pk__lt=number))
@@ -67,9 +76,10 @@ def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> Chan
     return ChangePage(tuple(_change(row) for row in shown), older)
 
 
-def change(number: int, scope: Scope) -> Change | None:
+def change(number: int, scope: Scope, *, accesses: bool = False) -> Change | None:
     """One change; None when there is none, or none this scope may know of."""
-    row = _known(scope).filter(pk=number).first()
+    known = _everything() if accesses else _known(scope)
+    row = known.filter(pk=number).first()
     return None if row is None else _change(row)
 
 
@@ -96,6 +106,24 @@ def differences(before: Values, after: Values) -> tuple[Difference, ...]:
     return tuple(Difference(n, old.get(n), new.get(n), n in old, n in new) for n in names)
 
 
+def everybody() -> list[str]:
+    """All who may ever have done something: the accounts, and who else changed something."""
+    accounts = set(User.objects.values_list("username", flat=True))
+    return sorted(accounts.union(actors(EVERYTHING)))
+
+
+def _asked_for(wanted: ChangeFilter, scope: Scope) -> QuerySet[ConfigurationChange]:
+    if not wanted.accesses or not wanted.action:
+        return _known(scope)
+    if wanted.action == ACCESSES:
+        return _everything().filter(is_access=True)
+    return _everything()
+
+
+def _everything() -> QuerySet[ConfigurationChange]:
+    return ConfigurationChange.every.order_by("-at", "-id")
+
+
 def _known(scope: Scope) -> QuerySet[ConfigurationChange]:
     return ConfigurationChange.objects.filter(scope.within("system")).order_by("-at", "-id")
 
@@ -106,6 +134,7 @@ def _change(row: ConfigurationChange) -> Change:
 
 def _condition(wanted: ChangeFilter) -> Q:
     given = {
+        "action": "" if wanted.action in {ACCESSES, EVERY} else wanted.action,
         "kind": wanted.kind,
         "actor": wanted.actor,
         "name__icontains": wanted.name,

@@ -258,6 +258,7 @@ def test_the_queries_do_not_grow_with_the_queues(
 @pytest.mark.parametrize("who", ["a stranger", "without a role", "limited to a system"])
 def test_who_may_not_see_every_queue_is_refused(settings: Any, who: str) -> None:
     settings.SLUICE_METRICS_TOKEN = TOKEN
+    settings.SLUICE_METRICS_ADDRESSES = ()
     queue = a_queue_row()
     client = Client()
     if who == "without a role":
@@ -278,6 +279,7 @@ def test_who_may_not_see_every_queue_is_refused(settings: Any, who: str) -> None
 @pytest.mark.parametrize("sent", ["", "Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"])
 def test_only_the_whole_token_opens(settings: Any, sent: str) -> None:
     settings.SLUICE_METRICS_TOKEN = TOKEN
+    settings.SLUICE_METRICS_ADDRESSES = ()
 
     assert Client().get("/metrics", headers={"authorization": sent}).status_code == 401
 
@@ -299,6 +301,40 @@ def test_the_token_or_the_right_to_see_everything_opens(settings: Any) -> None:
     assert value(scraped(client), "database_connections") is not None
 
 
+def test_without_a_token_and_an_address_nobody_is_answered(settings: Any) -> None:
+    settings.SLUICE_METRICS_ADDRESSES = ()
+    a_queue_row()
+
+    answer = Client().get("/metrics")
+
+    assert answer.status_code == 401
+    assert "SLUICE_METRICS_ADDRESSES" in answer.text
+
+
+def test_an_address_of_the_list_opens_beside_the_token(settings: Any) -> None:
+    settings.SLUICE_METRICS_TOKEN = TOKEN
+    settings.SLUICE_METRICS_ADDRESSES = ("192.0.2.0/24", "2001:db8::7")
+
+    for peer, status in (
+        ("192.0.2.9", 200),
+        ("::ffff:192.0.2.9", 200),
+        ("2001:db8::7", 200),
+        ("2001:db8::8", 401),
+        ("127.0.0.1", 401),
+        ("192.0.3.9", 401),
+    ):
+        assert Client(REMOTE_ADDR=peer).get("/metrics").status_code == status, peer
+
+
+def test_whose_sight_is_limited_is_refused_at_a_listed_address_too() -> None:
+    person = a_person("Viewers")
+    Limit.objects.create(person=person)
+    client = Client()
+    client.force_login(person)
+
+    assert client.get("/metrics").status_code == 401
+
+
 @pytest.mark.parametrize(
     ("peer", "headers", "status"),
     [
@@ -311,7 +347,7 @@ def test_the_token_or_the_right_to_see_everything_opens(settings: Any) -> None:
         ("", {}, 401),
     ],
 )
-def test_without_a_token_only_this_host_itself_is_answered(
+def test_in_development_this_host_itself_is_answered(
     peer: str, headers: dict[str, str], status: int
 ) -> None:
     answer = Client(REMOTE_ADDR=peer).get("/metrics", headers=headers)

@@ -33,7 +33,17 @@ from tests.support.rows import a_blocked_queue
 
 # Addresses that everybody may ask for: they log in, or tell machines how this installation is.
 PUBLIC = frozenset(
-    {"login", "admin-login", "logout", "healthz", "readyz", "metrics", "theme", "refresh"}
+    {
+        "login",
+        "admin-login",
+        "logout",
+        "admin-logout",
+        "healthz",
+        "readyz",
+        "metrics",
+        "theme",
+        "refresh",
+    }
 )
 # One's own password: everybody who is logged in, by Django's own view.
 OWN = frozenset({"password_change"})

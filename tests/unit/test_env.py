@@ -191,3 +191,19 @@ def test_settings_of_spark_are_pairs(value, read):
 def test_what_is_no_setting_of_spark_is_told(value):
     with pytest.raises(env.SettingsError, match="SLUICE_SPARK_CONF"):
         env.read({**example(), "SLUICE_SPARK_CONF": value})
+
+
+def test_figures_are_for_nobody_until_it_is_said_and_for_the_laptop_itself():
+    own = {
+        "SLUICE_SECRET_KEY": secrets.token_urlsafe(48),
+        "SLUICE_ENCRYPTION_KEYS": Fernet.generate_key().decode(),
+        "SLUICE_ENVIRONMENT": "production",
+    }
+    there = {**example(), **own}
+    assert env.read(there).metrics_addresses == ()
+    assert env.read(example()).metrics_addresses == env.LOOPBACK
+    listed = {"SLUICE_METRICS_ADDRESSES": "10.0.7.12, 10.0.8.0/24"}
+    assert env.read({**there, **listed}).metrics_addresses == ("10.0.7.12", "10.0.8.0/24")
+    with pytest.raises(env.SettingsError) as told:
+        env.read({**there, "SLUICE_METRICS_ADDRESSES": "prometheus"})
+    assert [mistake.split()[0] for mistake in told.value.mistakes] == ["SLUICE_METRICS_ADDRESSES"]

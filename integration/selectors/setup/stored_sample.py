@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from integration.delivery.policy.states import Ended, ErrorState
 from integration.envelope import Flaw, read
@@ -21,10 +22,14 @@ READ: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text to begin with; the hint says where it is from, or what to write in its place."""
+    """A text to begin with; the hint says where it is from, or what to write in its place.
+
+    `source` is the failure whose payload it is, where it is one.
+    """
 
     payload: str
     hint: str = ""
+    source: UUID | None = None
 
 
 def sample_of(service: EnterpriseService | None, scope: Scope, *, may_see: bool) -> Sample:
@@ -41,7 +46,7 @@ def sample_of(service: EnterpriseService | None, scope: Scope, *, may_see: bool)
     for stored in _candidates(service, scope):
         text = _text(stored)
         if text:
-            return Sample(text, _origin(stored))
+            return Sample(text, _origin(stored), stored.pk)
     why = f"No message of {service.interface} is stored that could be copied here."
     return Sample("", f"{why} {_to_write(service)}")
 

@@ -1,0 +1,64 @@
+"""What the console writes into the audit of people who change nothing."""
+
+from typing import Final
+
+from django.http import HttpRequest
+
+from console.people.throttle import address_of
+from integration.actions import access
+from integration.actions.access import LONGEST_TYPED, Access, Act
+
+SESSION: Final = "session"
+OVER: Final = "The session had lasted, or was idle, for too long."
+
+
+def note_view(request: HttpRequest, kind: str, subject: object, name: str) -> None:
+    """A payload is shown. `kind` is the model's name of what has it."""
+    _note(request, Act.VIEW, kind=kind, subject=str(subject), name=name)
+
+
+def note_download(request: HttpRequest, kind: str, subject: object, name: str) -> None:
+    """A file is handed out."""
+    _note(request, Act.DOWNLOAD, kind=kind, subject=str(subject), name=name)
+
+
+def note_refusal(request: HttpRequest, why: str) -> None:
+    """A right is missing, or what was asked for is out of the person's reach."""
+    # Its query may hold what was typed; the path says what was asked for.
+    _note(request, Act.REFUSE, kind="page", name=f"{request.method} {request.path}", reason=why)
+
+
+def note_login(request: HttpRequest, act: Act, typed: str) -> None:
+    """A try to log in, under the name that was typed."""
+    _note(request, act, kind=SESSION, name=typed[:LONGEST_TYPED])
+
+
+def note_logout(request: HttpRequest, name: str, why: str = "") -> None:
+    """The session of this person is over."""
+    access.note(
+        Access(
+            act=Act.LOGOUT, actor=name, kind=SESSION, name=name, reason=why, facts=_facts(request)
+        )
+    )
+
+
+def _note(
+    request: HttpRequest, act: Act, *, kind: str, name: str, subject: str = "", reason: str = ""
+) -> None:
+    access.note(
+        Access(
+            act=act,
+            actor=request.user.get_username(),
+            kind=kind,
+            subject=subject,
+            name=name,
+            reason=reason,
+            facts=_facts(request),
+        )
+    )
+
+
+def _facts(request: HttpRequest) -> dict[str, str]:
+    """Where from; a server on a Unix socket without a proxy knows no address."""
+    address = address_of(request)
+    return {"address": address} if address else {}

@@ -1,0 +1,108 @@
+"""What people did without changing anything: logins, refusals and views, as rows of audit."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from django.db import connection
+from psycopg.types.json import Jsonb
+
+from integration.plain import plain
+
+LONGEST_ACTOR: Final = 150
+LONGEST_NAME: Final = 200
+LONGEST_REASON: Final = 500
+# A name typed at a failed login: nobody's is longer, and what is may be a password.
+LONGEST_TYPED: Final = 60
+
+
+class Act(StrEnum):
+    """What was done; the values stand in the table."""
+
+    LOGIN = "login"
+    LOGIN_FAILED = "login-failed"
+    LOGIN_REFUSED = "login-refused"
+    LOGOUT = "logout"
+    REFUSE = "refuse"
+    VIEW = "view"
+    DOWNLOAD = "download"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How many rows an act may leave: None = no bound.
+
+    The same person, subject and name leave one row in `same_seconds`; a person leaves `a_minute`.
+    Whoever is not logged in counts as one person.
+    """
+
+    same_seconds: int = 0
+    a_minute: int | None = None
+
+
+# Nobody who hammers an address may fill the table.
+BOUNDS: Final[Mapping[Act, Bound]] = MappingProxyType(
+    {
+        Act.LOGIN: Bound(),
+        Act.LOGIN_FAILED: Bound(a_minute=60),
+        Act.LOGIN_REFUSED: Bound(same_seconds=60, a_minute=60),
+        Act.LOGOUT: Bound(),
+        Act.REFUSE: Bound(same_seconds=60, a_minute=30),
+        # Pages are looked at again and again, and refresh by themselves.
+        Act.VIEW: Bound(same_seconds=300),
+        Act.DOWNLOAD: Bound(same_seconds=300),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One access. `actor` is empty where nobody was logged in; `kind` and `subject` as in a change.
+
+    Texts may come from strangers: they are stored cut, with their control characters spelt out.
+    """
+
+    act: Act
+    actor: str
+    kind: str
+    subject: str = ""
+    name: str = ""
+    reason: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+# One statement of its own: no page waits for more, and none is shown from within a transaction.
+# Two at the same moment may both be stored.
+NOTE: Final = """
+    INSERT INTO integration_configurationchange
+        (at, actor, action, kind, subject, name, after, reason, is_access)
+    SELECT clock_timestamp(), %(actor)s::text, %(act)s::text, %(kind)s::text, %(subject)s::text,
+        %(name)s::text, %(facts)s::jsonb, %(reason)s::text, true
+    WHERE NOT EXISTS (
+        SELECT FROM integration_configurationchange
+        WHERE actor = %(actor)s::text AND action = %(act)s::text AND kind = %(kind)s::text
+            AND subject = %(subject)s::text AND name = %(name)s::text
+            AND at > statement_timestamp() - make_interval(secs => %(same)s::int))
+    AND (%(most)s::int IS NULL OR %(most)s::int > (
+        SELECT count(*) FROM integration_configurationchange
+        WHERE actor = %(actor)s::text AND action = %(act)s::text
+            AND at > statement_timestamp() - interval '1 minute'))"""
+
+
+def note(access: Access) -> None:
+    """Store it, unless it is one of the repetitions that BOUNDS leaves out."""
+    bound = BOUNDS[access.act]
+    given = {
+        **asdict(access),
+        "actor": plain(access.actor)[:LONGEST_ACTOR],
+        "subject": plain(access.subject)[:40],
+        "name": plain(access.name)[:LONGEST_NAME],
+        "reason": plain(access.reason)[:LONGEST_REASON],
+        "facts": Jsonb({key: plain(text)[:LONGEST_NAME] for key, text in access.facts.items()}),
+        "same": bound.same_seconds,
+        "most": bound.a_minute,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(NOTE, given)

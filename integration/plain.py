@@ -1,0 +1,23 @@
+"""Texts of strangers made plain: what changes how others are read is spelt out."""
+
+import re
+from typing import Final
+
+# They turn the order of what follows them on the screen: "invoice\\u202efdp.exe" reads "…exe.pdf".
+BIDI: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_BIDI: Final = re.compile(f"[{BIDI}]")
+_UNPLAIN: Final = re.compile(f"[{BIDI}\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def without_bidi(text: str) -> str:
+    r"""The text with every bidirectional control character as its escape, such as `\u202e`."""
+    return _BIDI.sub(_escape, text)
+
+
+def plain(text: str) -> str:
+    """The text as one line, all its control characters as their escapes."""
+    return _UNPLAIN.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"

@@ -1,0 +1,214 @@
+"""The audit of those who change nothing: logins, refusals, payloads seen, files fetched."""
+
+import uuid
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from console.people.session_limits import BEGAN
+from integration.actions import access
+from integration.actions.access import Access, Act
+from integration.models import ConfigurationChange
+from tests.support.every_page import a_world
+from tests.support.rows import PASSWORD, a_blocked_queue, a_person
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+
+
+def rows(**wanted: Any) -> list[tuple[str, str, str, str]]:
+    found = ConfigurationChange.every.filter(is_access=True, **wanted).order_by("id")
+    return list(found.values_list("action", "actor", "kind", "name"))
+
+
+def logged_in(role: str, name: str = "") -> Client:
+    client = Client()
+    client.force_login(a_person(role, name or f"person-{uuid.uuid4().hex}"))
+    return client
+
+
+def tried(name: str, password: str) -> Any:
+    client = Client(REMOTE_ADDR="192.0.2.7")
+    client.post(reverse("login"), {"username": name, "password": password})
+    return client
+
+
+@pytest.mark.usefixtures("valkey")
+def test_a_login_a_failed_one_and_a_logout_leave_a_row_each() -> None:
+    name = a_person("Viewers", f"person-{uuid.uuid4().hex}").username
+    tried(name, "wrong")
+    client = tried(name, PASSWORD)
+    client.post(reverse("logout"))
+    client.post(reverse("logout"))
+    assert rows() == [
+        ("login-failed", "", "session", name),
+        ("login", name, "session", name),
+        ("logout", name, "session", name),
+    ]
+    assert {row.after["address"] for row in ConfigurationChange.every.all()} == {"192.0.2.7"}
+    assert "wrong" not in str(list(ConfigurationChange.every.values()))
+
+
+@pytest.mark.usefixtures("valkey")
+def test_the_admins_logout_is_the_one_of_the_console() -> None:
+    client = logged_in("Administrators", "adam")
+    client.post("/admin/logout/")
+    assert rows() == [("logout", "adam", "session", "adam")]
+
+
+@pytest.mark.usefixtures("valkey")
+def test_logins_that_are_not_looked_at_leave_one_row_a_minute(settings: Any) -> None:
+    settings.SLUICE_LOGIN_TRIES = 1
+    name = f"person-{uuid.uuid4().hex}"
+    for _ in range(5):
+        tried(name, "wrong")
+    assert [row[0] for row in rows()] == ["login-failed", "login-refused"]
+
+
+@pytest.mark.usefixtures("valkey")
+def test_a_name_that_was_typed_is_cut_and_its_control_characters_are_spelt_out() -> None:
+    tried("\x1b[31m\u202eadmin\r\n" + uuid.uuid4().hex + "x" * 10_000, "wrong")
+    [(_, _, _, name)] = rows()
+    assert name.startswith(r"\u001b[31m\u202eadmin\u000d\u000a")
+    assert name.isprintable()
+    assert len(name) <= access.LONGEST_NAME
+
+
+def test_a_session_that_lasted_too_long_is_a_logout_with_its_reason() -> None:
+    client = logged_in("Viewers", "vera")
+    session = client.session
+    session[BEGAN] = 0
+    session.save()
+    client.get(reverse("overview"))
+    [row] = ConfigurationChange.every.all()
+    assert (row.action, row.actor) == ("logout", "vera")
+    assert row.reason
+
+
+def test_a_refusal_leaves_one_row_however_often_it_is_asked_for() -> None:
+    client = logged_in("Viewers", "vera")
+    for _ in range(3):
+        assert client.post(reverse("review"), {"password": "secret"}).status_code == 403
+    [row] = ConfigurationChange.every.all()
+    assert (row.action, row.actor, row.name) == ("refuse", "vera", f"POST {reverse('review')}")
+    assert "You lack the right to release" in row.reason
+    assert "secret" not in str(row.__dict__)
+
+
+def test_who_hammers_one_address_after_the_other_does_not_fill_the_table() -> None:
+    client = logged_in("Viewers", "vera")
+    for number in range(40):
+        assert client.post(reverse("run-now", args=[number])).status_code == 403
+    assert len(rows(actor="vera")) == 30
+    assert logged_in("Viewers", "vic").post(reverse("review")).status_code == 403
+    assert len(rows(actor="vic")) == 1, "others are still told of"
+
+
+def test_nothing_is_noted_of_pages_that_show_no_payload() -> None:
+    world = a_world()
+    client = logged_in("Operators")
+    for name in ("failure", "queue", "outbox-row", "tracked-message"):
+        parts = {
+            "failure": [world["error_id"]],
+            "queue": [world["name"]],
+            "outbox-row": [world["row_id"]],
+        }
+        client.get(reverse(name, args=parts.get(name, [])), {"id": "plant/EAM/10"})
+    assert rows() == []
+
+
+def test_a_payload_that_is_seen_again_within_minutes_is_one_row() -> None:
+    _, _, error = a_blocked_queue()
+    client = logged_in("Editors", "edi")
+    for _ in range(3):
+        client.get(reverse("failure", args=[error.pk]))
+    assert rows() == [("view", "edi", "messageerror", error.message_id)]
+    logged_in("Editors", "eve").get(reverse("failure", args=[error.pk]))
+    assert len(rows()) == 2
+    ConfigurationChange.every.update(at="2026-01-01T00:00Z")
+    client.get(reverse("failure", args=[error.pk]))
+    assert len(rows()) == 3
+    assert "assetnum" not in str(list(ConfigurationChange.every.values()))
+
+
+def test_every_page_with_a_payload_and_every_file_leaves_a_row() -> None:
+    world = a_world()
+    client = logged_in("Administrators", "adam")
+    failure, row = world["error_id"], world["row_id"]
+    seen = [
+        ("edit", [failure], ("view", "messageerror")),
+        ("record", [failure], ("download", "messageerror")),
+        ("document", [failure], ("download", "messageerror")),
+        ("outbox-row", [row], ("view", "outboxrow")),
+        ("operation", [world["operation_id"]], ("view", "operation")),
+        ("operation-report", [world["operation_id"]], ("download", "operation")),
+    ]
+    for name, parts, noted in seen:
+        assert client.get(reverse(name, args=parts)).status_code == 200, name
+        assert (noted[0], noted[1]) == rows()[-1][::2], name
+    assert len(rows()) == len(seen)
+
+
+def test_a_view_costs_the_page_one_statement() -> None:
+    _, _, error = a_blocked_queue()
+    client = logged_in("Editors")
+    client.get(reverse("failure", args=[error.pk]))
+    with CaptureQueriesContext(
+        connection,
+    ) as seen:
+        client.get(reverse("failure", args=[error.pk]))
+    assert len([one for one in seen if "integration_configurationchange" in one["sql"]]) == 1
+
+
+def test_texts_of_any_length_are_noted() -> None:
+    long = "\u202e\x00\ud800" * 1_000
+    for act in Act:
+        access.note(
+            Access(
+                act=act,
+                actor=long,
+                kind="page",
+                subject=long,
+                name=long,
+                reason=long,
+                facts={"address": long},
+            )
+        )
+    assert len(rows()) == len(Act)
+
+
+def test_the_list_is_narrowed_by_what_was_done_and_by_whom() -> None:
+    _, _, error = a_blocked_queue()
+    logged_in("Viewers", "vera").post(reverse("review"))
+    logged_in("Editors", "edi").get(reverse("failure", args=[error.pk]))
+    client = logged_in("Administrators", "adam")
+
+    def told(**query: str) -> set[str]:
+        page = client.get(reverse("changes"), query).context["page"]
+        return {change.row.actor for change in page.changes}
+
+    assert told() == set(), "a page of changes is not swamped by who looked"
+    assert told(action="access") == {"vera", "edi"}
+    assert told(action="every") == {"vera", "edi"}
+    assert told(action="refuse") == {"vera"}
+    assert told(action="access", actor="edi") == {"edi"}
+    page = client.get(reverse("changes"), {"action": "access"}).text
+    assert reverse("failure", args=[error.pk]) in page
+    assert "Not permitted" in page
+    assert f"POST {reverse('review')}" in page
+
+
+def test_accesses_are_told_to_those_who_answer_for_people_alone() -> None:
+    _, _, error = a_blocked_queue()
+    logged_in("Editors", "edi").get(reverse("failure", args=[error.pk]))
+    number = ConfigurationChange.every.get().pk
+    client = logged_in("Operators")
+    for query in ({"action": "access"}, {"action": "view"}, {"actor": "edi"}):
+        page = client.get(reverse("changes"), query)
+        assert page.context["page"].changes == ()
+    assert "Saw a payload" not in client.get(reverse("changes")).text
+    assert client.get(reverse("change", args=[number])).status_code == 404
+    assert logged_in("Administrators").get(reverse("change", args=[number])).status_code == 200
