@@ -9,7 +9,7 @@ from kombu.exceptions import OperationalError
 from crontasks.health.links import Link, broken, good
 from integration.selectors.queues.status import NO_BROKER
 
-ASK_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 2
 # One that is started again is there within moments, and nobody's matter.
 AGAIN_SECONDS: Final = 2.0
 _LIMITS: Final = {
