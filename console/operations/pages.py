@@ -17,8 +17,8 @@ from console.frame.asked import number_of
 from console.frame.context import refresh_of
 from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.words import STATES, WORDS, outcome_words
-from crontasks.health.released import waits_of
 from console.people import trail
+from crontasks.health.released import waits_of
 from integration.actions import operations
 from integration.actions.operation_trial import Trial
 from integration.actions.operations import Wish
