@@ -27,7 +27,7 @@ from integration.selectors.failures.timeline import timeline
 BY_WORDS: Final = {
     By.CAUSE: "Cause",
     By.QUEUE: "Queue",
-    By.SYSTEM: "External system",
+    By.SYSTEM: "System",
     By.SERVICE: "Service",
     By.CODE: "Code",
 }

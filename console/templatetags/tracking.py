@@ -1,9 +1,11 @@
 """How the tracking pages write what a try ended in, and how long something took."""
 
 from datetime import timedelta
+from functools import lru_cache
 
 from django import template
 from django.template.defaultfilters import truncatechars
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -14,7 +16,16 @@ from integration.durations import rough
 register = template.Library()
 
 
+# A list has dozens of lines and few queues and endings: each is written once.
+@register.filter
+@lru_cache(maxsize=1_000)
+def queue_page(name: str) -> str:
+    """The address of a queue's page."""
+    return reverse("queue", args=[name])
+
+
 @register.simple_tag
+@lru_cache(maxsize=100)
 def track_end(ended: str) -> SafeString:
     """The badge of what a try ended in; an unknown one is shown as it is stored."""
     tone, sign, name = ENDS.get(ended, ("secondary", "?", ended))

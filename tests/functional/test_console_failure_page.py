@@ -177,6 +177,17 @@ class TestWords:
 
 
 class TestPlaces:
+    @pytest.mark.parametrize("kind", ["sequential", "continuous"])
+    def test_nothing_stands_behind_a_failure_that_others_pass(
+        self, client: Client, kind: str
+    ) -> None:
+        queue = a_queue_row(kind)
+        error, other = a_held(queue, 10), a_held(queue, 11, key=b"P-2", interface="MXOTHER")
+        page = page_of(client, error)
+        is_behind = kind == "sequential"
+        assert ("Open failures behind it" in page) == is_behind
+        assert (reverse("failure", args=[other.pk]) in page) == is_behind
+
     def test_raw_and_laid_out_are_two_addresses(self, client: Client) -> None:
         error = a_held(a_queue_row(), payload=an_envelope({"a": 1}))
         assert '"a": 1' in page_of(client, error)

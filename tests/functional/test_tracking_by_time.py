@@ -166,3 +166,18 @@ def test_many_ids_are_found_as_few_are(written: list[MessageTrack], count: int) 
     wanted = [row for row in written if row.queue_id == queue and row.message_id in mine]
     found = of_messages(mine, queue, written[0].at)
     assert [row.id for row in found] == in_order(wanted)[::-1]
+
+
+def test_an_id_that_many_share_is_looked_for_by_the_index_once(
+    written: list[MessageTrack],
+) -> None:
+    """What has it as its own id stands among those that share it, in the order of time."""
+    own = written[len(written) // 2]
+    MessageTrack.objects.exclude(pk=own.pk).update(search_a="WEST")
+    MessageTrack.objects.filter(pk=own.pk).update(message_id="WEST")
+    shown = page(everything(id="WEST"))
+    assert (shown.is_capped, len(shown.rows)) == (True, 50)
+    assert walked(everything(id="WEST"), 500) == in_order(written)
+    with CaptureQueriesContext(connection) as asked:
+        page(everything(id="WEST"))
+    assert sum("counted.number" in one["sql"] for one in asked) == 1

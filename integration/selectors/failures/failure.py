@@ -263,14 +263,15 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
         offset__gt=error.offset,
         state__in=OPEN,
     )
+    # Nothing waits for what is closed, nor where others pass.
+    waits = error.state in OPEN and error.queue.is_sequential
     # The sum keeps the planner from walking along all positions of the queue, closed ones too:
     # open failures have an index of their own and are few.
     found = lines(after.order_by(F("offset") + 0))[:NEIGHBOURS]
     return Behind(
         blocks=blocks,
         waiting=waiting,
-        # Nothing waits for what is closed.
-        failures=tuple(as_row(row) for row in found) if error.state in OPEN else (),
+        failures=tuple(as_row(row) for row in found) if waits else (),
         same_key=_same_key(error),
     )
 

@@ -184,7 +184,8 @@ def counted(cursor: Any, span: Span, most: int) -> int:  # noqa: ANN401 - as abo
 def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:  # noqa: ANN401 - as above
     way = "DESC" if span.newest_first else "ASC"
     cursor.execute(_LISTED.format(way=way), {**span.said, "most": most})
-    return [(at, count, arrival) for at, count, arrival in cursor.fetchall()]
+    found: list[Listed] = cursor.fetchall()
+    return found
 
 
 def _enough(listed: Sequence[Listed], rows: int) -> int:

@@ -122,8 +122,8 @@ def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | Non
     if earlier.knows_key and later.knows_key:
         return earlier.of_key, later.of_key
     said, queues = _said(track), _own_queue(track)
-    [found] = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
-    if found is None:
+    gathered = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
+    if gathered is None:
         near = [
             rows.in_order(
                 span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", said, queues, limit=1
@@ -131,6 +131,7 @@ def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | Non
             for span, behind in _sides(track)
         ]
         return near[0][0] if near[0] else None, near[1][0] if near[1] else None
+    [found] = gathered
     before = [row for row in found if row.place < track.place]
     after = [row for row in found if row.place > track.place]
     return (

@@ -24,6 +24,11 @@ COLUMNS: Final = (
 MANY: Final = 1_000
 # The search index is read once for each.
 FEW_IDS: Final = 20
+# All rows, each with the number of them; of too many the number alone leaves the database.
+FEW: Final = f"""
+WITH found AS MATERIALIZED ({{found}}), counted AS (SELECT count(*) AS number FROM found)
+SELECT found.*, counted.number FROM counted LEFT JOIN found ON counted.number <= {MANY}
+"""  # noqa: S608 - constants
 FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 # More tries than any retry policy makes.
 ENDINGS_OF_ONE: Final = 1_000
@@ -130,14 +135,16 @@ def by_index(
 
 def few_by_index(
     conditions: Sequence[str], said: Said, queues: Queues
-) -> list[list[TrackRow] | None]:
-    """For each condition all of its rows, in no order; None where it has more than MANY."""
-    gathered: list[list[TrackRow] | None] = []
+) -> list[list[TrackRow]] | None:
+    """For each condition all of its rows, in no order; None as soon as one has more than MANY."""
+    gathered: list[list[TrackRow]] = []
     with reading(INDEX_ONLY) as cursor:
         for condition in conditions:
-            cursor.execute(_found(condition, MANY + 1), said)
-            # A thousand rows take longer to be made of what was read than to be read.
-            gathered.append(None if cursor.rowcount > MANY else _rows(cursor, queues))
+            cursor.execute(FEW.format(found=_found(condition, MANY + 1)), said)
+            found = cursor.fetchall()
+            if found[0][-1] > MANY:
+                return None
+            gathered.append(_rows(found, queues))
     return gathered
 
 
@@ -257,12 +264,12 @@ def reading(settings: Mapping[str, str]) -> Iterator[Any]:
 
 def read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
     cursor.execute(sql, said)
-    return _rows(cursor, queues)
+    return _rows(cursor.fetchall(), queues)
 
 
-def _rows(cursor: Any, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
-    """Rows of queues that are not among these are left out."""
-    return [_row(values, queues) for values in cursor.fetchall() if values[2] in queues]
+def _rows(found: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
+    """Rows of queues that are not among these, and that of nothing found, are left out."""
+    return [_row(values, queues) for values in found if values[2] in queues]
 
 
 def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:

@@ -20,7 +20,8 @@ from integration.selectors.tracking.rows import Cursor, Queues, TrackRow
 PAGE_ROWS: Final = 50
 COUNT_CAP: Final = rows.MANY
 WINDOW: Final = timedelta(hours=24)
-IDS: Final = ("message_id", "external_id", "search_a", "search_b")
+# First what many messages share, a site or a kind of order: it decides how all are looked for.
+IDS: Final = ("search_a", "search_b", "external_id", "message_id")
 _WITHIN: Final = "t.at >= %(since)s AND t.at < %(until)s AND t.queue_id = ANY(%(queues)s)"
 _ENDED: Final = "t.ended = %(ended)s"
 # These few have an index of their own: `track_unusual`.
@@ -101,18 +102,14 @@ def _by_time(
 def _by_index(
     wanted: TrackFilter, exact: list[str], said: dict[str, Any], queues: Queues, size: int
 ) -> tuple[list[TrackRow], int]:
-    """What each condition finds by the index; what it finds too often is found by its time."""
-    every: dict[int, TrackRow] = {}
-    number = 0
+    """What the conditions find by the index; where one finds too much, all find it by its time."""
     ending = f" AND {_ENDED}" if wanted.ended else ""
     gathered = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
-    for condition, few in zip(exact, gathered, strict=True):
-        found = few
-        if found is None:
-            number = COUNT_CAP + 1
-            found = _by_time(wanted, f"{condition}{ending}", said, queues, size)
-        every |= {row.id: row for row in found}
-    number = max(number, len(every))
+    if gathered is None:
+        condition = f"({' OR '.join(exact)}){ending}"
+        return _by_time(wanted, condition, said, queues, size), COUNT_CAP + 1
+    every = {row.id: row for found in gathered for row in found}
+    number = len(every)
     if "at" in said:
         place = (said["at"], said["row"])
         every = {id_: row for id_, row in every.items() if row.place < place}
@@ -162,5 +159,5 @@ def _exact(wanted: TrackFilter) -> list[str]:
         fixed.append("t.interface = %(interface)s")
     if not wanted.id:
         return [" AND ".join(fixed)] if fixed else []
-    columns = IDS if wanted.sees_contents else IDS[:1]
+    columns = IDS if wanted.sees_contents else IDS[-1:]
     return [" AND ".join([*fixed, f"t.{column} = %(any)s"]) for column in columns]
