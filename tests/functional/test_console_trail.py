@@ -199,7 +199,7 @@ def test_the_list_is_narrowed_by_what_was_done_and_by_whom() -> None:
     assert told(action="access", actor="edi") == {"edi"}
     page = client.get(reverse("changes"), {"action": "access"}).text
     assert reverse("failure", args=[error.pk]) in page
-    assert "Not permitted" in page
+    assert "Not permitted:" in page
     assert f"POST {reverse('review')}" in page
 
 
