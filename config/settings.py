@@ -67,6 +67,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "console.frame.security.ContentSecurityPolicy",
+    "console.frame.bidi.PlainDirections",
     "console.monitoring.probes.Probes",
     "console.door.entrance.Door",
     "whitenoise.middleware.WhiteNoiseMiddleware",

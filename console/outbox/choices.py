@@ -36,6 +36,7 @@ class Decision:
     needs_reason: bool
 
 
+NOTHING: Final = "Nothing was selected. Tick the rows you mean first."
 DECISIONS: Final[Mapping[str, Decision]] = MappingProxyType(
     {
         "send-again": Decision(
@@ -69,7 +70,7 @@ def review(request: HttpRequest) -> HttpResponse:
     is_all = request.POST.get("scope") == "matching"
     chosen = _all_matching(request, form) if is_all else _chosen(request)
     if not chosen:
-        messages.info(request, "Nothing was selected. Tick the rows you mean first.")
+        messages.info(request, NOTHING)
         return see_list("outbox", form.query())
     return _reviewed(request, verb, chosen)
 
@@ -82,6 +83,9 @@ def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
     if request.method != "POST":
         return see("outbox")
     decision, chosen, query = DECISIONS[verb], _chosen(request), _filter_of(request).query()
+    if not chosen:
+        messages.info(request, NOTHING)
+        return see_list("outbox", query)
     reason = request.POST.get("reason", "")
     try:
         outcome = decision.carry_out(chosen, actor=actor_of(request), reason=reason)

@@ -67,12 +67,11 @@ class ChannelTestForm(forms.Form):
 def send(request: HttpRequest, number: int) -> HttpResponse:
     """The form with a sample, the latest test messages, and the sending."""
     channel: PublishChannel = found_row(request, CHANNELS, number)
-    is_known = selectors.is_wholly_known(channel, scope_of(request.user))
+    refuse("" if selectors.is_wholly_known(channel, scope_of(request.user)) else OTHERS)
     if request.method != "POST":
         sample = sample_of(channel.structure, is_xml=channel.is_xml)
         form = ChannelTestForm(initial={"payload": sample}, channel=channel)
         return _show(request, channel, form)
-    refuse("" if is_known else OTHERS)
     form = ChannelTestForm(request.POST, channel=channel)
     if not form.is_valid() or not _sent(request, channel, form):
         return _show(request, channel, form, status=422)

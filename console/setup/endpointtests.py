@@ -24,9 +24,9 @@ def run(request: HttpRequest, number: int) -> HttpResponse:
     `kind=sample` sends `body`; anything else connects only.
     """
     row = found_row(request, ENDPOINTS, number)
+    refuse(ENDPOINTS.hindrance(request.user))
     if request.method != "POST":
         return see("endpoint", number)
-    refuse(ENDPOINTS.hindrance(request.user))
     author = Author(actor_of(request), "Test of the endpoint")
     if request.POST.get("kind") != "sample":
         _tell(request, endpoint_test.try_connection(row, author))

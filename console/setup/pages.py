@@ -76,56 +76,50 @@ def show_card(
     return render(request, noun.card_page, context, status=status)
 
 
-@needs(Right.VIEW)
+@needs(Right.VIEW, Right.CONFIGURE)
 def create(request: HttpRequest, noun: Noun) -> HttpResponse:
     """A new one; `?like=NUMBER` begins with a copy, `?FIELD=VALUE` with values."""
-    hindrance = noun.hindrance(request.user, founds=True)
-    if request.method == "POST":
-        refuse(hindrance)
-        form = new_form(request, noun, request.POST)
-        if form.is_valid() and _stored(form, Author(actor_of(request), form.why)):
-            messages.success(request, f"{form.instance} is there.")
-            return see(noun.one, form.instance.pk)
-        return show_form(request, noun, form, hindrance, status=422)
-    form = new_form(request, noun, None)
-    form.closed_by(hindrance)
-    return show_form(request, noun, form, hindrance)
+    refuse(noun.hindrance(request.user, founds=True))
+    if request.method != "POST":
+        return show_form(request, noun, new_form(request, noun, None))
+    form = new_form(request, noun, request.POST)
+    if form.is_valid() and _stored(form, Author(actor_of(request), form.why)):
+        messages.success(request, f"{form.instance} is there.")
+        return see(noun.one, form.instance.pk)
+    return show_form(request, noun, form, status=422)
 
 
-@needs(Right.VIEW)
+@needs(Right.VIEW, Right.CONFIGURE)
 def change(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     """Its form; nothing is written when somebody else was faster."""
     row = found_row(request, noun, number)
-    hindrance = noun.hindrance(request.user)
+    refuse(noun.hindrance(request.user))
     if request.method != "POST":
         form = noun.form(instance=row, scope=scope_of(request.user))
-        form.closed_by(hindrance)
-        return show_form(request, noun, form, hindrance, seen=configuration.stamp(row))
-    refuse(hindrance)
+        return show_form(request, noun, form, seen=configuration.stamp(row))
     form, seen = (
         noun.form(request.POST, instance=row, scope=scope_of(request.user)),
         seen_in(request),
     )
     if not form.is_valid():
-        return show_form(request, noun, form, hindrance, status=422, seen=seen)
+        return show_form(request, noun, form, status=422, seen=seen)
     try:
         is_stored = _stored(form, Author(actor_of(request), form.why), seen)
     except ChangedMeanwhileError as problem:
         found = conflict_of(problem, form.instance)
-        return show_form(request, noun, form, "", status=409, **found)
+        return show_form(request, noun, form, status=409, **found)
     if not is_stored:
-        return show_form(request, noun, form, hindrance, status=422, seen=seen)
+        return show_form(request, noun, form, status=422, seen=seen)
     return see(noun.one, number)
 
 
-@needs(Right.VIEW)
+@needs(Right.VIEW, Right.CONFIGURE)
 def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     """Asked first, with what depends on it; then gone, with a reason kept."""
     row = found_row(request, noun, number)
-    hindrance = noun.hindrance(request.user, founds=True)
+    refuse(noun.hindrance(request.user, founds=True))
     if request.method != "POST":
         return _show_deletion(request, noun, row)
-    refuse(hindrance)
     reason = request.POST.get("reason", "").strip()
     mistake = "" if reason else "Write one sentence for those who will read the history."
     if noun.is_grave and request.POST.get("name", "").strip() != str(row):
@@ -140,13 +134,13 @@ def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     return see(noun.many)
 
 
-@needs(Right.VIEW)
+@needs(Right.VIEW, Right.CONFIGURE)
 def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     """On or off, as the form says; safe to press twice."""
     row = found_row(request, noun, number)
+    refuse(noun.hindrance(request.user))
     if request.method != "POST":
         return see(noun.one, number)
-    refuse(noun.hindrance(request.user))
     to = request.POST.get("to", "")
     if to not in {"on", "off"}:
         raise BadRequest("The form says neither “on” nor “off”. Open the page and use the button.")
@@ -196,7 +190,6 @@ def show_form(
     request: HttpRequest,
     noun: Noun,
     form: SetupForm,
-    hindrance: str,
     *,
     status: int = 200,
     **more: object,
@@ -209,7 +202,6 @@ def show_form(
         # What was entered is not its name yet.
         "name": form.initial.get(noun.label, "") if noun.label else str(row or ""),
         "form": form,
-        "hindrance": hindrance,
         **more,
     }
     return render(request, noun.form_page, context, status=status)

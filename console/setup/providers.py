@@ -186,9 +186,9 @@ def examine(request: HttpRequest, number: int | None = None) -> HttpResponse:
     A form brings the values to test; without it the stored ones are.
     """
     row = None if number is None else found_row(request, PROVIDERS, number)
+    refuse(PROVIDERS.hindrance(request.user))
     if request.method != "POST":
         return see("provider-new") if number is None else see("provider", number)
-    refuse(PROVIDERS.hindrance(request.user))
     topic = request.POST.get("topic", "")[:TOPIC_CHARACTERS]
     if row is not None and "bootstrap_servers" not in request.POST:
         tested = examination.examined(row, topic)
@@ -204,7 +204,6 @@ def _examine_entered(request: HttpRequest, form: ProviderForm, topic: str) -> Ht
         request,
         PROVIDERS,
         form,
-        "",
         seen=seen_in(request),
         mistakes=mistakes,
         tested=tested,

@@ -175,9 +175,9 @@ STRUCTURES = Noun(
 def try_sample(request: HttpRequest, number: int | None = None) -> HttpResponse:
     """The form again, with what it makes of its sample; nothing is stored."""
     row = None if number is None else found_row(request, STRUCTURES, number)
+    refuse(STRUCTURES.hindrance(request.user))
     if request.method != "POST":
         return see("structure-new") if number is None else see("structure-change", number)
-    refuse(STRUCTURES.hindrance(request.user))
     form = StructureForm(request.POST, instance=row)
     form.is_valid()
     # A name that is missing or taken does not keep anybody from trying paths.
@@ -187,7 +187,6 @@ def try_sample(request: HttpRequest, number: int | None = None) -> HttpResponse:
         request,
         STRUCTURES,
         form,
-        "",
         seen=seen_in(request),
         tried=form.tried(),
         mistakes=[str(told) for e in form.errors.values() for told in e],

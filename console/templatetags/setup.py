@@ -13,6 +13,7 @@ from console.setup import columns, fact_words
 from console.setup.changes import ACTS, CHANGES, KINDS
 from console.setup.noun import Noun
 from console.templatetags.sluice import BADGE
+from integration.actions.access import Act
 from integration.kafka.examination import Examination, Verdict
 from integration.models import ConfigurationChange
 from integration.selectors.changes import Difference, Place
@@ -21,8 +22,9 @@ from integration.selectors.setup.nouns import Use
 register = template.Library()
 
 DONE: Final = {**dict(CHANGES), **dict(ACTS)}
-# Of these the words say all, or the name does.
+# Of these the name says what it was about.
 WHOLE: Final = frozenset({"session", "page"})
+JOINED: Final = {Act.VIEW.value: " of", Act.DOWNLOAD.value: " from"}
 # Where the things live that the audit and the lists of dependants name, by the model's name.
 BY_NUMBER: Final = {
     "provider": "provider",
@@ -146,7 +148,10 @@ def _by_number(kind: str, number: int) -> str:
 def what_was_done(row: ConfigurationChange, is_one: object = None) -> str:
     """Added, changed or deleted, and what kind of thing unless the page is about one thing."""
     done = DONE.get(row.action, row.action.capitalize())
-    return done if is_one or row.kind in WHOLE else f"{done} {KINDS.get(row.kind, row.kind)}"
+    if row.kind in WHOLE:
+        return f"{done}:"
+    joined = JOINED.get(row.action, "")
+    return done if is_one else f"{done}{joined} {KINDS.get(row.kind, row.kind)}"
 
 
 @register.filter

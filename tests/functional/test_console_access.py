@@ -10,6 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from console.frame.access import ROLES, Right
+from console.models import Limit
+from integration.models import ExternalSystem
 from tests.support.every_page import OWN, PUBLIC, a_world, every_address, every_pattern
 from tests.support.rows import a_person
 
@@ -19,6 +21,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.timeout(50
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 # What a session or a login leaves behind is no change of what Sluice does.
 UNCOUNTED = frozenset({"django_session", "auth_user", "django_migrations"})
+# In a wizard people choose what is there; where they may not add, its form is closed and says why.
+CHOOSING = frozenset({"partner-new", "partner-step"})
 HARMLESS = frozenset({200, 204, 301, 302, 303, 304, 400, 404, 405, 409, 413, 415, 422, 503})
 
 
@@ -137,3 +141,22 @@ def test_a_post_without_the_forms_token_is_refused(world: dict[str, Any]) -> Non
 
 def test_no_right_is_left_without_a_role() -> None:
     assert {right for rights in ROLES.values() for right in rights} == set(Right)
+
+
+@pytest.mark.parametrize("role", ["Viewers", "Editors", "limited"])
+def test_what_may_not_be_sent_is_not_shown_as_a_form_either(
+    world: dict[str, Any], role: str
+) -> None:
+    client = logged_in("Administrators" if role == "limited" else role)
+    if role == "limited":
+        limit = Limit.objects.create(person_id=int(client.session["_auth_user_id"]))
+        limit.systems.set(ExternalSystem.objects.all())
+    shown = []
+    for address in every_address(world):
+        if address.name in PUBLIC | OWN:
+            continue
+        if ask(client, "post", address.path).status_code == 403:
+            seen = ask(client, "get", address.path)
+            if seen.status_code not in {403, 405} and address.name not in CHOOSING:
+                shown.append((address.name, seen.status_code))
+    assert shown == []

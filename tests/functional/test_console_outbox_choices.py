@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from console.models import Limit
 from integration.models import OutboxChange, OutboxRow, Provider
 from tests.functional.relay_world import a_dead_row, a_provider, states
 from tests.support.rows import a_person, a_queue_row
@@ -159,3 +160,17 @@ def test_the_number_of_statements_does_not_grow_with_the_choice(
     marks = [mark(a_dead_row(provider, topic=f"topic-{number}")) for number in range(20)]
     with django_assert_max_num_queries(13):
         reviewed(client, GIVE_UP, chosen=marks)
+
+
+@pytest.mark.parametrize("verb", ["send-again", "give-up"])
+def test_rows_that_a_person_may_not_know_of_are_nothing_chosen(verb: str) -> None:
+    row = a_dead_row(a_provider())
+    person = a_person("Operators")
+    Limit.objects.create(person=person)
+    client = Client()
+    client.force_login(person)
+    form = {"chosen": f"{row.pk}:{row.batch}", "verb": verb, "scope": "chosen", "reason": "x"}
+    for address in (reverse("review-outbox"), reverse("decide-many", args=[verb])):
+        told = client.post(address, form, follow=True).text
+        assert "Nothing was selected" in told
+    assert states() == ["DEAD"]
