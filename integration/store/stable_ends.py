@@ -27,9 +27,9 @@ _TOLD: Final = f"""
     || to_char({_SINCE} AT TIME ZONE 'UTC', '"; open since "' || {_MINUTE} || '" or longer"')
     || CASE WHEN %(longest)s::float8 IS NULL THEN ''
        WHEN {_LAST} < clock_timestamp() THEN
-           ', which is longer than the brokers let any transaction last: it does not end by itself'
+           '. The brokers let no transaction last so long: this one does not end by itself'
        ELSE to_char({_LAST} AT TIME ZONE 'UTC',
-           '", and ended by the brokers until "' || {_MINUTE} || '" at the latest"') END"""
+           '". The brokers end it by "' || {_MINUTE} || '" at the latest"') END"""
 _OF_PARTITION: Final = """
     WHERE queue_id = %(queue)s AND partition = %(partition)s AND topic_uuid = %(topic_uuid)s
       AND state = 'RUNNING'"""

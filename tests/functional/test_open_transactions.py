@@ -94,7 +94,7 @@ def test_what_waits_behind_an_open_transaction_is_told_once_it_lasts(broker, str
     link = flow_work.position(Queue.objects.get(pk=queue.pk))
     assert (link.ok, link.next_step) == (False, found.situation.next_step)
     # How long the brokers let a transaction last at most: Kafka's default of 15 minutes.
-    assert ", and ended by the brokers until " in found.situation.why
+    assert "The brokers end it by " in found.situation.why
     until = timezone.now() + timedelta(minutes=14)
     assert f"{until:%H:%M} UTC at the latest" in found.situation.why
 
@@ -103,7 +103,7 @@ def test_one_that_lasts_longer_than_any_may_does_not_end_by_itself(broker, stran
     queue = held_back(broker, stranger)
     later(queue, 17 * 60)
     look()
-    assert "it does not end by itself" in seen(queue).situation.why
+    assert "this one does not end by itself" in seen(queue).situation.why
 
 
 def test_a_cluster_with_logins_is_asked_with_the_administrators_settings(broker, stranger):

@@ -36,7 +36,7 @@ def way_out(queue: Queue, partition: QueuePartition, found: Situation) -> Situat
     ids = shlex.join([*begin, "list"])
     abort = shlex.join([*begin, "abort", *place, *start])
     step = (
-        f"See whose it is: `{producers}` shows the producer id, `{ids}` its transactional id. "
+        f"See whose it is: `{producers}` shows the producer id and `{ids}` its transactional id. "
         "Start that application again: that ends the transaction. Where it will not come back: "
         f"`{abort}`; what it wrote in the transaction is then never read."
     )
