@@ -81,11 +81,10 @@ def _look(
     """Write down what one provider says; the condition it is in if it says nothing."""
     try:
         found = looks.look(provider, [queue.topic for queue in queues])
-        for queue in queues:
-            seen = found.get(queue.topic)
-            if seen is not None:
-                _note_transactions(queue, seen, patience)
-                _write_down(queue, seen, follows=follows)
+        there = [(queue, seen) for queue in queues if (seen := found.get(queue.topic)) is not None]
+        _note_transactions(provider, there, patience)
+        for queue, seen in there:
+            _write_down(queue, seen, follows=follows)
     except IntegrationError as e:
         context.say(f"{provider.name}: {e.code}: {e.sentence}")
         return [
@@ -94,11 +93,26 @@ def _look(
     return []
 
 
-def _note_transactions(queue: Queue, seen: TopicLook, patience: int) -> None:
+def _note_transactions(
+    provider: Provider, there: Iterable[tuple[Queue, TopicLook]], patience: int
+) -> None:
+    """How long they may last is asked only where one hangs."""
+    hanging = [(queue, seen) for queue, seen in there if _hangs(queue, seen, patience)]
+    longest = looks.longest_transaction(provider) if hanging else None
+    if longest is not None:
+        for queue, seen in hanging:
+            _hangs(queue, seen, patience, longest)
+
+
+def _hangs(queue: Queue, seen: TopicLook, patience: int, longest: float | None = None) -> bool:
+    """Note the open transactions of a topic; whether one of them hangs."""
+    hanging = 0
     with django_cursor() as cursor:
         for partition, stable in seen.facts.high.items():
             place = (queue.pk, partition, seen.facts.topic_uuid)
-            stable_ends.note(cursor, place, stable, seen.ends[partition], patience)
+            ends = (stable, seen.ends[partition])
+            hanging += stable_ends.note(cursor, place, ends, patience, longest)
+    return hanging > 0
 
 
 def _write_down(queue: Queue, seen: TopicLook, *, follows: bool) -> None:

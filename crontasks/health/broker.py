@@ -23,9 +23,7 @@ def silence() -> str | None:
     """Why it does not answer, in its client's words, which may name hosts; None when it does."""
     try:
         with current_app.connection_for_write(transport_options=_LIMITS) as connection:
-            connection.ensure_connection(
-                max_retries=0, timeout=ASK_SECONDS, errback=None, interval_start=0
-            )
+            connection.ensure_connection(max_retries=0, errback=None)
     except (OSError, OperationalError) as e:
         return str(e) or type(e).__name__
     return None

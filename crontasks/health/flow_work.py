@@ -8,7 +8,7 @@ from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good
 from integration.delivery.policy.states import PartitionState
 from integration.models import Queue
-from integration.selectors.queues.held_back import is_held_back
+from integration.selectors.queues.held_back import is_held_back, way_out
 from integration.selectors.queues.status import situation
 from integration.store import locks
 
@@ -78,6 +78,8 @@ def position(queue: Queue) -> Link:
             topic=queue.topic,
             limit=queue.max_open_errors,
         )
+        if state is PartitionState.RUNNING:
+            found = way_out(queue, row, found)
         text = f"Partition {row.partition} stands still. {found.why}"
         return broken("position", text, found.next_step or "Open the queue in the console.")
     waiting = [row for row in rows if row.state == PartitionState.BACKOFF]

@@ -18,7 +18,7 @@ from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import NO_BROKER
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
-from integration.store.stable_ends import IS_HELD_BACK
+from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
 from integration.store.starts import IS_WANTED
 
 BURST_ROWS: Final = 20
@@ -142,7 +142,13 @@ def _broker() -> Iterator[Condition]:
 def _states(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_STATES)
     for state, subject, code, text in cursor.fetchall():
-        yield Condition(NoticeKind(state), subject, f"{code}: {text}")
+        told = f"{code}: {text}"
+        if code == TRANSACTION_HANGS:
+            told += (
+                f". `manage.py check_flow {subject.partition('[')[0]}` gives the commands that "
+                "tell whose transaction it is and that end it."
+            )
+        yield Condition(NoticeKind(state), subject, told)
 
 
 def _bursts(cursor: Cursor) -> Iterator[Condition]:

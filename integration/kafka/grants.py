@@ -63,9 +63,7 @@ def _subject(pem: str) -> str:
 
 def command(provider: Provider, resource: Resource, operations: Iterable[str]) -> str:
     """What the cluster's administrator runs to grant these operations to our principal."""
-    words = ["kafka-acls.sh", "--bootstrap-server", first_address(provider)]
-    if provider.security_protocol != Provider.Security.PLAINTEXT:
-        words += ["--command-config", "admin.properties"]
+    words = as_administrator(provider, "kafka-acls.sh")
     words += ["--add", "--allow-principal", principal_of(provider)]
     for operation in operations:
         words += ["--operation", operation]
@@ -75,6 +73,14 @@ def command(provider: Provider, resource: Resource, operations: Iterable[str]) -
     if resource.is_prefix:
         words += ["--resource-pattern-type", "prefixed"]
     return shlex.join(words)
+
+
+def as_administrator(provider: Provider, tool: str) -> list[str]:
+    """How a command of the cluster's administrator begins, word by word."""
+    words = [tool, "--bootstrap-server", first_address(provider)]
+    if provider.security_protocol != Provider.Security.PLAINTEXT:
+        words += ["--command-config", "admin.properties"]
+    return words
 
 
 def addresses(provider: Provider) -> list[str]:

@@ -64,6 +64,24 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
         return looks
 
 
+def longest_transaction(provider: Provider) -> float | None:
+    """How many seconds the brokers let a transaction last; None where they do not tell us.
+
+    Reading a broker's settings needs a right that nothing else here does. Raises
+    BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.
+    """
+    to = connection(provider)
+    with new_admin(to) as admin, refusals_told(admin, to.name):
+        cluster = answer(admin.describe_cluster(request_timeout=ANSWER_SECONDS), to.name)
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(cluster.controller.id))
+        asked = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
+        try:
+            settings: Mapping[str, Any] = answer(asked[resource], to.name)
+        except (BrokerUnreachableError, TopicGoneError):
+            return None
+    return int(str(settings["transaction.max.timeout.ms"].value)) / 1_000
+
+
 def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, Any]:
     asked = admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS)
     found: dict[str, Any] = {}

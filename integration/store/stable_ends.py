@@ -17,18 +17,32 @@ IS_HELD_BACK: Final = (
 )
 # The end that is stored is still that of the look before.
 _STANDS: Final = "(state_code <> '' AND high_watermark = %(stable)s)"
+# From when on it counts: nobody saw it before.
+_SINCE: Final = f"CASE WHEN {_STANDS} THEN state_since ELSE clock_timestamp() END"
+_MINUTE: Final = "'FMDD FMMonth HH24:MI \"UTC\"'"
+# Brokers look for transactions that are over every ten seconds, and no seconds are told.
+_LAST: Final = f"({_SINCE} + make_interval(secs => %(longest)s::float8 + 60))"
+_TOLD: Final = f"""
+    %(text)s
+    || to_char({_SINCE} AT TIME ZONE 'UTC', '"; open since "' || {_MINUTE} || '" or longer"')
+    || CASE WHEN %(longest)s::float8 IS NULL THEN ''
+       WHEN {_LAST} < clock_timestamp() THEN
+           '. The brokers let no transaction last so long: this one does not end by itself'
+       ELSE to_char({_LAST} AT TIME ZONE 'UTC',
+           '". The brokers end it by "' || {_MINUTE} || '" at the latest"') END"""
 _OF_PARTITION: Final = """
     WHERE queue_id = %(queue)s AND partition = %(partition)s AND topic_uuid = %(topic_uuid)s
       AND state = 'RUNNING'"""
 _NOTE: Final = f"""
     UPDATE integration_queuepartition SET
-        state_since = CASE WHEN {_STANDS} THEN state_since ELSE clock_timestamp() END,
+        state_since = {_SINCE},
         state_code = CASE
             WHEN {_STANDS}
              AND state_since <= clock_timestamp() - make_interval(secs => %(limit)s)
             THEN '{TRANSACTION_HANGS}' ELSE '{TRANSACTION_OPEN}' END,
-        state_text = %(text)s
-    {_OF_PARTITION} AND state_code IN ('', '{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')"""  # noqa: S608 - constants of this module
+        state_text = {_TOLD}
+    {_OF_PARTITION} AND state_code IN ('', '{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')
+    RETURNING state_code"""  # noqa: S608 - constants of this module
 _FORGET: Final = f"""
     UPDATE integration_queuepartition
     SET state_code = '', state_text = '', state_since = clock_timestamp()
@@ -38,24 +52,32 @@ _FORGET: Final = f"""
 def note(
     cursor: Any,  # noqa: ANN401 - psycopg's and Django's cursors alike
     place: tuple[int, int, str],
-    stable: int,
-    end: int,
+    ends: tuple[int, int],
     limit_seconds: float,
-) -> None:
+    longest_seconds: float | None = None,
+) -> bool:
     """Note how far the stable end lies before the log's; before the new ends are stored.
 
-    `place` is the queue's key, the partition and the topic's UUID.
+    `place` is the queue's key, the partition and the topic's UUID; `ends` are the stable one and
+    the log's; `longest_seconds` is how long
+    the brokers let a transaction last, None = not known. True when it hangs by now.
     """
-    queue, partition, topic_uuid = place
+    (queue, partition, topic_uuid), (stable, end) = place, ends
     values = {
         "queue": queue,
         "partition": partition,
         "topic_uuid": topic_uuid,
         "stable": stable,
         "limit": limit_seconds,
+        "longest": longest_seconds,
         "text": text(partition, stable, end),
     }
-    cursor.execute(_NOTE if end > stable else _FORGET, values)
+    if end <= stable:
+        cursor.execute(_FORGET, values)
+        return False
+    cursor.execute(_NOTE, values)
+    row = cursor.fetchone()
+    return row is not None and row[0] == TRANSACTION_HANGS
 
 
 def text(partition: int, stable: int, end: int) -> str:

@@ -83,8 +83,35 @@ def test_what_waits_behind_an_open_transaction_is_told_once_it_lasts(broker, str
     assert (found.status, found.code, found.lag) == (Status.OUTAGE, HANGS, 0)
     assert "11 " in found.situation.why
     assert "offset 0" in found.situation.why
-    assert "kafka-transactions" in found.situation.next_step
-    assert not flow_work.position(Queue.objects.get(pk=queue.pk)).ok
+    begin = f"kafka-transactions.sh --bootstrap-server {broker.bootstrap}"
+    place = f"--topic {queue.topic} --partition 0"
+    for command in (
+        f"`{begin} describe-producers {place}`",
+        f"`{begin} list`",
+        f"`{begin} abort {place} --start-offset 0`",
+    ):
+        assert command in found.situation.next_step
+    link = flow_work.position(Queue.objects.get(pk=queue.pk))
+    assert (link.ok, link.next_step) == (False, found.situation.next_step)
+    # How long the brokers let a transaction last at most: Kafka's default of 15 minutes.
+    assert "The brokers end it by " in found.situation.why
+    until = timezone.now() + timedelta(minutes=14)
+    assert f"{until:%H:%M} UTC at the latest" in found.situation.why
+
+
+def test_one_that_lasts_longer_than_any_may_does_not_end_by_itself(broker, stranger):
+    queue = held_back(broker, stranger)
+    later(queue, 17 * 60)
+    look()
+    assert "this one does not end by itself" in seen(queue).situation.why
+
+
+def test_a_cluster_with_logins_is_asked_with_the_administrators_settings(broker, stranger):
+    queue = held_back(broker, stranger)
+    later(queue, 121)
+    look()
+    queue.provider.security_protocol = "SASL_SSL"
+    assert seen(queue).situation.next_step.count(" --command-config admin.properties ") == 3
 
 
 def test_the_limit_is_the_tasks_own_parameter(broker, stranger):

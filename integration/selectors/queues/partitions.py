@@ -59,7 +59,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
     if status is Status.RUNNING:
         code = held_back.noted(partition)
         if held_back.is_held_back(partition):
-            status = Status.OUTAGE
+            status, reason = Status.OUTAGE, held_back.way_out(queue, partition, reason)
         elif not code:
             status, reason = _running(partition, is_owned=is_owned)
     elif status in TIMED and not is_owned and getattr(partition, "is_overdue", False):

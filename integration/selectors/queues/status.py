@@ -192,10 +192,8 @@ BY_CODE: Final[Mapping[str, Situation]] = MappingProxyType(
         "TRANSACTION_HANGS": Situation(
             "Another application has left a transaction open in {topic}, and nothing behind its "
             "beginning can be read until it ends. {text}",
-            "Find its producer with `kafka-transactions.sh describe-producers` for that topic and "
-            "partition, and start it again: that ends the transaction. Or end it with "
-            "`kafka-transactions.sh abort --start-offset` and the offset named. The broker does so "
-            "itself after the producer's transaction.timeout.ms.",
+            "Start its producer again: that ends the transaction. Or end it with "
+            "`kafka-transactions.sh abort`.",
         ),
         "KAFKA_UNAVAILABLE": Situation(
             "No broker of the cluster answers; no retry is spent. {text}",
