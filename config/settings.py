@@ -144,7 +144,8 @@ STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / ENV.static_root
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    # With DEBUG on, files go by their plain names and are found where they lie.
+    "staticfiles": {"BACKEND": "console.frame.static_files.HashedFiles"},
 }
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_USE_FINDERS = DEBUG

@@ -15,3 +15,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Pages find their files where they lie; nothing has to be collected for a test.
 WHITENOISE_AUTOREFRESH = True
 WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    **STORAGES,  # noqa: F405 - as above
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}

@@ -117,8 +117,8 @@ class QueueForm(SetupForm):
         """By what a part of an outbound queue is hidden; a mistake in it shows it."""
         if not self.is_outbound or is_wrong or css_id not in outbound.DELIVERING:
             return ""
-        marks = [] if self.by_target else [outbound.ONLY_DELIVERS]
-        return " ".join([*marks, outbound.ONLY_CONTINUOUS] if css_id == "part-order" else marks)
+        marks = [outbound.MARKS.get(css_id, ""), "" if self.by_target else outbound.ONLY_DELIVERS]
+        return " ".join(mark for mark in marks if mark)
 
     def _direction(self) -> str:
         """A new queue's direction is settled by the page it is made on."""

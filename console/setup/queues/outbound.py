@@ -62,6 +62,8 @@ DELIVERING: Final = tuple(css_id for css_id, _ in PARTS[3:])
 # Marks that the style sheet hides a part by; without it all parts are seen.
 ONLY_DELIVERS: Final = "only-delivers"
 ONLY_CONTINUOUS: Final = "only-continuous"
+ONLY_ADOPTED: Final = "only-adopted"
+MARKS: Final = {"part-order": ONLY_CONTINUOUS, "part-start": ONLY_ADOPTED}
 
 KINDS: Final = (
     (Queue.Kind.SEQUENTIAL.value, "Sequential: in the order they were published"),
@@ -70,6 +72,7 @@ KINDS: Final = (
 NO_ENDPOINT: Final = "None: the partner reads the topic"
 LABELS: Final = {
     "kind": "Order",
+    "ordering": "What keeps its order",
     "handler_timeout_seconds": "Time for one call",
 }
 HELPS: Final = {
@@ -77,7 +80,7 @@ HELPS: Final = {
     "message at a time, and nothing passes one that failed.",
     "endpoint": "Of the partner that the queue belongs to. Once one is chosen, its start, order, "
     "retries and limits are asked below.",
-    "start_from": "Left out for a topic that is created now: it is empty, and delivered from its "
+    "start_from": "Not asked of a topic that is created now: it is empty, and delivered from its "
     "beginning.",
     "ordering": "Within a key: while a message is under way or has failed, later ones of its key "
     "wait. Other keys go on. It needs keys, which the channel's key path or publish() gives.",
