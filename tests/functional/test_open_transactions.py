@@ -13,10 +13,12 @@ from crontasks.health import flow_work, readiness
 from crontasks.notices import conditions
 from crontasks.outcome import Context
 from integration.clock import database_now
+from integration.kafka import admin
 from integration.models import Queue
 from integration.selectors.queues.partitions import PartitionRow, partition_row
 from integration.selectors.queues.status import Status
 from tests.support.builders import a_queue
+from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_crew
 
@@ -68,6 +70,11 @@ def held_back(broker: Kafka, stranger: Producer) -> Queue:
     broker.send(queue.topic, [{"n": n} for n in range(10)])
     look()
     return queue
+
+
+def marked(queue: Queue) -> None:
+    """The end of a transaction is decided first and written to its partitions after that."""
+    eventually(lambda: admin.topic_facts(queue.provider, queue.topic).high[0] > 0)
 
 
 def test_what_waits_behind_an_open_transaction_is_told_once_it_lasts(broker, stranger):
@@ -129,6 +136,7 @@ def test_it_is_over_with_the_transaction(broker, stranger):
     look()
     assert seen(queue).code == HANGS
     stranger.abort_transaction(20)
+    marked(queue)
     look()
     found = seen(queue)
     assert (found.status, found.code) == (Status.RUNNING, "")
@@ -140,6 +148,7 @@ def test_a_stable_end_that_moves_is_healthy_however_often_a_transaction_is_open(
     queue = held_back(broker, stranger)
     later(queue, 121)
     stranger.commit_transaction(20)
+    marked(queue)
     stranger.begin_transaction()
     stranger.produce(queue.topic, b"{}")
     assert stranger.flush(20) == 0
