@@ -1,4 +1,4 @@
-"""Every regular expression of a code base: found by reading its source and looking into its modules.
+"""Every regular expression of a code base, found in its source and in its modules.
 
 What is compiled where a module or class is made is found as a value; what is compiled or used by
 a function is read there. What can be known only at run time is told apart, to be named by hand.
@@ -19,6 +19,7 @@ USUAL: Final = frozenset({"search", "fullmatch"})
 HARMLESS: Final = frozenset({"escape", "purge", "error"})
 # Engines besides Python's own, and Django's ways to hand a pattern to one.
 OTHERS: Final = frozenset({"regex", "re2", "sre_compile", "fnmatch"})
+_CALLED: Final = re.compile(rf"\b(\w+)\.({'|'.join(METHODS)})\b")
 _IN_SQL: Final = re.compile(r"__i?regex$")
 _IN_FORMS: Final = frozenset({"RegexValidator", "RegexField", "re_path"})
 
@@ -40,21 +41,27 @@ class Found:
 
 def collect(modules: Iterable[ModuleType], sources: Mapping[str, str]) -> Found:
     """Everything that the modules hold and the sources, by the names of their files, say."""
-    found, used = Found(), _methods_by_name(sources.values())
+    found = Found()
+    used = {file: _methods_by_name(source) for file, source in sources.items()}
+    anywhere = _methods_by_name("\n".join(sources.values()))
+    read = set()
     for module in modules:
+        file = module.__name__.replace(".", "/")
+        file = f"{file}.py" if f"{file}.py" in sources else f"{file}/__init__.py"
+        read.add(file)
+        own = used.get(file, {})
         for name, pattern in _held(module):
-            found.add(pattern, f"{module.__name__}.{name}", used.get(name, USUAL))
+            methods = own.get(name) if name.startswith("_") else anywhere.get(name)
+            found.add(pattern, f"{module.__name__}.{name}", methods or USUAL)
     for file, source in sources.items():
-        _Reader(file, found).visit(ast.parse(source))
+        _Reader(file, found, is_imported=file in read).visit(ast.parse(source))
     return found
 
 
-def _methods_by_name(sources: Iterable[str]) -> dict[str, set[str]]:
-    called = re.compile(rf"\b(\w+)\.({'|'.join(METHODS)})\b")
+def _methods_by_name(source: str) -> dict[str, set[str]]:
     used: dict[str, set[str]] = {}
-    for source in sources:
-        for name, method in called.findall(source):
-            used.setdefault(name, set()).add(method)
+    for name, method in _CALLED.findall(source):
+        used.setdefault(name, set()).add(method)
     return used
 
 
@@ -74,8 +81,10 @@ def _held(module: ModuleType) -> Iterator[tuple[str, re.Pattern[Any]]]:
 
 
 class _Reader(ast.NodeVisitor):
-    def __init__(self, file: str, found: Found) -> None:
+    def __init__(self, file: str, found: Found, *, is_imported: bool) -> None:
         self.file = file
+        # Of a module that is imported, what it holds has been seen already.
+        self.is_imported = is_imported
         self.found = found
         self.functions: list[str] = []
 
@@ -103,14 +112,14 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _of_re(self, name: str, call: ast.Call) -> None:
-        if name in HARMLESS:
+        if name in HARMLESS or (name == "compile" and self.is_imported and not self.functions):
             return
         text = call.args[0] if call.args else None
         if isinstance(text, ast.Constant):
             pattern = re.compile(text.value, _flags(name, call))
             methods = USUAL if name == "compile" else {name}
             self.found.add(pattern, f"{self.file}:{call.lineno}", methods)
-        elif self.functions or name != "compile":
+        else:
             self._untold(name)
 
     def _untold(self, what: str) -> None:

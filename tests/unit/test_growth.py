@@ -2,20 +2,43 @@
 
 import fnmatch
 import gzip
-import importlib
+import importlib.util
 import json
 import pkgutil
 import re
-import types
+import tempfile
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration import envelope
+from crontasks.schedule import crontab
+from integration import durations, envelope
+from integration.actions.statements import ends_transaction
+from integration.delivery.policy.failure import cause_words
+from integration.documents.layout import laid_out
+from integration.documents.structures import plan_for
+from integration.door.bodies import check_type, pieces
+from integration.door.tokens import prefix_of
+from integration.endpoints.hiding import without
+from integration.endpoints.http_answers import after_seconds, excerpt_of
+from integration.endpoints.templates import Template
 from integration.envelope.document import Limits
+from integration.errors import IntegrationError
+from integration.recipes import compile_recipe
+from integration.selectors.failures.faults import place_of
+from spark_jobs.contract import JobError
+from spark_jobs.imports.cutting import Cut, cuts
+from spark_jobs.imports.parameters import Format, ImportParameters, Structure
+from spark_jobs.imports.reading import rows
+from spark_jobs.imports.rows import Range
+from spark_jobs.imports.xml_reading import Records
 from tests.support.growth import slow_parser, slow_pattern
 from tests.support.patterns import collect
 
@@ -38,20 +61,27 @@ def sources() -> dict[str, str]:
     return {str(file.relative_to(ROOT)): file.read_text() for file in files}
 
 
-# What the source alone does not tell: an example of the pattern, or None where none is run on a
-# text from outside, with the reason.
-UNTOLD: dict[str, re.Pattern[Any] | None] = {
-    # One prefix, escaped, of a list of settings.
-    "config/env.py:_split:split": re.compile(rf"[\n,]\s*(?={re.escape('PLAIN://')})"),
+# What the source alone does not tell: an example of the pattern, and how it is called; None where
+# no text from outside meets it.
+UNTOLD: dict[str, tuple[re.Pattern[Any], str] | None] = {
+    # An installation's own settings, at its start: no text from outside.
+    "config/env.py:_pairs:split": None,
     # The name of the element that a record is.
-    "spark_jobs/imports/xml_reading.py:_start:compile": re.compile(
-        rb"<(?:[\w.\-]+:)?" + re.escape(b"Asset") + rb"[\s/>]"
+    "spark_jobs/imports/xml_reading.py:_record_before:compile": (
+        re.compile(rb"<(?:[\w.\-]+:)?" + re.escape(b"Asset") + rb"[\s/>]"),
+        "finditer",
     ),
-    # PostgreSQL runs it, on names that have at most a hundred characters.
-    "integration/actions/tokens.py:_line:filter": re.compile(rf"^{re.escape('a-b')}(-\d+)?$"),
-    # Files that people ask for, on names of files that people have uploaded.
-    "crontasks/bulk/uploads.py:module:fnmatch": re.compile(fnmatch.translate("a*b*c*[0-9]*x")),
-    # RE2, which is linear in the text for every pattern.
+    # Run by PostgreSQL, on names of at most a hundred characters.
+    "integration/actions/tokens.py:_family:filter": (
+        re.compile(rf"^{re.escape('a-b')}(-\d+)?$"),
+        "search",
+    ),
+    # Files that people ask for, on the names of files that people have uploaded.
+    "crontasks/bulk/uploads.py:module:fnmatch": (
+        re.compile(fnmatch.translate("a*b*c*[0-9]*x")),
+        "match",
+    ),
+    # RE2, which is linear in the text whatever the pattern.
     "integration/documents/patterns.py:module:re2": None,
 }
 
@@ -59,9 +89,9 @@ UNTOLD: dict[str, re.Pattern[Any] | None] = {
 def test_no_pattern_takes_more_than_linear_time() -> None:
     found = collect(modules(), sources())
     assert found.untold == set(UNTOLD)
-    for where, pattern in UNTOLD.items():
-        if pattern is not None:
-            found.add(pattern, where, {"search", "split"})
+    for where, example in UNTOLD.items():
+        if example is not None:
+            found.add(example[0], where, {example[1]})
     slow = {}
     for (pattern, flags), (where, methods) in found.patterns.items():
         if told := slow_pattern(re.compile(pattern, flags), sorted(methods)):
@@ -96,14 +126,20 @@ def at_run_time(text, pattern):
 """
 
 
-def test_every_pattern_is_found_wherever_it_is_planted() -> None:
+def test_every_pattern_is_found_wherever_it_is_planted(tmp_path: Path) -> None:
     source = PLANTED.format("(a+)+")
-    planted = types.ModuleType("planted")
-    exec(source.replace("from regex import search", ""), vars(planted))
+    file = tmp_path / "planted.py"
+    file.write_text(source.replace("from regex import search", ""))
+    spec = importlib.util.spec_from_file_location("planted", file)
+    assert spec is not None
+    assert spec.loader is not None
+    planted = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(planted)
     found = collect([planted], {"planted.py": source})
     assert {pattern for pattern, _ in found.patterns} == {f"(a+)+{n}" for n in range(1, 7)}
-    flags = {pattern[-1]: flags for pattern, flags in found.patterns}
-    assert (flags["2"] & re.I, flags["4"] & re.S, flags["5"] & re.A) == (re.I, re.S, re.A)
+    said = {pattern[-1]: flags for pattern, flags in found.patterns}
+    for number, flag in (("2", re.IGNORECASE), ("4", re.DOTALL), ("5", re.ASCII)):
+        assert said[number] & flag
     methods = {pattern[-1]: methods for (pattern, _), (_, methods) in found.patterns.items()}
     assert ({"fullmatch"}, {"split"}) == (methods["5"], methods["6"])
     assert found.untold == {
@@ -113,8 +149,8 @@ def test_every_pattern_is_found_wherever_it_is_planted() -> None:
         "planted.py:at_run_time:filter",
         "planted.py:at_run_time:RegexValidator",
     }
-    for (pattern, flags_), (_, methods_) in found.patterns.items():
-        assert slow_pattern(re.compile(pattern, flags_), sorted(methods_)), pattern
+    for (pattern, flags), (_, called) in found.patterns.items():
+        assert slow_pattern(re.compile(pattern, flags), sorted(called)), pattern
 
 
 @pytest.mark.parametrize(
@@ -204,3 +240,123 @@ ENVELOPED = {f"{name}, in an envelope": wrapped(text) for name, text in TEXTS.it
 def test_reading_takes_linear_time(name: str) -> None:
     text = {**TEXTS, **ENVELOPED, "gzip members": members}[name]
     assert not slow_parser(lambda source: envelope.read(source, None, ROOMY), text)
+
+
+# --- every other reader -------------------------------------------------------------------------
+
+PARAMETERS = ImportParameters(
+    source="f",
+    format=Format.CSV,
+    arrival=1,
+    rejects_queue=1,
+    structure=Structure(name="s", key_paths=("$.1",)),
+)
+
+
+@dataclass(frozen=True)
+class Structured:
+    """A structure as its row would be, with the costliest paths that are permitted."""
+
+    key_paths: tuple[str, ...]
+    name: str = "s"
+    version_path: str = ""
+    json_schema: Any = None
+    tombstone: str = "hold"
+
+
+PLANS = [
+    plan_for(Structured(paths))
+    for paths in (
+        ("$..k[?@.x == '1' || !@.y]",),
+        ("$[*].a[?@.b]",),
+        ("//b[c='1' or not(a)]/text()",),
+        ("/*/a/b[last()]/@k",),
+    )
+]
+
+
+def judge(text: bytes) -> None:
+    found = envelope.read(text, None, ROOMY)
+    if isinstance(found, envelope.Flaw):
+        return
+    for plan in PLANS:
+        plan.read(found.body)
+
+
+def of_file(read: Callable[[Path, int], object]) -> Callable[[bytes], object]:
+    def with_file(text: bytes) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(text)
+            file.flush()
+            read(Path(file.name), len(text))
+
+    return with_file
+
+
+def part_of(path: Path, cut: Cut) -> Range:
+    begin, end, line, by_line = cut
+    return Range(number=0, file=str(path), begin=begin, end=end, line=line, by_line=by_line)
+
+
+def csv_rows(path: Path, size: int) -> None:
+    for cut in cuts(path, size, b'"', 50_000):
+        deque(rows(part_of(path, cut), PARAMETERS, 2), 0)
+
+
+def json_lines(path: Path, size: int) -> None:
+    lines = replace(PARAMETERS, format=Format.JSON_LINES)
+    deque(rows(part_of(path, Cut(0, size, 1, by_line=False)), lines, 1), 0)
+
+
+def xml_records(path: Path, _: int) -> None:
+    deque(Records(path, replace(PARAMETERS, format=Format.XML, record="a")).rows(collect=True), 0)
+
+
+READERS: dict[str, Callable[[bytes], object]] = {
+    "the laying out": lambda text: laid_out(text.decode()),
+    "the place of a fault": lambda text: place_of(text.decode(), ["k", "nowhere"]),
+    "a post's messages": lambda text: pieces(text, "A", "", 2**26),
+    "a post's type": lambda text: check_type(text.decode()),
+    "a token": lambda text: prefix_of(text.decode()),
+    "Retry-After": lambda text: after_seconds(text.decode(), datetime(2026, 1, 1, tzinfo=UTC)),
+    "a partner's answer": excerpt_of,
+    "a secret in an answer": lambda text: without(text, ["[[", '""', "<!--", "QUJD"]),
+    "a cause": lambda text: cause_words(text.decode()),
+    "a statement": lambda text: ends_transaction(text.decode()),
+    "a recipe": lambda text: compile_recipe(text.decode()),
+    "a crontab": lambda text: crontab.parse(text.decode()),
+    "a duration": lambda text: durations.read(text.decode()),
+    "several durations": lambda text: durations.read_list(text.decode()),
+    "a template": lambda text: Template(text.decode()),
+    "keys and versions": judge,
+    "rows of CSV": of_file(csv_rows),
+    "lines of JSON": of_file(json_lines),
+    "records of XML": of_file(xml_records),
+}
+ROWS: dict[str, Callable[[int], bytes]] = {
+    "quotes in rows": lambda n: b'"a","b\n"\n' * n,
+    "a quote that never ends": lambda n: b'1,"\n' + b"1,2\n" * n,
+    "quotes at the ends of lines": lambda n: b'1,"\n' * n,
+    "records": lambda n: b"<A>" + b"<a><b>1</b></a>" * n,
+    "objects in a list": lambda n: b"[" + b'{"a":[{"b":1}],"k":{"x":"1"}},' * n + b"{}]",
+    "elements with text": lambda n: b"<a>" + b"<b k='1'><c>1</c>x</b>" * n + b"</a>",
+    "parts of a duration": lambda n: b"1 s " * n,
+    "comments of SQL": lambda n: b"/*" * n,
+    "comments of SQL that end": lambda n: b"/**/--\n" * n,
+    "dollars": lambda n: b"$a$" * n,
+    "fields of a template": lambda n: b"{$.a}" * n,
+    "operations": lambda n: b"[" + b'{"op":"remove","path":"/a"},' * n + b"1]",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_takes_linear_time(reader: str) -> None:
+    def read(text: bytes) -> None:
+        with suppress(ValueError, LookupError, IntegrationError, JobError):
+            READERS[reader](text)
+
+    slow = {}
+    for name, text in {**TEXTS, **ROWS}.items():
+        if told := slow_parser(read, text):
+            slow[name] = told
+    assert not slow
