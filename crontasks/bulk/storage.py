@@ -15,6 +15,8 @@ from spark_jobs.problems import JobError
 
 UPLOADS: Final = "uploads"
 EXPORTS: Final = "exports"
+# Lists that jobs write where a person names the file.
+REPORTS: Final = "reports"
 # Of a folder or pattern so many files are looked at, and of an export so many are listed.
 MOST_FILES: Final = 10_000
 LISTED_FILES: Final = 200
@@ -50,12 +52,12 @@ def is_set() -> bool:
     return settings.SLUICE_BULK_ROOT is not None
 
 
-def inside(name: str) -> Path:
-    """The path of a name within the folder, whatever links and dots it has.
+def inside(name: str, within: str = "") -> Path:
+    """The path of a name within the folder, or a part of it, whatever links and dots it has.
 
     Raises BulkError OUTSIDE_FOLDER for one that leads out of it, NO_BULK_ROOT.
     """
-    folder = root().resolve()
+    folder = root().resolve() / within
     if not _is_name(name):
         raise outside(name)
     path = (folder / name).resolve()

@@ -115,7 +115,9 @@ def rotate(
     """
     with transaction.atomic():
         ExternalSystem.objects.select_for_update().get(pk=token.system_id)
-        old = ApiToken.objects.select_related("system").get(pk=token.pk)
+        # Who revokes it meanwhile waits, or is waited for.
+        locked = ApiToken.objects.select_for_update(of=("self",)).select_related("system")
+        old = locked.get(pk=token.pk)
         _refuse_reach(_as(old, old.name), scope)
         base = _NUMBER.sub("", old.name)
         family = _family(old.system, base)

@@ -6,6 +6,8 @@ from difflib import unified_diff
 from typing import Final, NamedTuple
 
 CONTEXT_LINES: Final = 2
+# Deeper members stand below each other: blanks for each of hundreds of levels fill any memory.
+DEEPEST_INDENT: Final = 40
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
 
 
@@ -52,7 +54,7 @@ def _laid_out(pieces: list[str]) -> Iterator[str]:
         if piece in "]}":
             depth -= 1
         if piece in "]}" or before in ("[", "{", ","):
-            yield "\n" + "  " * depth
+            yield "\n" + "  " * min(depth, DEEPEST_INDENT)
         yield f"{piece} " if piece == ":" else piece
         if piece in "[{":
             depth += 1

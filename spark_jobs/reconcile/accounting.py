@@ -119,6 +119,7 @@ def joined(file: str) -> int:
     """
     path, begun = Path(file), Path(f"{file}.new")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with begun.open("wb") as whole:
             for part in _shares(file):
                 with part.open("rb") as one:

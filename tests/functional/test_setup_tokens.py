@@ -2,14 +2,20 @@
 
 import json
 import shlex
+import threading
+from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
+from typing import Any
 
 import pytest
+from django.db import OperationalError, connection, connections
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from integration.actions import tokens
+from integration.actions.configuration import Author
 from integration.models import (
     ApiToken,
     ChannelTarget,
@@ -21,6 +27,7 @@ from integration.models import (
     Queue,
 )
 from tests.support import door
+from tests.support.celery_world import eventually
 from tests.support.rows import a_queue_row
 from tests.support.set_up import limited_to, logged_in
 
@@ -242,3 +249,38 @@ def test_the_limits_are_fields_of_the_system(client: Client) -> None:
     seen = client.get(address).context["seen"]
     too_much = {**entered, "max_body_bytes": str(101 * 2**20), "seen": seen}
     assert client.post(address, too_much).status_code == 422
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_rotate_and_revoke_a_token_one_waits_for_the_other() -> None:
+    partner = door.a_partner()
+    told: list[object] = []
+
+    def revoke() -> None:
+        try:
+            told.append(tokens.revoke(partner.row, Author("otto", "leaked")))
+        except OperationalError as e:
+            told.append(e)
+        finally:
+            connections.close_all()
+
+    person = threading.Thread(target=revoke)
+
+    def waits() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            return bool(cursor.fetchone()[0])
+
+    def meanwhile(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        # The token is read by now: its family is asked for after it.
+        if "integration_apitoken" in sql and " ~ " in sql and person.ident is None:
+            person.start()
+            eventually(waits)
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(meanwhile):
+        tokens.rotate(partner.row, Author("eva", "due"), overlap=timedelta(days=1))
+    person.join()
+    assert told == [True]
+    with pytest.raises(tokens.TokenOverError):
+        tokens.rotate(partner.row, Author("eva", "due"), overlap=timedelta(days=1))

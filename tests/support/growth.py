@@ -23,10 +23,10 @@ FAST_SECONDS: Final = 0.004
 # add, and what they add does not come again in each trial.
 TIMES: Final = 4
 MOST_GROWTH: Final = 9.0
-TRIALS: Final = 3
+TRIALS: Final = 5
 # A parser's texts are larger, because a parser does more for each byte.
 TEXT_UNITS: Final = 20_000
-TEXT_FAST_SECONDS: Final = 0.06
+TEXT_FAST_SECONDS: Final = 0.2
 REPEATS: Final = {constants.MAX_REPEAT, constants.MIN_REPEAT}
 MANY: Final = 16
 # Whatever a pattern says: what texts are made of that mean harm.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crontasks.bulk.errors import BulkError, unknown
-from crontasks.bulk.storage import inside
+from crontasks.bulk.storage import REPORTS, inside
 from crontasks.parameters import option
 from integration.models import Queue
 from spark_jobs.problems import JobError
@@ -24,8 +24,8 @@ class ReconcileWish:
     end: str = option("", END)
     file: str = option(
         "",
-        "A new file in the shared folder for every offset that is named, one JSON object a line; "
-        "empty = the first 1,000 in the run's facts.",
+        "A new file among the shared folder's reports for every offset that is named, one JSON "
+        "object a line; empty = the first 1,000 in the run's facts.",
     )
 
 
@@ -51,12 +51,14 @@ def prepare(wish: ReconcileWish) -> dict[str, Any]:
 
 
 def new_file(name: str) -> str:
-    """The path of a file in the shared folder that is not there yet.
+    """The path of a file in the shared folder's `reports` that is not there yet.
 
     Raises BulkError NO_BULK_ROOT, OUTSIDE_FOLDER, FILE_EXISTS.
     """
-    path = inside(name)
-    if path.exists() or not path.parent.is_dir():
+    path = inside(name, REPORTS)
+    # The job makes this folder, so that it belongs to whom the file does.
+    is_there = path.parent == inside(REPORTS) or path.parent.is_dir()
+    if path.exists() or not is_there:
         why = "is there already" if path.exists() else "lies in a folder that is not there"
         raise BulkError(
             JobError("FILE_EXISTS", f"{name} {why}.", "Name a new file in a folder that is there.")

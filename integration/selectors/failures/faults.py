@@ -95,7 +95,8 @@ def place_of(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
         elif piece == ",":
             _step(frames[-1], kinds[-1])
         elif piece != ":" and not _is_name(frames, kinds, piece):
-            if [frame[0] for frame in frames] == list(path):
+            is_as_deep = len(frames) == len(path)
+            if is_as_deep and [frame[0] for frame in frames] == list(path):
                 return _line_and_column(text, found.start())
             if piece in "[{":
                 frames.append([0 if piece == "[" else None])
