@@ -199,6 +199,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "max_retries": 0,
     "socket_connect_timeout": 2.0,
     "socket_timeout": 2.0,
+    # An idle consumer asks each second: it notices within twice this that nobody answers.
+    "socket_keepalive": True,
+    "health_check_interval": 5,
 }
 CELERY_TASK_IGNORE_RESULT = True
 # A run is claimed in the database, never by the broker: a lost Celery task is started again by

@@ -23,16 +23,16 @@ KINDS: Final = {
     "beat": ("beat", ""),
 }
 # A node is `name@host:pid`; the process writes it itself every two seconds, so it tells more than
-# that the process is there: it reaches the database, and its main loop goes around.
+# that the process is there: it reaches the database, and a worker with slots takes Celery tasks.
 _ALIVE: Final = """
-    SELECT node FROM crontasks_heartbeat
+    SELECT node, kind <> 'worker' OR slots > 0 AS works FROM crontasks_heartbeat
     WHERE kind = %s AND (%s = '' OR %s = ANY(string_to_array(queues, ',')))
       AND split_part(split_part(node, '@', 2), ':', 1) = %s
       AND seen_at > clock_timestamp() - make_interval(secs => %s)"""
 
 
-def nodes(database: Mapping[str, Any], kind: str, host: str) -> list[str]:
-    """Who of this kind lives on this host. Raises psycopg.Error."""
+def nodes(database: Mapping[str, Any], kind: str, host: str) -> dict[str, bool]:
+    """Who of this kind lives on this host, and whether it does its work. Raises psycopg.Error."""
     heart, queue = KINDS[kind]
     with psycopg.connect(
         dbname=database["NAME"],
@@ -44,7 +44,7 @@ def nodes(database: Mapping[str, Any], kind: str, host: str) -> list[str]:
         application_name="sluice alive",
     ) as connection:
         rows = connection.execute(_ALIVE, (heart, queue, queue, host, ALIVE_SECONDS)).fetchall()
-    return [node for (node,) in rows]
+    return dict(rows)
 
 
 def main(arguments: list[str]) -> str | None:
@@ -59,8 +59,13 @@ def main(arguments: list[str]) -> str | None:
         return str(e)
     except psycopg.Error as e:
         return f"The database does not answer: {e}"
-    if found:
+    if any(found.values()):
         return None
+    if found:
+        return (
+            f"{', '.join(found)} lives but takes no Celery tasks. Look whether the Celery broker "
+            "answers. If it does, this process ends by itself within three minutes."
+        )
     return (
         f"No {kind} of {host} showed a heartbeat within {ALIVE_SECONDS} seconds. Look at its log; "
         "whoever watches over it should start it anew."

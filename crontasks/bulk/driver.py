@@ -10,6 +10,7 @@ from celery import signals
 from crontasks.bulk.driving import drive
 from crontasks.bulk.ending import stops
 from crontasks.bulk.sessions import Keeper
+from crontasks.dispatch.consumer import signs
 from crontasks.health.crew import SPARK
 from crontasks.health.hearts import worker_node
 from crontasks.running import shutdown
@@ -17,8 +18,7 @@ from integration.selectors.deployment import may_act
 from spark_jobs.session import close_session
 
 KEEP_SECONDS: Final = 5.0
-# Beside one thread that works there is nobody who could talk with other workers meanwhile.
-ALONE: Final = ("-P", "solo", "-c", "1", "--without-gossip", "--without-mingle")
+ALONE: Final = ("-P", "solo", "-c", "1")
 logger = logging.getLogger(__name__)
 
 
@@ -39,6 +39,15 @@ def _heed() -> None:
         raise stops()
 
 
+def _keep(keeper: Keeper) -> None:
+    """A session that died takes its time to be replaced, and nothing is consumed meanwhile."""
+    signs.begin_work()
+    try:
+        keeper.keep()
+    finally:
+        signs.end_work()
+
+
 def live(name: str, log_level: str) -> None:
     """Be the driver until the process is told to end."""
     from config.celery import app  # noqa: PLC0415 - the settings are read by then
@@ -49,13 +58,11 @@ def live(name: str, log_level: str) -> None:
 
     def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
         # In the thread that also drives: a session is never replaced under a run.
-        sender.timer.call_repeatedly(KEEP_SECONDS, keeper.keep)
+        sender.timer.call_repeatedly(KEEP_SECONDS, _keep, (keeper,))
 
     signals.worker_ready.connect(begin, weak=False)
     try:
-        app.worker_main(
-            ["worker", "-Q", SPARK, *ALONE, "--without-heartbeat", "-n", name, "-l", log_level]
-        )
+        app.worker_main(["worker", "-Q", SPARK, *ALONE, "-n", name, "-l", log_level])
     finally:
         logger.info("the spark driver ends", extra={"pid": os.getpid()})
         close_session()

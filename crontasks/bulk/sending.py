@@ -50,7 +50,7 @@ _LOOK: Final = f"""
         FROM lost WHERE r.id = lost.id
     ), idle AS (
         SELECT count(*) AS drivers FROM crontasks_heartbeat h
-        WHERE h.kind = 'worker' AND '{SPARK}' = ANY(string_to_array(h.queues, ','))
+        WHERE h.kind = 'worker' AND h.slots > 0 AND '{SPARK}' = ANY(string_to_array(h.queues, ','))
           AND h.seen_at > clock_timestamp() - make_interval(secs => {ALIVE_SECONDS})
           AND NOT EXISTS (
               SELECT 1 FROM integration_bulkrun r WHERE r.state = 'RUNNING' AND r.owner = h.node)

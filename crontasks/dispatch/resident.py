@@ -1,19 +1,25 @@
-"""What lives in a worker's main process: the dispatcher and the watch, from ready to shutdown."""
+"""What lives in a worker's main process beside its consumer, from ready to shutdown."""
 
 import os
-from typing import Any
+import threading
+from typing import Any, Final
 
 from celery import signals
 
+from crontasks.dispatch.consumer import SignsOfLife, signs
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.pulse import Pulse
+from crontasks.dispatch.stalled import StallWatch
 from crontasks.dispatch.watcher import Watcher
 from crontasks.health.crew import SPARK
 from crontasks.health.hearts import Heart, worker_node
 from crontasks.running import shutdown
 from integration.store import watchdog
 
-_residents: list[Dispatcher | Watcher | Pulse] = []
+# What Celery's workers would tell each other. Nobody here reads it, and while the broker does not
+# answer they would send it again and again in the consumer's own loop, without an end.
+SILENT: Final = {"without_gossip": True, "without_mingle": True, "without_heartbeat": True}
+_residents: list[Dispatcher | Watcher | Pulse | StallWatch] = []
 _main: set[int] = set()
 
 
@@ -21,12 +27,16 @@ def connect() -> None:
     """Listen to Celery's signals; called once when Django is set up. Starts nothing."""
     signals.worker_init.connect(before_fork, dispatch_uid="sluice-before-fork")
     signals.worker_process_init.connect(after_fork, dispatch_uid="sluice-after-fork")
+    signals.task_prerun.connect(begin_task, dispatch_uid="sluice-task-begins")
+    signals.task_postrun.connect(end_task, dispatch_uid="sluice-task-ended")
     signals.worker_ready.connect(begin, dispatch_uid="sluice-resident")
     signals.worker_shutting_down.connect(end, dispatch_uid="sluice-shutdown")
 
 
-def before_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def before_fork(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
     _main.add(os.getpid())
+    sender.options.update(SILENT)
+    sender.app.steps["consumer"].add(SignsOfLife)
     shutdown.share()
 
 
@@ -39,6 +49,17 @@ def after_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
         watchdog.own_this_process()
 
 
+def begin_task(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+    """A pool of one that forks nothing, as the Spark driver's, works in the consumer's thread."""
+    if threading.current_thread() is threading.main_thread():
+        signs.begin_work()
+
+
+def end_task(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+    if threading.current_thread() is threading.main_thread():
+        signs.end_work()
+
+
 def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
     """The pool is forked: now threads and sessions may exist in the main process."""
     heart = Heart(
@@ -46,7 +67,10 @@ def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
         node=worker_node(sender.hostname),
         slots=int(sender.pool.num_processes),
         queues=",".join(sorted(sender.app.amqp.queues.consume_from)),
+        takes=signs.are_fresh,
     )
+    signs.give()
+    _residents.append(StallWatch(signs, end))
     if heart.queues == SPARK:
         _residents.append(Pulse(heart))
     else:

@@ -172,18 +172,20 @@ def beat() -> Link:
 
 
 def worker() -> Link:
-    alive = crew.serving(crew.alive("worker"), crew.RUNS)
+    hearts = crew.alive("worker")
+    alive = crew.serving(hearts, crew.RUNS)
     if not alive:
-        text = f"No worker for queues showed a heartbeat within {ALIVE.seconds} seconds."
-        return broken("worker", text, "Start one: celery -A config worker -Q celery")
+        lack = crew.lack(hearts, crew.RUNS)
+        return broken("worker", lack.why, lack.next_step)
     return good("worker", f"{len(alive)} alive for queues. {crew.slots_in_words(alive)}")
 
 
 def relay() -> Link:
-    alive = crew.serving(crew.alive("worker"), crew.RELAY)
+    hearts = crew.alive("worker")
+    alive = crew.serving(hearts, crew.RELAY)
     if not alive:
-        text = f"No worker for the relay showed a heartbeat within {ALIVE.seconds} seconds."
-        return broken("relay", text, "Start one: celery -A config worker -Q relay -c 1")
+        lack = crew.lack(hearts, crew.RELAY)
+        return broken("relay", lack.why, lack.next_step)
     return good("relay", f"{len(alive)} alive for the relay. {crew.slots_in_words(alive)}")
 
 

@@ -25,10 +25,11 @@ def switches(queue: Queue) -> Link:
 
 
 def relay(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
-    alive = crew.serving(crew.alive("worker"), crew.RELAY)
+    hearts = crew.alive("worker")
+    alive = crew.serving(hearts, crew.RELAY)
     if not alive:
-        text = f"No worker for the relay showed a heartbeat within {crew.ALIVE.seconds} seconds."
-        return broken("relay", text, "Start one: celery -A config worker -Q relay -c 1")
+        lack = crew.lack(hearts, crew.RELAY)
+        return broken("relay", lack.why, lack.next_step)
     return good("relay", f"{len(alive)} alive for the relay. {crew.slots_in_words(alive)}")
 
 

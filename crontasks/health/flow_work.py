@@ -4,7 +4,6 @@ from typing import Final
 
 from crontasks.cursor import django_cursor
 from crontasks.health import crew
-from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good
 from integration.delivery.policy.states import PartitionState
 from integration.models import Queue
@@ -31,8 +30,8 @@ def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the s
     hearts = crew.alive("worker")
     serving = crew.serving(hearts, crew.RUNS)
     if not serving:
-        text = f"No worker for queues showed a heartbeat within {ALIVE.seconds} seconds."
-        return broken("worker", text, "Start one: celery -A config worker -Q celery")
+        lack = crew.lack(hearts, crew.RUNS)
+        return broken("worker", lack.why, lack.next_step)
     skewed = [heart for heart in serving if abs(heart.clock_skew_seconds) > _SKEW_SECONDS]
     if skewed:
         text = f"The clock of {skewed[0].node} is {skewed[0].clock_skew_seconds:+.1f} s off."

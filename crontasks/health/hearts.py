@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,18 +30,24 @@ _ALIVE: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heart:
-    """Who a process is."""
+    """Who a process is.
+
+    `takes` tells whether a worker takes Celery tasks. While it does not, it lives and has no slots;
+    nobody counts on it.
+    """
 
     kind: str
     node: str
     slots: int = 0
     queues: str = ""
+    takes: Callable[[], bool] = lambda: True
 
     def beat(self, cursor: Cursor, *, leads: bool) -> None:
         # The host's own clock is wanted here: its distance from the database's is what is stored.
         host_time = time.time()
+        slots = self.slots if self.takes() else 0
         cursor.execute(
-            _WRITE, (self.kind, self.node, os.getpid(), leads, self.slots, self.queues, host_time)
+            _WRITE, (self.kind, self.node, os.getpid(), leads, slots, self.queues, host_time)
         )
 
     def stop(self, cursor: Cursor) -> None:
@@ -58,7 +65,7 @@ def beat_node() -> str:
 
 
 def are_alive(cursor: Cursor, kind: str) -> bool:
-    """Whether any process of this kind was seen within 15 s."""
+    """Whether any process of this kind was seen within 15 s, also one that takes no tasks."""
     cursor.execute(_ALIVE, (kind, ALIVE_SECONDS))
     count: int = cursor.fetchone()[0]
     return count > 0

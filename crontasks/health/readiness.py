@@ -25,8 +25,6 @@ from integration.selectors.queues.status import (
     NO_BEAT,
     NO_BROKER,
     NO_DRIVER,
-    NO_RELAY,
-    NO_WORKER,
     Crew,
     Situation,
 )
@@ -162,7 +160,7 @@ def _environment() -> Check:
 
 def _crew() -> Iterator[Check]:
     found = crew()
-    yield _alive("worker", found.workers, NO_WORKER)
+    yield _alive("worker", found.workers, found.no_worker)
     yield _alive("beat", found.beats, NO_BEAT)
     yield _relay(found)
     yield _spark(found)
@@ -170,7 +168,7 @@ def _crew() -> Iterator[Check]:
 
 def _relay(found: Crew) -> Check:
     if not found.relays:
-        return _alive("relay", 0, NO_RELAY)
+        return _alive("relay", 0, found.no_relay)
     late = sum(
         (row.oldest_due_seconds or 0) > UNSENT_SECONDS
         for row in relays()
@@ -180,7 +178,7 @@ def _relay(found: Crew) -> Check:
         why = f"Messages for {_counted(late, 'provider', 'providers')} are due for over a minute, "
         step = "Look at the log of the relay's worker; `manage.py check_flow` names the link."
         return Check("relay", Health.FAILING, f"{why}and no relay sends them.", step)
-    return _alive("relay", found.relays, NO_RELAY)
+    return _alive("relay", found.relays, found.no_relay)
 
 
 def _spark(found: Crew) -> Check:

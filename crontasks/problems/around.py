@@ -14,21 +14,14 @@ from crontasks.problems.facts import (
 )
 from integration.durations import rough, written
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import (
-    NO_BEAT,
-    NO_BROKER,
-    NO_DRIVER,
-    NO_RELAY,
-    NO_WORKER,
-    Status,
-)
+from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_DRIVER, Status
 
 
 def crew(facts: Facts) -> Iterator[Problem]:
     lacks = {
-        NO_WORKER: "Worker down",
+        facts.crew.no_worker: "No worker takes tasks" if facts.crew.idle_workers else "Worker down",
         NO_BEAT: "Beat down",
-        NO_RELAY: "Relay down",
+        facts.crew.no_relay: "The relay takes no tasks" if facts.crew.idle_relays else "Relay down",
     }
     for rank, (lack, what) in enumerate(lacks.items()):
         if lack in facts.crew.missing:

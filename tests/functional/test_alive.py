@@ -21,13 +21,15 @@ HERE = socket.gethostname()
 
 
 def found(kind: str, host: str = HERE) -> list[str]:
-    return alive.nodes(connection.settings_dict, kind, host)
+    return [
+        node for node, works in alive.nodes(connection.settings_dict, kind, host).items() if works
+    ]
 
 
-def a_heart(kind: str, name: str, queues: str = "") -> str:
+def a_heart(kind: str, name: str, queues: str = "", slots: int = 1) -> str:
     node = f"{name}@{HERE}:1"
     with connection.cursor() as cursor:
-        Heart(kind=kind, node=node, queues=queues).beat(cursor, leads=False)
+        Heart(kind=kind, node=node, queues=queues, slots=slots).beat(cursor, leads=False)
     return node
 
 
@@ -67,6 +69,10 @@ def test_it_ends_with_what_a_supervisor_reads() -> None:
     missing = ask()
     assert missing.returncode == 1
     assert f"No worker of {HERE} showed a heartbeat" in missing.stderr
+    a_heart("worker", "worker", "celery", slots=0)
+    idle = ask()
+    assert idle.returncode == 1
+    assert "takes no Celery tasks" in idle.stderr
     a_heart("worker", "worker", "celery")
     assert ask().returncode == 0
     away = ask("postgresql://sluice@127.0.0.1:1/sluice")

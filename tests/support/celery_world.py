@@ -23,12 +23,19 @@ class Child:
 
     program: ClassVar[list[str]] = ["-m", "celery", "-A", "config"]
 
-    def __init__(self, name: str, arguments: list[str], environment: dict[str, str], folder: Path):
+    def __init__(
+        self,
+        name: str,
+        arguments: list[str],
+        environment: dict[str, str],
+        folder: Path,
+        program: list[str] | None = None,
+    ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, *self.program, *arguments],
+                [sys.executable, *(program or self.program), *arguments],
                 cwd=ROOT,
                 env={**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
                 stdout=out,
@@ -64,11 +71,21 @@ class CeleryWorld:
         self.folder = folder
         self.children: list[Child] = []
 
-    def worker(self, name: str, *, concurrency: int = 2, queues: str = "celery") -> Child:
-        """A prefork worker, ready: its heart beats."""
-        options = ["-P", "prefork", "-c", str(concurrency), "-Q", queues]
-        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-        child = self._start(name, ["worker", "-l", "INFO", "-n", f"{name}@test", *options, *quiet])
+    def worker(
+        self,
+        name: str,
+        *,
+        concurrency: int = 2,
+        queues: str = "celery",
+        host: str = "test",
+        stalls: str = "",
+        pool: str = "prefork",
+    ) -> Child:
+        """A worker, ready: its heart beats. `stalls` is how its consumer will."""
+        options = ["-P", pool, "-c", str(concurrency), "-Q", queues]
+        words = ["worker", "-l", "INFO", "-n", f"{name}@{host}", *options]
+        program = ["-m", "tests.support.stalling_worker", stalls] if stalls else None
+        child = self._start(name, words, program)
         eventually(lambda: Heartbeat.objects.filter(kind="worker", pid=child.pid).exists(), child)
         return child
 
@@ -77,8 +94,8 @@ class CeleryWorld:
         eventually(lambda: Heartbeat.objects.filter(kind="beat", pid=child.pid).exists(), child)
         return child
 
-    def _start(self, name: str, arguments: list[str]) -> Child:
-        child = Child(name, arguments, self.environment, self.folder)
+    def _start(self, name: str, arguments: list[str], program: list[str] | None = None) -> Child:
+        child = Child(name, arguments, self.environment, self.folder, program)
         self.children.append(child)
         return child
 

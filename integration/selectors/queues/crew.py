@@ -4,8 +4,6 @@ from typing import Final
 
 from integration.selectors.queues.status import (
     NO_BEAT,
-    NO_RELAY,
-    NO_WORKER,
     Crew,
     Situation,
     Status,
@@ -41,10 +39,10 @@ def relayed(crew: Crew | None, stuck: Standing | None = None) -> Standing:
     """
     if crew is not None and not crew.relays:
         if stuck is None:
-            return Status.NO_SENDER, NO_RELAY
-        why = f"{NO_RELAY.why} Besides: {stuck[1].why}"
+            return Status.NO_SENDER, crew.no_relay
+        why = f"{crew.no_relay.why} Besides: {stuck[1].why}"
         status = max(stuck[0], Status.NO_SENDER, key=_urgency)
-        return status, Situation(why, f"{NO_RELAY.next_step} Then: {stuck[1].next_step}")
+        return status, Situation(why, f"{crew.no_relay.next_step} Then: {stuck[1].next_step}")
     if stuck is not None:
         return stuck
     return Status.RUNNING, Situation("What handlers publish to it is sent by the relay.", "")
@@ -58,5 +56,5 @@ def _lack(crew: Crew | None, status: Status) -> Situation | None:
     if crew is None:
         return None
     if not crew.workers:
-        return NO_WORKER
+        return crew.no_worker
     return NO_BEAT if not crew.beats and status in NEED_BEAT else None

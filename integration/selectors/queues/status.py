@@ -72,18 +72,35 @@ class Situation:
 class Crew:
     """How many processes showed that they live; without them nothing below them is fresh.
 
-    `drivers` are those of Spark, which only bulk runs need.
+    `drivers` are those of Spark, which only bulk runs need. Idle ones live and take no Celery
+    tasks; the others do not count them.
     """
 
     workers: int = 0
     relays: int = 0
     beats: int = 0
     drivers: int = 0
+    idle_workers: int = 0
+    idle_relays: int = 0
+
+    @property
+    def no_worker(self) -> Situation:
+        """What to say when there is no worker for queues."""
+        return IDLE_WORKER if self.idle_workers else NO_WORKER
+
+    @property
+    def no_relay(self) -> Situation:
+        """What to say when there is no worker for the relay."""
+        return IDLE_RELAY if self.idle_relays else NO_RELAY
 
     @property
     def missing(self) -> tuple[Situation, ...]:
         """What is to be started, the most urgent first; empty when all are there."""
-        found = ((self.workers, NO_WORKER), (self.beats, NO_BEAT), (self.relays, NO_RELAY))
+        found = (
+            (self.workers, self.no_worker),
+            (self.beats, NO_BEAT),
+            (self.relays, self.no_relay),
+        )
         return tuple(lack for count, lack in found if not count)
 
 
@@ -95,6 +112,18 @@ NO_BROKER: Final = Situation(
 NO_WORKER: Final = Situation(
     "No worker for queues is alive, so nothing is read or tried again.",
     "Start one with `celery -A config worker -Q celery`.",
+)
+TAKES_NOTHING: Final = (
+    "Bring the Celery broker (Valkey) back if it does not answer: workers go on by themselves. If "
+    "it answers, a worker that takes nothing ends within three minutes; start it again unless "
+    "something does that for you."
+)
+IDLE_WORKER: Final = Situation(
+    "Workers live but take no Celery tasks, so nothing new is read or tried again.", TAKES_NOTHING
+)
+IDLE_RELAY: Final = Situation(
+    "The worker for the relay lives but takes no Celery tasks, so nothing is sent to Kafka.",
+    TAKES_NOTHING,
 )
 NO_BEAT: Final = Situation(
     "No beat is alive, so no schedule starts anything.",
