@@ -100,3 +100,15 @@ class SimulationTooLongError(IntegrationError):
             "Counting took longer than twenty seconds and was stopped, to spare the database.",
             next_step="Try again at a quieter time; the run itself works in small portions.",
         )
+
+
+class ConsumerStalledError(IntegrationError):
+    """A worker takes no Celery tasks, though the broker answers."""
+
+    code = "CONSUMER_STALLED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This worker takes no Celery tasks, though the broker answers; so it ends.",
+            next_step="Start it again, unless something watches over it and does.",
+        )

@@ -14,6 +14,7 @@ from typing import Final
 from celery.worker import state
 
 from crontasks.dispatch.consumer import Signs
+from crontasks.errors import ConsumerStalledError
 from crontasks.health import broker
 
 LOOK_EVERY_SECONDS: Final = 5.0
@@ -25,7 +26,6 @@ GRACE_SECONDS: Final = 75.0
 EXIT_CODE: Final = 70
 # By its number: Celery puts an object without one in the place of sys.stderr.
 STANDARD_ERROR: Final = 2
-CODE: Final = "CONSUMER_STALLED"
 logger = logging.getLogger(__name__)
 
 
@@ -73,11 +73,10 @@ class StallWatch(threading.Thread):
         self.ending.set()
 
     def _end_process(self) -> None:
+        problem = ConsumerStalledError()
+        silent = round(self.signs.silent_seconds())
         logger.critical(
-            "%s: this worker takes no Celery tasks, though the broker answers; it ends, so that "
-            "whoever watches over it starts it anew",
-            CODE,
-            extra={"code": CODE, "silent_seconds": round(self.signs.silent_seconds())},
+            "%s: %s", problem.code, problem, extra={"code": problem.code, "silent_seconds": silent}
         )
         self.end()
         # What SIGTERM would set; that signal must not be waited for where the loop stands still.
