@@ -48,7 +48,7 @@ def deliver(road: Road, owned: Owned, units: Sequence[Unit], report: Report) -> 
         part = todo.popleft()
         if _runs_alone(owned, part) and not _marked(road, owned, part.units[0]):
             return Delivered(fenced=True)
-        _read_late(road, part.units)
+        read_late(road, part.units)
         result = attempt(road, owned, part.units, part.mode)
         if _runs_alone(owned, part):
             road.ledger.unmark(owned, part.units[0])
@@ -76,7 +76,7 @@ def _plan(road: Road, owned: Owned, units: Sequence[Unit]) -> list[Part]:
     """Where to cut before anything runs: crash suspects and isolated handlers run alone."""
     if owned.isolate_until is not None:
         for unit in units:
-            _hold_crasher(road, owned, unit)
+            hold_crasher(road, owned, unit)
         return [Part([unit], Mode.SAVEPOINTS) for unit in units]
     mode = Mode.OPTIMISTIC if road.queue.sequential else owned.rate.mode()
     parts: list[Part] = []
@@ -104,7 +104,7 @@ def _marked(road: Road, owned: Owned, unit: Unit) -> bool:
     return marked
 
 
-def _read_late(road: Road, units: Sequence[Unit]) -> None:
+def read_late(road: Road, units: Sequence[Unit]) -> None:
     """Read what was kept unread until its marker stood: the parser, too, may hang on it."""
     for unit in units:
         if unit.known is UNREAD:
@@ -112,7 +112,7 @@ def _read_late(road: Road, units: Sequence[Unit]) -> None:
             road.reader.fill(unit)
 
 
-def _hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
+def hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
     """A message on which the process died too often, alone under its marker, is held."""
     if unit.row is not None:
         crashes, hung = unit.row.crashes, unit.row.code == HUNG

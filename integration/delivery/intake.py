@@ -274,8 +274,8 @@ class Intake:
         return unit
 
     def _isolates(self, owned: Owned) -> bool:
-        """Whether messages are read under their markers; an endpoint's intents are markers."""
-        return owned.isolate_until is not None and self.road.send is None
+        """Whether messages are read under their markers."""
+        return owned.isolate_until is not None
 
     def _resolve(self, owned: Owned, units: list[Unit], tickets: dict[int, Ticket]) -> None:
         """Replace tickets by the rows they point at; a ticket without a due row is stale."""

@@ -51,7 +51,7 @@ def drive(road: Road, held: list[Owned], report: Report) -> Report:
         # A marker that stands tells that the last owner died while it isolated.
         if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:
             owned.isolate_until = owned.next_offset + road.queue.batch_size
-            road.isolates = road.send is None
+            road.isolates = True
     watch.identify()
     while True:
         work(road, intake.from_heads(), held, report)

@@ -12,10 +12,18 @@ import time
 import pytest
 from django.db import connection
 
-from integration.models import MessageError, MessageTrack, PartitionLease, Queue, QueuePartition
+from integration.models import (
+    Delivery,
+    MessageError,
+    MessageTrack,
+    PartitionLease,
+    Queue,
+    QueuePartition,
+)
 from tests.support.builders import a_queue
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
+from tests.support.partners import an_outbound_queue
 from tests.support.world.hanging import WAYS
 from tests.support.world.models import Effect
 
@@ -95,6 +103,30 @@ def test_a_parser_that_hangs_ends_its_process_and_its_message_is_held_unread(
     assert run_until_done(queue, environment, way)
 
     account(queue, 4, [0, 1, 2, 3, 5, 6, 7])
+
+
+@pytest.mark.parametrize("kind", ["sequential", "continuous"])
+def test_a_parser_that_hangs_on_the_way_out_holds_its_message_unread(
+    broker, environment, tmp_path, kind
+):
+    queue = an_outbound_queue(
+        broker, kind, stay_seconds=0.1, crash_limit=2, handler_timeout_seconds=1, batch_size=3
+    )
+    said = [{"n": n, "text": "unreadable" if n == 2 else ""} for n in range(5)]
+    broker.send(queue.topic, said)
+
+    assert run_until_done(queue, environment, "regex", str(tmp_path / "partner"))
+
+    [row] = MessageError.objects.filter(queue=queue)
+    assert (row.state, row.code, row.offset) == ("HOLD", "HANDLER_TIMEOUT", 2)
+    assert bytes(row.payload)
+    offsets = [
+        int(line.rpartition("~")[2]) for line in (tmp_path / "partner").read_text().splitlines()
+    ]
+    assert offsets == [0, 1] if kind == "sequential" else [0, 1, 3, 4]
+    assert not Delivery.objects.filter(queue=queue, state="SENDING").exists()
+    place = QueuePartition.objects.get(queue=queue)
+    assert place.next_offset == (2 if kind == "sequential" else 5)
 
 
 def test_a_failure_on_which_its_second_try_hangs_is_held(broker, environment):

@@ -1,10 +1,11 @@
 """A slot of a worker for tests of calls that hang: one run of a queue in a process of its own.
 
-`python -m tests.support.hung_child QUEUE_ID [HOW]`: with HOW, the parser hangs that way on every
-message whose text says `unreadable`.
+`python -m tests.support.hung_child QUEUE_ID [HOW [FILE]]`: with HOW, the parser hangs that way on
+every message whose text says `unreadable`. With FILE, what is sent arrives there.
 """
 
 import sys
+from pathlib import Path
 
 import django
 
@@ -25,15 +26,17 @@ def plant(how: str) -> None:
 
 
 def main() -> None:
-    queue_id, *how = sys.argv[1:]
+    queue_id, how, file, *_ = [*sys.argv[1:], "", ""]
     django.setup()
     from integration.delivery.wiring import run_queue  # noqa: PLC0415 - Django is set up first
     from integration.store import watchdog  # noqa: PLC0415 - see above
+    from tests.support.sending_child import FilePartner  # noqa: PLC0415 - see above
 
     watchdog.own_this_process()
-    for way in how:
-        plant(way)
-    report = run_queue(int(queue_id))
+    if how:
+        plant(how)
+    endpoints = {"endpoints": lambda _: FilePartner(Path(file))} if file else {}
+    report = run_queue(int(queue_id), **endpoints)
     print(report.ending, dict(report.counts), report.text)
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from integration.delivery.deliver import Delivered
+from integration.delivery.deliver import Delivered, hold_crasher, read_late
+from integration.delivery.outcome import UNREAD
 from integration.delivery.owned import Owned
 from integration.delivery.policy.states import PartitionState
 from integration.delivery.report import Report
@@ -13,6 +14,7 @@ from integration.delivery.sending.lanes import Lanes
 from integration.delivery.sending.values import Past
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import EndpointSnapshot
+from integration.delivery.steps import Step
 from integration.delivery.unit import Unit
 from integration.endpoints.port import Deliverer
 from integration.errors import IntegrationError
@@ -33,7 +35,37 @@ class Sender:
 
     def deliver(self, road: Road, owned: Owned, units: Sequence[Unit], report: Report) -> Delivered:
         """Call the endpoint for every message of the batch and settle it. Raises LostError."""
-        return Flight(self, (road, owned, report), units, self.past(road, owned, units)).run()
+        if owned.isolate_until is None:
+            return Flight(self, (road, owned, report), units, self.past(road, owned, units)).run()
+        for unit in units:
+            past = self.past(road, owned, [unit])
+            if not self._read_alone(road, owned, unit, past):
+                return Delivered(fenced=True)
+            delivered = Flight(self, (road, owned, report), [unit], past).run()
+            if delivered.fenced or delivered.stopped:
+                return delivered
+        return Delivered()
+
+    def _read_alone(self, road: Road, owned: Owned, unit: Unit, past: Past) -> bool:
+        """Read a message under a marker of its own, or have it held; False when fenced.
+
+        While it is called its intent is the marker: a message with one was read, and is judged
+        by what its call may have done.
+        """
+        in_doubt = past.doubts.get(unit.record.offset)
+        if unit.row is not None:
+            in_doubt = past.doubted_errors.get(unit.row.id)
+        if in_doubt is None:
+            hold_crasher(road, owned, unit)
+        if unit.known is not UNREAD:
+            return True
+        if not road.ledger.mark(owned, unit):
+            return False
+        road.observer.step(Step.MARKED)
+        read_late(road, [unit])
+        road.desk.resting()
+        road.ledger.unmark(owned, unit)
+        return True
 
     def past(self, road: Road, owned: Owned, units: Sequence[Unit]) -> Past:
         """What is known of calls beyond the position; read again where something is read again."""
