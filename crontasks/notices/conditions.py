@@ -19,7 +19,7 @@ from integration.selectors.queues.status import NO_BROKER
 from integration.store import deployments, locks
 from integration.store.locks import LockClass
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
-from integration.store.starts import IS_WANTED
+from integration.store.starts import IS_READ, IS_WANTED
 
 BURST_ROWS: Final = 20
 BURST_MINUTES: Final = 10
@@ -49,7 +49,7 @@ _EXPIRING: Final = f"""
                sum(greatest(0, p.high_watermark - greatest(p.next_offset, p.low_watermark))) AS lag,
                least({SOON.total_seconds()}, q.retention_seconds * {SOON_SHARE}) AS soon
         FROM integration_queue q JOIN integration_queuepartition p ON p.queue_id = q.id
-        WHERE q.enabled GROUP BY q.id
+        WHERE q.enabled AND {IS_READ} GROUP BY q.id
     )
     SELECT name, topic, kept, lag, oldest + make_interval(secs => kept), clock_timestamp()
     FROM queue

@@ -143,5 +143,8 @@ def _read(line: socket.socket, size: int, deadline: float) -> bytes:
 
 
 def _left(deadline: float) -> float:
-    """What is left of the time, and never the 0 that would mean not to wait at all."""
-    return max(0.05, deadline - time.monotonic())
+    """What is left of the time. Raises TimeoutError where nothing is, as for a port that drips."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left

@@ -73,13 +73,21 @@ def longest_transaction(provider: Provider) -> float | None:
     to = connection(provider)
     with new_admin(to) as admin, refusals_told(admin, to.name):
         cluster = answer(admin.describe_cluster(request_timeout=ANSWER_SECONDS), to.name)
-        resource = ConfigResource(ConfigResource.Type.BROKER, str(cluster.controller.id))
+        # Some clusters name no controller; each broker has the same setting.
+        broker = cluster.controller or cluster.nodes[0]
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker.id))
         asked = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
         try:
             settings: Mapping[str, Any] = answer(asked[resource], to.name)
         except (BrokerUnreachableError, TopicGoneError):
             return None
-    return int(str(settings["transaction.max.timeout.ms"].value)) / 1_000
+    return longest_of(settings)
+
+
+def longest_of(settings: Mapping[str, Any]) -> float | None:
+    """The same out of a broker's settings; some that speak Kafka's protocol have no such one."""
+    told = settings.get("transaction.max.timeout.ms")
+    return None if told is None or told.value is None else int(told.value) / 1_000
 
 
 def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ SENDS: Final = """(
             SELECT 1 FROM integration_channeltarget t
             WHERE t.queue_id = q.id AND t.endpoint_id IS NOT NULL))
     )"""
+# Whether it has a position here.
+IS_READ: Final = f"(q.direction = 'inbound' OR {SENDS})"
 IS_WANTED: Final = (
-    f"(q.enabled AND NOT q.paused AND (q.direction = 'inbound' OR {SENDS}) "
-    f"AND NOT {deployments.holds_queue('q.id')})"
+    f"(q.enabled AND NOT q.paused AND {IS_READ} AND NOT {deployments.holds_queue('q.id')})"
 )
 IS_UNASKED: Final = f"""(
         q.start_requested_at IS NULL

@@ -262,6 +262,13 @@ def test_nothing_expires_on_a_queue_without_waiting_messages_or_that_is_off(row)
     assert "EXPIRING" not in look()
 
 
+def test_nothing_expires_on_a_queue_that_lost_its_endpoint(row):
+    """Its positions stay, and the lag monitor no longer looks at them."""
+    Queue.objects.update(direction="outbound")
+    waiting(row, left=timedelta(hours=1))
+    assert "EXPIRING" not in look()
+
+
 def test_a_copy_says_only_that_it_is_one(row):
     QueuePartition.objects.update(state="BLOCKED")
     Deployment.objects.update(environment="production")

@@ -1,15 +1,20 @@
 """What becomes of a provider row, and what never leaves it."""
 
+import contextlib
 import logging
+import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ConfigEntry
 
 from integration.delivery.values import TroubleKind
-from integration.kafka import client, troubles
+from integration.kafka import client, listeners, looks, troubles
 from integration.kafka.bounded import bounded
 from integration.kafka.errors import BrokerRefusedError, ProviderUnusableError
 from integration.kafka.source import KafkaSource
@@ -175,3 +180,34 @@ def test_what_a_bounded_call_raises_is_raised_here() -> None:
     done: list[int] = []
     bounded(lambda: done.append(1), 5)
     assert done == [1]
+
+
+def test_a_cluster_may_keep_to_itself_how_long_transactions_last() -> None:
+    def told(**settings: str | None) -> float | None:
+        return looks.longest_of({name: ConfigEntry(name, text) for name, text in settings.items()})
+
+    assert told(**{"transaction.max.timeout.ms": "900000"}) == 900
+    assert told(**{"num.partitions": "1"}) is None
+    assert told(**{"transaction.max.timeout.ms": None}) is None
+
+
+def test_a_port_that_answers_byte_by_byte_is_given_up() -> None:
+    """What it says is long, and each byte comes before anybody would call it silent."""
+    sent = 0
+
+    def drip(server: socket.socket) -> None:
+        nonlocal sent
+        with contextlib.suppress(OSError), server.accept()[0] as line:
+            line.sendall(struct.pack(">i", 10_000))
+            while sent < 10_000:
+                time.sleep(0.02)
+                line.sendall(b"x")
+                sent += 1
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=[server], daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert listeners.other_than("SSL", [address]) is None
+    thread.join()
+    assert sent < 1_000
