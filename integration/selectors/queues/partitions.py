@@ -119,7 +119,7 @@ def up_to_date(lag: int) -> Situation:
     """Of the topic alone: what was put on hold left it, and waits for a person."""
     if not lag:
         return Situation("Nothing waits in the topic.", "")
-    return Situation(f"{_messages(lag)} for their turn.", "")
+    return Situation(f"{_messages(lag)} for {'its' if lag == 1 else 'their'} turn.", "")
 
 
 def _messages(count: int) -> str:
