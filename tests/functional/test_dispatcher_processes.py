@@ -190,6 +190,19 @@ def test_beat_and_dispatcher_outlive_a_restart_of_the_database(world, servers):
     )
 
 
+def test_beat_ends_when_it_is_told_to_though_its_database_hangs(world: CeleryWorld):
+    beat = world.beat("beat")
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'sluice beat'")
+        ((session,),) = cursor.fetchall()
+    os.kill(session, signal.SIGSTOP)
+    try:
+        beat.process.send_signal(signal.SIGTERM)
+        beat.process.wait(30)
+    finally:
+        os.kill(session, signal.SIGCONT)
+
+
 def test_nothing_that_does_not_survive_a_fork_exists_before_it(child_environment):
     """Set up exactly what a worker's main process sets up before it forks its pool."""
     code = (
