@@ -1,6 +1,8 @@
 """Beat: one of any number of beats leads; it names the moment of every tick it finds due."""
 
 import logging
+import os
+import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -25,6 +27,8 @@ STANDBY_SECONDS: Final = 0.5
 LOOK_EVERY_SECONDS: Final = 5.0
 GRACE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 10.0
+# A database that stands still answers nobody, and a session waits for it without an end.
+CLOSE_SECONDS: Final = 8.0
 # A moment this long ago passed while nothing could run: the instance's misfire rule decides.
 LATE: Final = timedelta(seconds=60)
 _FAR_SECONDS: Final = 3_600.0
@@ -152,11 +156,18 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         return None
 
     def close(self) -> None:
-        super().close()
-        if self.leadership.is_held:
-            with self.leadership.session().cursor() as cursor:
-                self.heart.stop(cursor)
-        self.leadership.resign()
+        """Take leave of the database, or end without: that costs a heartbeat of some seconds."""
+        last = threading.Timer(CLOSE_SECONDS, os._exit, (os.EX_TEMPFAIL,))
+        last.daemon = True
+        last.start()
+        try:
+            super().close()
+            if self.leadership.is_held:
+                with self.leadership.session().cursor() as cursor:
+                    self.heart.stop(cursor)
+            self.leadership.resign()
+        finally:
+            last.cancel()
 
     def _act(self, instance: CronInstance, moment: datetime) -> None:
         if not registry.named(instance.task).task.asks_only:

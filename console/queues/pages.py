@@ -64,8 +64,9 @@ def show_queue(
 @needs(Right.VIEW)
 def flow_check(request: HttpRequest, name: str) -> HttpResponse:
     """The check asks the broker, so it is a page of its own that others load later."""
-    queue_id = queues.id_of(name, scope_of(request.user))
+    scope = scope_of(request.user)
+    queue_id = queues.id_of(name, scope)
     if queue_id is None:
         raise Http404(f"There is no queue {name}.")
-    context = {"name": name, "links": check_flow(queues.by_id(queue_id))}
+    context = {"name": name, "links": check_flow(queues.by_id(queue_id), scope)}
     return render(request, "console/queues/flow.html", context)

@@ -25,7 +25,7 @@ from integration.actions.configuration import Author
 from integration.actions.testmessages import OURS, Draft
 from integration.envelope import DEFAULT, UnwritableMessage
 from integration.models import EnterpriseService, Queue
-from integration.selectors.scope import EVERYTHING
+from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup import queues as queue_setup
 from integration.selectors.setup import takers
 from integration.selectors.setup import testmessages as selectors
@@ -224,15 +224,15 @@ def show_outcome(
     request: HttpRequest, found: Journey, template: str, **more: object
 ) -> HttpResponse:
     """The way with its times; what is missing is looked for when nothing happens."""
-    links = _missing(found) if found.is_late else []
+    links = _missing(found, scope_of(request.user)) if found.is_late else []
     context = {"journey": found, "missing_links": links, "address": request.get_full_path(), **more}
     fragment = "console/setup/_journey.html"
     return render(request, fragment if "HX-Request" in request.headers else template, context)
 
 
-def _missing(found: Journey) -> list[Link]:
+def _missing(found: Journey, scope: Scope) -> list[Link]:
     try:
-        return broken_ahead(found.queue, is_in_kafka=found.is_sent)
+        return broken_ahead(found.queue, scope, is_in_kafka=found.is_sent)
     except OperationalError:
         return [broken("database", "It did not answer in time.", "Look again in a moment.")]
 

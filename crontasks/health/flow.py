@@ -7,19 +7,23 @@ from crontasks.health import flow_out, flow_schedule, flow_sending, flow_set_up,
 from crontasks.health.links import Link
 from integration.models import Queue
 from integration.selectors.delivering.senders import sends
+from integration.selectors.scope import EVERYTHING, Scope
 
 
-def check_flow(queue: Queue) -> list[Link]:
+def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[Link]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
-    Inbound: provider, system, service, queue, topic, instance, broker, beat, worker, lock,
-    position. Outbound: provider, queue, topic, instance of the relay, broker, beat, relay, lease,
-    outbox; and where it is delivered from here, the rest of the way to its endpoint. Asks Kafka,
-    the broker of Celery, the database and nobody else; changes nothing. Every link is looked at,
-    as more than one may be broken; the first broken one is the one to mend first. Raises Django's
-    OperationalError when the database does not answer.
+    Inbound: provider, system, service, queue, topic, instance, broker, beat, worker, slot,
+    lock, position. Outbound: provider, queue, topic, instance of the relay, broker, beat, relay,
+    lease, outbox; and where it is delivered from here, the rest of the way to its endpoint. Asks
+    Kafka, the broker of Celery, the database and nobody else; changes nothing. Every link is looked
+    at, as more than one may be broken; the first broken one is the one to mend first. Names no
+    other queue outside `scope`. Raises Django's OperationalError when the database does not answer.
     """
-    return [look(queue) for look in walk(queue)]
+    return [
+        flow_work.slot(queue, scope) if look is flow_work.slot else look(queue)
+        for look in walk(queue)
+    ]
 
 
 def walk(queue: Queue) -> tuple[Callable[[Queue], Link], ...]:
@@ -39,6 +43,7 @@ INBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     flow_schedule.broker,
     flow_schedule.beat,
     flow_work.worker,
+    flow_work.slot,
     flow_work.lock,
     flow_work.position,
 )
@@ -55,6 +60,7 @@ SENDING_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
     flow_schedule.broker,
     flow_schedule.beat,
     flow_work.worker,
+    flow_work.slot,
     flow_work.lock,
     flow_sending.endpoint,
     flow_work.position,

@@ -1,18 +1,19 @@
-"""The links of the flow check that do the work: workers, the locks they hold, the position."""
+"""The links of the flow check that do the work: workers, slots, locks they hold, the position."""
 
 from typing import Final
 
 from crontasks.cursor import django_cursor
-from crontasks.health import crew
+from crontasks.health import crew, slot_words, slots
 from crontasks.health.links import Link, broken, good
+from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
 from integration.delivery.policy.states import PartitionState
+from integration.durations import rough
 from integration.models import Queue
 from integration.selectors.queues.held_back import is_held_back, way_out
 from integration.selectors.queues.status import situation
+from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import locks
 
-# So long a request for a run may stand before somebody should have taken it.
-_PATIENCE_SECONDS: Final = 30.0
 _SKEW_SECONDS: Final = 2.0
 _OWNERS: Final = f"""
     SELECT p.partition, s.owner, l.held, s.lease_until < clock_timestamp() AS lapsed
@@ -20,10 +21,6 @@ _OWNERS: Final = f"""
     LEFT JOIN integration_partitionlease s ON s.partition_id = p.id AND s.released_at IS NULL
     CROSS JOIN LATERAL (SELECT {locks.is_held(locks.LockClass.PARTITION, "p.id")} AS held) l
     WHERE p.queue_id = %s ORDER BY p.partition"""  # noqa: S608 - constants
-_REQUEST_AGE: Final = (
-    "SELECT extract(epoch FROM clock_timestamp() - start_requested_at)::float "
-    "FROM integration_queue WHERE id = %s"
-)
 
 
 def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
@@ -42,21 +39,45 @@ def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the s
     return good("worker", f"{len(serving)} alive for queues. {crew.slots_in_words(serving)}")
 
 
+def slot(queue: Queue, scope: Scope = EVERYTHING) -> Link:
+    """Whether a slot is there for its start, and none of its own calls hangs.
+
+    Of queues outside `scope` there is a number and no name.
+    """
+    found = slots.look()
+    waits = next((one for one in found.waits if one.queue_id == queue.pk), None)
+    if waits is not None and (waits in found.lacking or found.now - waits.since > PATIENCE):
+        return _no_slot(found, waits, scope)
+    calls = [one for one in found.runs if one.queue_id == queue.pk and one.stage != Stage.WORKS]
+    for run in sorted(calls, key=lambda one: one.stage is not Stage.HANGS):
+        told = slot_words.of_run(run, found.now)
+        if run.stage is not Stage.HANGS:
+            return good("slot", f"{told.why} {told.next_step}")
+        if not run.has_lapsed(found.now):  # Else the next link says it.
+            return broken("slot", told.why, told.next_step)
+    taken = len(found.taking) + found.others
+    return good("slot", f"{taken} of {found.total} taken.")
+
+
+def _no_slot(found: Slots, waits: Wait, scope: Scope) -> Link:
+    asked = f"A run was asked for {rough((found.now - waits.since).total_seconds())} ago"
+    if not found.is_full:
+        step = "Look at the workers' logs and at the broker of Celery."
+        return broken("slot", f"{asked}, and no worker took it though slots are free.", step)
+    told = slot_words.of_all(found, scope.allows)
+    return broken("slot", f"{asked}. {told.why}", told.next_step)
+
+
 def lock(queue: Queue) -> Link:
     with django_cursor() as cursor:
         cursor.execute(_OWNERS, (queue.pk,))
         rows = cursor.fetchall()
-        cursor.execute(_REQUEST_AGE, (queue.pk,))
-        (age,) = cursor.fetchone()
     for partition, owner, is_held, has_lapsed in rows:
         if is_held and has_lapsed:
             text = f"{owner} holds partition {partition} and has not renewed its lease."
             step = "It is stopped or hangs; the next run ends it. If it stays so, kill it."
             return broken("lock", text, step)
     owners = sorted({owner for _, owner, is_held, _ in rows if is_held and owner})
-    if not owners and age is not None and age > _PATIENCE_SECONDS:
-        text = f"A run was asked for {age:.0f} seconds ago and no worker took it."
-        return broken("lock", text, "Look at the workers' logs and at the broker of Celery.")
     return good("lock", f"Held by {', '.join(owners)}." if owners else "Free; a start takes it.")
 
 

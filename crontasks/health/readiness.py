@@ -17,7 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
-from crontasks.health import broker
+from crontasks.health import broker, slots
 from crontasks.health.crew import crew
 from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays
@@ -38,8 +38,18 @@ LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '3s'"
 STALLED_SECONDS: Final = 180
 STALLED_OWNED_SECONDS: Final = 900
 UNSENT_SECONDS: Final = 60
+SEE_OVERVIEW: Final = "The overview names the calls that hang."
 # What is asked of the database, in this order, once it answers.
-LOOKED_AT: Final = ("migrations", "environment", "worker", "beat", "relay", "spark", "progress")
+LOOKED_AT: Final = (
+    "migrations",
+    "environment",
+    "worker",
+    "beat",
+    "relay",
+    "spark",
+    "slots",
+    "progress",
+)
 
 # What a person changed or decided lately is progress, too: a queue that was set up or resumed needs
 # a moment to begin.
@@ -111,7 +121,7 @@ def _in_database() -> list[Check]:
             done.append(Check("database", Health.OK, "PostgreSQL answers."))
             done.append(_migrations())
             if done[-1].health is Health.OK:
-                done.extend([_environment(), *_crew(), _progress()])
+                done.extend([_environment(), *_crew(), _slots(), _progress()])
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
@@ -194,6 +204,21 @@ def _alive(name: str, count: int, lack: Situation) -> Check:
     if count:
         return Check(name, Health.OK, f"{count} alive.")
     return Check(name, Health.FAILING, lack.why, lack.next_step)
+
+
+def _slots() -> Check:
+    """A wait of seconds is no ill health: a call that hangs gives its slot back by itself."""
+    found = slots.look()
+    taken = len(found.taking) + found.others
+    why = f"{taken:,} of {_counted(found.total, 'slot', 'slots')} taken"
+    if found.hung:
+        why += f", {len(found.hung):,} by calls that hang; their processes end themselves"
+    late = [one for one in found.lacking if (found.now - one.since).seconds > UNSENT_SECONDS]
+    if late:
+        why += f"; {_counted(len(late), 'queue has', 'queues have')} waited for over a minute"
+        step = "Start workers with more slots (-c); the overview names what takes them."
+        return Check("slots", Health.FAILING, f"{why}.", step)
+    return Check("slots", Health.OK, f"{why}.", SEE_OVERVIEW if found.hung else "")
 
 
 def _progress() -> Check:

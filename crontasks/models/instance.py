@@ -18,7 +18,7 @@ from integration.models import Queue
 
 MOMENTS = ("crontab", "interval_seconds", "time_zone", "active")
 # Written by ticks and runs while a form is open; a save must never put them back in time.
-WORKING = frozenset({"id", "periodic_task", "last_scheduled_at", "asked_at"})
+WORKING = frozenset({"id", "periodic_task", "last_scheduled_at", "asked_at", "waits_since"})
 
 
 class CronInstance(models.Model):
@@ -72,6 +72,11 @@ class CronInstance(models.Model):
     last_scheduled_at = models.DateTimeField(null=True, editable=False)
     asked_at = models.DateTimeField(
         null=True, editable=False, help_text="a run was sent to the workers and none began yet"
+    )
+    waits_since = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="since when its queue waits for a start",
     )
 
     class Meta:

@@ -1,13 +1,15 @@
 """What is wrong right now, found by plain queries; nothing here tells anybody."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from django.conf import settings
 
 from crontasks.cursor import Cursor, django_cursor
-from crontasks.health import broker
+from crontasks.health import broker, slot_words, slots
 from crontasks.health.hearts import ALIVE_SECONDS, are_alive
+from crontasks.health.slots import PATIENCE, Run, Stage
 from crontasks.notices.book import Condition
 from crontasks.notices.kinds import NoticeKind
 from crontasks.problems.queues import SOON, SOON_SHARE
@@ -110,7 +112,7 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
             )
             return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
         found = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
-        found += _expiring(cursor)
+        found += [*_expiring(cursor), *_slots()]
         if is_settled:
             found += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
         return found
@@ -181,6 +183,25 @@ def _expiring(cursor: Cursor) -> Iterator[Condition]:
             f"{topic} first."
         )
         yield Condition(NoticeKind.EXPIRING, subject, text)
+
+
+def _slots() -> Iterator[Condition]:
+    """Of each queue with a call that hangs until its message is through, and of all slots."""
+    found = slots.look()
+    hung = {run.queue: run for run in reversed(found.runs) if _is_told(run, found.now)}
+    for queue, run in sorted(hung.items()):
+        told = slot_words.of_run(run, found.now)
+        yield Condition(NoticeKind.HUNG, queue, f"{told.why} {told.next_step}")
+    if found.lacking and found.now - found.lacking[0].since > PATIENCE:
+        told = slot_words.of_all(found)
+        text = f"{told.why} {told.next_step}"
+        yield Condition(NoticeKind.NO_SLOT, settings.SLUICE_DEPLOYMENT, text)
+
+
+def _is_told(run: Run, now: datetime) -> bool:
+    """A database that stands still for seconds delays renewals as well: that is nobody's mail."""
+    is_late = run.is_silent and not run.has_lapsed(now)
+    return run.stage is not Stage.WORKS and not is_late
 
 
 def _stuck(cursor: Cursor) -> Iterator[Condition]:

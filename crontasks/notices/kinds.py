@@ -21,6 +21,8 @@ class NoticeKind(StrEnum):
     NO_CONSUMER = "NO_CONSUMER"  # messages wait and nothing reads them
     NO_WORKER = "NO_WORKER"  # no worker's heart beats
     NO_BEAT = "NO_BEAT"  # beat's heart does not beat
+    HUNG = "HUNG"  # a call hangs, or is tried again after it did
+    NO_SLOT = "NO_SLOT"  # every worker slot is taken and a queue waits for one
     NO_RELAY = "NO_RELAY"  # outgoing messages are due and nothing sends them
     NO_BROKER = "NO_BROKER"  # the broker of Celery does not answer: nothing new is started
     COPY = "COPY"  # the database names another environment: nothing may act
@@ -37,6 +39,8 @@ TITLES: Final[Mapping[NoticeKind, str]] = {
     NoticeKind.NO_CONSUMER: "Nothing consumes the queue",
     NoticeKind.NO_WORKER: "No worker is alive",
     NoticeKind.NO_BEAT: "Beat is not alive",
+    NoticeKind.HUNG: "A call hangs",
+    NoticeKind.NO_SLOT: "All worker slots are taken",
     NoticeKind.NO_RELAY: "Outgoing messages are not sent",
     NoticeKind.NO_BROKER: "The Celery broker does not answer",
     NoticeKind.COPY: "This database belongs to another environment",

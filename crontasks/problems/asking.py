@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
+from crontasks.health import slots
 from crontasks.models import Notice
 from crontasks.notices.book import ABOUT_PROVIDERS
 from crontasks.notices.kinds import PROVIDER, NoticeKind
@@ -62,6 +63,7 @@ def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Fac
         short=_short(ids),
         endpoints=endpoints.of_queues([row.id for row in sending]) if sending else (),
         unknown=_unknown(sending) if sending else {},
+        slots=slots.look() if crew.workers else None,
         late=_late({row.provider for row in rows}) if outbound else (),
         bulk_waiting=0 if crew.drivers else open_runs().waiting,
     )

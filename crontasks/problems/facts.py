@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from crontasks.health.slots import Slots
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
@@ -90,6 +91,7 @@ class Facts:
 
     `broker_is_away`: of Celery, as told lately.
     `bulk_waiting` counts bulk runs that no Spark driver takes.
+    `slots` is None where no worker lives.
     `unknown` counts messages that may have arrived, by queue. `unhandled` is the service without a
     handler that a queue waits for.
     """
@@ -108,6 +110,7 @@ class Facts:
     unhandled: Mapping[int, Untaken] = field(default_factory=dict)
     bulk_waiting: int = 0
     broker_is_away: bool = False
+    slots: Slots | None = None
 
 
 def is_wanted(row: QueueRow) -> bool:

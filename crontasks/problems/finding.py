@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from crontasks.problems import around, outgoing, queues
+from crontasks.problems import around, outgoing, queues, slots
 from crontasks.problems.facts import Facts, Problem
 
 FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
@@ -15,6 +15,8 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.systems,
     around.schedules,
     around.retention,
+    slots.all_taken,
+    slots.hanging,
     outgoing.endpoints,
     outgoing.unknown,
     outgoing.late_relays,

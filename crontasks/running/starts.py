@@ -49,14 +49,25 @@ MAY_ASK: Final = f"""(
             WHERE i.queue_id = q.id AND (i.asked_at IS NULL OR i.asked_at < q.start_requested_at)
         )
     )"""  # noqa: S608 - constants of this module
+# A request that nobody took is made again every ten seconds; the wait goes on as long as no run
+# took a partition meanwhile.
 _ASK: Final = f"""
-    WITH {LOCKED}, asked AS (
+    WITH {LOCKED}, was AS (
+        SELECT q.start_requested_at AS at, (
+            SELECT max(s.taken_at) FROM integration_partitionlease s
+            JOIN integration_queuepartition p ON p.id = s.partition_id WHERE p.queue_id = q.id
+        ) AS taken_at
+        FROM integration_queue q WHERE q.id = %s
+    ), asked AS (
         UPDATE integration_queue q SET start_requested_at = clock_timestamp()
         WHERE q.id = %s AND {IS_WANTED} AND {MAY_ASK} AND (%s OR {HAS_WORK_TO_TAKE})
         RETURNING q.id, q.start_requested_at
     ), noted AS (
-        UPDATE crontasks_croninstance i SET asked_at = asked.start_requested_at
-        FROM asked WHERE i.queue_id = asked.id
+        UPDATE crontasks_croninstance i SET asked_at = asked.start_requested_at,
+            waits_since = CASE WHEN was.at IS NOT NULL
+                AND i.waits_since > coalesce(was.taken_at, '-infinity'::timestamptz)
+                THEN i.waits_since ELSE asked.start_requested_at END
+        FROM asked, was WHERE i.queue_id = asked.id
     )
     SELECT start_requested_at FROM asked"""  # noqa: S608 - constants of this module
 _STANDS: Final = "SELECT 1 FROM integration_queue WHERE id = %s AND start_requested_at = %s"
@@ -70,7 +81,7 @@ def request(cursor: Cursor, queue_id: int, *, was_mine: bool = False) -> datetim
     the last ten seconds. A run that has just ended asks with `was_mine`: its own locks may
     still be seen for a moment.
     """
-    cursor.execute(_ASK, (queue_id, was_mine))
+    cursor.execute(_ASK, (queue_id, queue_id, was_mine))
     row = cursor.fetchone()
     return None if row is None else row[0]
 

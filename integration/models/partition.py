@@ -94,6 +94,9 @@ class PartitionLease(models.Model):
         db_default=False,
         help_text="A call has taken longer than the handler timeout.",
     )
+    working_since = models.DateTimeField(
+        null=True, help_text="When the call began that was under way at the last renewal."
+    )
     taken_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 

@@ -59,14 +59,14 @@ RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowes
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
-  batch_pid, batch_backend_start, lease_until, taken_at, released_at, overdue)
+  batch_pid, batch_backend_start, lease_until, taken_at, released_at, overdue, working_since)
 VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
-  clock_timestamp(), NULL, false)
+  clock_timestamp(), NULL, false, NULL)
 ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
   lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
   batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
   lease_until = excluded.lease_until, taken_at = excluded.taken_at, released_at = NULL,
-  overdue = false
+  overdue = false, working_since = NULL
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
 REVERT: Final = """
@@ -81,7 +81,9 @@ WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
 """
 RENEW: Final = (
     "UPDATE integration_partitionlease SET lease_until = clock_timestamp() + "
-    "%s * interval '1 second', overdue = %s WHERE owner = %s AND released_at IS NULL"
+    "%s * interval '1 second', overdue = %s, "
+    "working_since = clock_timestamp() - %s::float8 * interval '1 second' "
+    "WHERE owner = %s AND released_at IS NULL"
 )
 RELEASE: Final = (
     "UPDATE integration_partitionlease SET released_at = clock_timestamp() "
@@ -206,9 +208,14 @@ class PartitionDesk:
     def resting(self) -> None:
         self._working_since = None
 
+    def _worked_seconds(self) -> float | None:
+        """How long the call has been under way; None between calls."""
+        since = self._working_since
+        return None if since is None else time.monotonic() - since
+
     def _hangs(self, beyond_seconds: float = 0.0) -> bool:
-        since, most = self._working_since, self.handler_timeout_seconds + beyond_seconds
-        return since is not None and time.monotonic() - since > most
+        worked, most = self._worked_seconds(), self.handler_timeout_seconds + beyond_seconds
+        return worked is not None and worked > most
 
     def _renew(self) -> None:
         """Renew until it is over; a call that hangs beyond its timeout loses the lease.
@@ -221,7 +228,7 @@ class PartitionDesk:
             try:
                 if self._session is None:
                     return
-                said = [self.lease_seconds, self._hangs(), self.owner]
+                said = [self.lease_seconds, self._hangs(), self._worked_seconds(), self.owner]
                 self._session.execute(RENEW, said)
             except psycopg.Error:
                 self._lost = True

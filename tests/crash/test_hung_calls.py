@@ -12,6 +12,8 @@ import time
 import pytest
 from django.db import connection
 
+from crontasks.health import slots
+from crontasks.health.slots import Stage
 from integration.models import (
     Delivery,
     MessageError,
@@ -145,7 +147,9 @@ def test_a_failure_on_which_its_second_try_hangs_is_held(broker, environment):
 
 
 @pytest.mark.parametrize("way", ["sleep", "regex"])
-def test_nobody_takes_the_partitions_before_the_process_is_gone(broker, environment, way):
+def test_nobody_takes_the_partitions_before_the_process_is_gone(broker, environment, settings, way):
+    settings.SLUICE_LEASE_SECONDS = 2
+    seen = set()
     queue = a_queue(broker, stay_seconds=0.1, handler_timeout_seconds=2)
     broker.send(queue.topic, [{"n": 0, "do": "never", "way": way}])
     hung = slot(queue, environment)
@@ -159,8 +163,11 @@ def test_nobody_takes_the_partitions_before_the_process_is_gone(broker, environm
                     "WHERE released_at IS NULL AND lease_until < clock_timestamp()"
                 )
                 lapsed = lapsed or (cursor.fetchone()[0] > 0 and hung.poll() is None)
+            seen |= {(run.stage, run.next_offset, run.is_silent) for run in slots.look().runs}
             time.sleep(0.02)
     finally:
         hung.kill()
         hung.communicate()
     assert not lapsed
+    # A call that lets no thread run ends its process as soon as it could be told.
+    assert way == "regex" or (Stage.HANGS, 0, False) in seen, seen

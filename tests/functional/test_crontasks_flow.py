@@ -43,6 +43,7 @@ ORDER = [
     "broker",
     "beat",
     "worker",
+    "slot",
     "lock",
     "position",
 ]
@@ -194,7 +195,7 @@ def no_dispatcher(queue):
     Heartbeat.objects.filter(kind="worker").update(leads=False)
 
 
-@breaks("lock")
+@breaks("slot")
 def nobody_takes_the_start(queue):
     Queue.objects.update(start_requested_at=database_now() - 60 * SECOND)
 

@@ -190,6 +190,19 @@ def test_beat_and_dispatcher_outlive_a_restart_of_the_database(world, servers):
     )
 
 
+def test_beat_ends_when_it_is_told_to_though_its_database_hangs(world: CeleryWorld):
+    beat = world.beat("beat")
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'sluice beat'")
+        ((session,),) = cursor.fetchall()
+    os.kill(session, signal.SIGSTOP)
+    try:
+        beat.process.send_signal(signal.SIGTERM)
+        beat.process.wait(30)
+    finally:
+        os.kill(session, signal.SIGCONT)
+
+
 def test_nothing_that_does_not_survive_a_fork_exists_before_it(child_environment):
     """Set up exactly what a worker's main process sets up before it forks its pool."""
     code = (
@@ -228,10 +241,15 @@ def test_handlers_that_hang_take_no_slot_for_good_and_stop_no_other_queue(
     other = a_queue(broker, stay_seconds=0.1)
     with celery_world(child_environment | {"SLUICE_LEASE_SECONDS": "2"}, tmp_path) as world:
         worker, beat = world.worker("one", concurrency=2), world.beat("beat")
-        eventually(lambda: held(hung) == 1, worker, beat)
+        # Each end of a process costs up to five seconds until the pool has replaced it.
+        eventually(lambda: held(hung) >= 1, worker, beat, seconds=180)
         broker.send(other.topic, [{"n": 3}])
         eventually(lambda: 3 in applied(), worker, beat)
-        eventually(lambda: applied() == [2, 3] and held(hung) == 2, worker, beat)
+        eventually(lambda: applied() == [2, 3] and held(hung) == 2, worker, beat, seconds=180)
+        # Whenever the first one was seen: after all of them both queues go on.
+        broker.send(hung.topic, [{"n": 4}])
+        broker.send(other.topic, [{"n": 5}])
+        eventually(lambda: applied() == [2, 3, 4, 5], worker, beat)
 
 
 def held(queue: Queue) -> int:

@@ -35,6 +35,7 @@ NAMES = (
     "beat",
     "relay",
     "spark",
+    "slots",
     "progress",
     "broker",
 )
@@ -100,7 +101,7 @@ def test_everything_alive_is_ready_and_costs_little(
     a_crew()
     asked()  # the code's own migrations are read from disk once a process
     # Of them two are the savepoint of the test's own transaction.
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(12):
         status, checks = asked()
 
     assert (status, tuple(checks)) == (200, NAMES)
