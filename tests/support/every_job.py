@@ -88,7 +88,7 @@ def reconcile(world: World) -> Asked:
     drain_past(queue, ROWS)
     with connection.cursor() as cursor:
         cursor.execute('DELETE FROM integration_messagetrack WHERE "offset" < %s', [BAD])
-    file = world.root / "named.jsonl"
+    file = world.root / "reports" / "named.jsonl"
 
     def there(run: BulkRun) -> tuple[int, int]:
         return run.facts["fates"]["applied"], len(file.read_text().splitlines())
