@@ -38,8 +38,8 @@ def lasting_silence() -> str | None:
 
 
 def link() -> Link:
-    """As doctor and the flow check show it."""
+    """As doctor and the flow check show it; what the client said is told by commands alone."""
     said = silence()
     if said is None:
         return good("broker", "The Celery broker answers.")
-    return broken("broker", f"{NO_BROKER.why} It said: {said.rstrip('.')}.", NO_BROKER.next_step)
+    return broken("broker", NO_BROKER.why, NO_BROKER.next_step, said)

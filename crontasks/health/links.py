@@ -5,27 +5,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`next_step` is empty when `ok`."""
+    """`next_step` is empty when `ok`.
+
+    `said` is a client's own sentence. It may name internal hosts: for commands, not for pages.
+    """
 
     name: str
     ok: bool
     text: str
     next_step: str = ""
+    said: str = ""
 
 
 def good(name: str, text: str) -> Link:
     return Link(name, ok=True, text=text)
 
 
-def broken(name: str, text: str, next_step: str) -> Link:
-    return Link(name, ok=False, text=text, next_step=next_step)
+def broken(name: str, text: str, next_step: str, said: str = "") -> Link:
+    return Link(name, ok=False, text=text, next_step=next_step, said=said)
 
 
 def lines(links: list[Link]) -> list[str]:
     """As a command shows them."""
     shown = []
     for link in links:
-        shown.append(f"{'ok    ' if link.ok else 'BROKEN'}  {link.name:<10}  {link.text}")
+        said = f" It said: {link.said.rstrip('.')}." if link.said else ""
+        shown.append(f"{'ok    ' if link.ok else 'BROKEN'}  {link.name:<10}  {link.text}{said}")
         if not link.ok:
             shown.append(f"{'':20}-> {link.next_step}")
     return shown

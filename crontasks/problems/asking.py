@@ -24,7 +24,7 @@ from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Crew
 from integration.selectors.queues.unhandled import unhandled
 from integration.selectors.setup.retry_line import retry_line
-from integration.store.starts import SENDS
+from integration.store.starts import IS_READ
 
 _IDLE: Final = f"""
     SELECT q.name, i.id, coalesce(i.name, '')
@@ -35,7 +35,7 @@ _IDLE: Final = f"""
         LEFT JOIN django_celery_beat_periodictask t ON t.id = i.periodic_task_id
         WHERE i.queue_id = q.id ORDER BY works DESC LIMIT 1) i ON true
     WHERE q.id = ANY(%s) AND q.enabled AND NOT q.paused
-      AND (q.direction = 'inbound' OR {SENDS})
+      AND {IS_READ}
       AND NOT coalesce(i.works, false)
     ORDER BY q.name LIMIT 100"""  # noqa: S608 - a constant
 # Policies are followed try by try: only those that could take so long are looked at.

@@ -34,15 +34,15 @@ class Act(StrEnum):
 class Bound:
     """How many rows an act may leave: None = no bound.
 
-    The same person, subject and name leave one row in `same_seconds`; a person leaves `a_minute`.
-    Whoever is not logged in counts as one person.
+    The same person at the same address, subject and name leave one row in `same_seconds`; a person
+    leaves `a_minute`, and one more that says so. Whoever is not logged in counts as one person.
     """
 
     same_seconds: int = 0
     a_minute: int | None = None
 
 
-# Nobody who hammers an address may fill the table.
+# Nobody who hammers an address may fill the table, nor use the bound up and go on unnoticed.
 BOUNDS: Final[Mapping[Act, Bound]] = MappingProxyType(
     {
         Act.LOGIN: Bound(),
@@ -73,36 +73,50 @@ class Access:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
+# The subject of the row that stands for all beyond the bound. What is bounded has none, so that
+# nobody can type it.
+MORE: Final = "more"
 # One statement of its own: no page waits for more, and none is shown from within a transaction.
 # Two at the same moment may both be stored.
 NOTE: Final = """
     INSERT INTO integration_configurationchange
         (at, actor, action, kind, subject, name, after, reason, is_access)
-    SELECT clock_timestamp(), %(actor)s::text, %(act)s::text, %(kind)s::text, %(subject)s::text,
-        %(name)s::text, %(facts)s::jsonb, %(reason)s::text, true
+    SELECT clock_timestamp(), %(actor)s::text, %(act)s::text, %(kind)s::text,
+        CASE WHEN is_beyond THEN %(more)s::text ELSE %(subject)s::text END,
+        CASE WHEN is_beyond THEN %(more_name)s::text ELSE %(name)s::text END, %(facts)s::jsonb,
+        CASE WHEN is_beyond THEN %(more_reason)s::text ELSE %(reason)s::text END, true
+    FROM (SELECT %(most)s::int IS NOT NULL AND %(most)s::int <= (
+        SELECT count(*) FROM integration_configurationchange
+        WHERE actor = %(actor)s::text AND action = %(act)s::text AND subject <> %(more)s::text
+            AND at > statement_timestamp() - interval '1 minute') AS is_beyond) bound
     WHERE NOT EXISTS (
         SELECT FROM integration_configurationchange
         WHERE actor = %(actor)s::text AND action = %(act)s::text AND kind = %(kind)s::text
             AND subject = %(subject)s::text AND name = %(name)s::text
+            AND after = %(facts)s::jsonb
             AND at > statement_timestamp() - make_interval(secs => %(same)s::int))
-    AND (%(most)s::int IS NULL OR %(most)s::int > (
-        SELECT count(*) FROM integration_configurationchange
-        WHERE actor = %(actor)s::text AND action = %(act)s::text
+    AND NOT (is_beyond AND EXISTS (
+        SELECT FROM integration_configurationchange
+        WHERE actor = %(actor)s::text AND action = %(act)s::text AND subject = %(more)s::text
             AND at > statement_timestamp() - interval '1 minute'))"""
 
 
 def note(access: Access) -> None:
-    """Store it, unless it is one of the repetitions that BOUNDS leaves out."""
+    """Store it, unless it is a repetition that BOUNDS leaves out, or told of by its row of more."""
     bound = BOUNDS[access.act]
+    name = plain(access.name)[:LONGEST_NAME]
     given = {
         **asdict(access),
         "actor": plain(access.actor)[:LONGEST_ACTOR],
         "subject": plain(access.subject)[:40],
-        "name": plain(access.name)[:LONGEST_NAME],
+        "name": name,
         "reason": plain(access.reason)[:LONGEST_REASON],
         "facts": Jsonb({key: plain(text)[:LONGEST_NAME] for key, text in access.facts.items()}),
         "same": bound.same_seconds,
         "most": bound.a_minute,
+        "more": MORE,
+        "more_name": f"more than {bound.a_minute} within a minute",
+        "more_reason": f"Others of the same minute are not listed. The first of them: {name}",
     }
     with connection.cursor() as cursor:
         cursor.execute(NOTE, given)

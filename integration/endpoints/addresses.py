@@ -4,15 +4,11 @@ A name that answers differently a moment later changes nothing: nobody asks it a
 """
 
 import ipaddress
-import socket
 from collections.abc import Sequence
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Final
 
 from integration.endpoints.codes import EndpointCode
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+from integration.resolving import Address, resolved
 
 # Where clouds tell a machine its own credentials: not all of them are link-local.
 METADATA: Final = frozenset(
@@ -79,26 +75,10 @@ def _inner(address: Address) -> Address:
 
 
 def _resolved(host: str, port: int, seconds: float) -> list[Address]:
-    """Each address once. The system's resolver knows no time limit, so it has a thread."""
-    told: SimpleQueue[list[Address] | OSError] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            # A link-local IPv6 address comes with its zone, which is no part of the address.
-            texts = dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows)
-            told.put([ipaddress.ip_address(text) for text in texts])
-        except (OSError, UnicodeError) as problem:
-            told.put(problem if isinstance(problem, OSError) else OSError(str(problem)))
-
-    Thread(target=ask, name="sluice-resolve", daemon=True).start()
     try:
-        found = told.get(timeout=max(seconds, 0.001))
-    except Empty:
+        return resolved(host, port, seconds)
+    except TimeoutError:
         sentence = f"The name {host} was not resolved within {seconds:g} seconds."
-        raise NotATargetError(EndpointCode.NAME_NOT_FOUND, sentence) from None
-    if isinstance(found, OSError) or not found:
-        reason = getattr(found, "strerror", None) or "no address"
-        sentence = f"The name {host} has no address: {reason}."
-        raise NotATargetError(EndpointCode.NAME_NOT_FOUND, sentence) from None
-    return found
+    except OSError as problem:
+        sentence = f"The name {host} has no address: {problem.strerror or 'no address'}."
+    raise NotATargetError(EndpointCode.NAME_NOT_FOUND, sentence)

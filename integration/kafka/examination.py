@@ -22,6 +22,7 @@ from integration.kafka.errors import BrokerProtocolError, ProviderUnusableError
 from integration.kafka.grants import Resource
 from integration.kafka.troubles import REFUSED, error_of, sentence
 from integration.models.provider import Provider
+from integration.resolving import connected
 
 REACH_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 4.0
@@ -193,21 +194,21 @@ def _reach(address: str, verb: str) -> Finding:
         return Finding(title, Verdict.REFUSED, "This is not written as host:port.")
     begun = time.monotonic()
     try:
-        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
-    except (OSError, UnicodeError) as problem:
+        connected(host.strip("[]"), int(port), REACH_SECONDS).close()
+    except OSError as problem:
         return Finding(title, Verdict.REFUSED, _why_unreached(problem, host))
     return Finding(
         title, Verdict.OK, f"It answers after {(time.monotonic() - begun) * 1000:.0f} ms."
     )
 
 
-def _why_unreached(problem: Exception, host: str) -> str:
-    if isinstance(problem, socket.gaierror | UnicodeError):
+def _why_unreached(problem: OSError, host: str) -> str:
+    if isinstance(problem, socket.gaierror):
         return f"The name {host} is not known to this machine's name service."
     if isinstance(problem, TimeoutError):
         return (
-            f"No answer within {REACH_SECONDS:.0f} seconds: a firewall between us, or a machine "
-            "that is down."
+            f"No answer within {REACH_SECONDS:.0f} seconds: a firewall between us, a machine that "
+            "is down, or a name service that does not answer."
         )
     if isinstance(problem, ConnectionRefusedError):
         return "The machine is there and nothing listens on this port: is the broker running?"

@@ -14,7 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# For all that is asked of one address. A broker rejects what it does not understand at once.
+from integration.resolving import connected
+
+# For all of it, names included. A broker rejects what it does not understand at once.
 ASK_SECONDS: Final = 2.0
 # Kafka's SaslHandshake, version 1. Every broker answers it: one that wants a login names the
 # mechanisms it offers, any other says that this is not the moment.
@@ -48,8 +50,8 @@ class Listener:
 def other_than(protocol: str, addresses: Iterable[str]) -> Listener | None:
     """The listener at the first address that answers, if `protocol` is not what it speaks.
 
-    None also where nothing can be told. Takes two seconds at most where an address hangs; one
-    that is refused at once lets the next one be asked. Raises nothing.
+    None also where nothing can be told. Takes two seconds at most for all addresses together: one
+    that hangs uses them up, one that refuses at once lets the next one be asked. Raises nothing.
     """
     deadline = time.monotonic() + ASK_SECONDS
     for address in addresses:
@@ -73,7 +75,7 @@ def _listener(address: str, deadline: float) -> Listener | None:
 
 def _in_the_clear(address: str, place: tuple[str, int], deadline: float) -> Listener | None:
     """None where what came is not Kafka's. Raises OSError, TimeoutError where nothing comes."""
-    with socket.create_connection(place, _left(deadline)) as line:
+    with connected(*place, _left(deadline)) as line:
         try:
             logs_in, mechanisms = _asked(line, deadline)
         except (ConnectionError, _NotKafkaError):
@@ -84,7 +86,8 @@ def _in_the_clear(address: str, place: tuple[str, int], deadline: float) -> List
 def _through_tls(address: str, place: tuple[str, int], deadline: float) -> Listener | None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(place, _left(deadline)) as bare:
+    with connected(*place, _left(deadline)) as bare:
+        bare.settimeout(_left(deadline))
         try:
             line = context.wrap_socket(bare, server_hostname=place[0])
         except ssl.SSLError as problem:

@@ -13,7 +13,7 @@ from integration.delivery.policy.states import OPEN, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
 from integration.selectors.tracking.endings import Endings, latest
 from integration.store.sessions import fetch_all
-from integration.store.starts import SENDS
+from integration.store.starts import IS_READ, SENDS
 
 # A queue brakes itself at 10,000 open failures unless it was given another limit.
 FAILURES_CAP: Final = 10_000
@@ -33,7 +33,7 @@ _QUEUES: Final = f"""
            sum(p.next_offset)::float, sum(p.epoch)::float,
            {", ".join(f"count(*) FILTER (WHERE p.state = '{s}')" for s in PartitionState)}
     FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
-    WHERE (q.direction = 'inbound' OR {SENDS}) GROUP BY q.id ORDER BY q.name"""  # noqa: S608 - an enum's names
+    WHERE {IS_READ} GROUP BY q.id ORDER BY q.name"""  # noqa: S608 - an enum's names
 _FAILURES: Final = f"""
     SELECT q.name, s.state, few.count
     FROM integration_queue q
@@ -43,9 +43,9 @@ _FAILURES: Final = f"""
         WHERE e.queue_id = q.id AND e.state = s.state
           AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
         LIMIT {FAILURES_CAP}) found) few
-    WHERE (q.direction = 'inbound' OR {SENDS}) ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
+    WHERE {IS_READ} ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
 _NAMES: Final = (
-    f"SELECT q.id, q.name FROM integration_queue q WHERE q.direction = 'inbound' OR {SENDS} "  # noqa: S608 - a constant
+    f"SELECT q.id, q.name FROM integration_queue q WHERE {IS_READ} "  # noqa: S608 - a constant
     "ORDER BY q.name"
 )
 _ENDPOINTS: Final = """

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from integration.store.starts import SENDS
+from integration.store.starts import IS_READ
 
 SAMPLE_SECONDS: Final = 15
 KEPT_HOURS: Final = 24
@@ -28,7 +28,7 @@ WRITE: Final = f"""
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state = 'RETRY' LIMIT {COUNT_CAP}) few) retrying
-    WHERE q.direction = 'inbound' OR {SENDS}
+    WHERE {IS_READ}
     ON CONFLICT DO NOTHING"""  # noqa: S608 - a constant of this module
 PRUNE: Final = f"""
     DELETE FROM integration_queuesample WHERE id IN (

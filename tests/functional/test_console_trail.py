@@ -1,6 +1,8 @@
 """The audit of those who change nothing: logins, refusals, payloads seen, files fetched."""
 
 import uuid
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from django.urls import reverse
 
 from console.people.session_limits import BEGAN
 from integration.actions import access
-from integration.actions.access import Access, Act
+from integration.actions.access import BOUNDS, MORE, Access, Act
 from integration.models import ConfigurationChange
 from tests.support.every_page import a_world
 from tests.support.rows import PASSWORD, a_blocked_queue, a_person
@@ -30,8 +32,8 @@ def logged_in(role: str, name: str = "") -> Client:
     return client
 
 
-def tried(name: str, password: str) -> Any:
-    client = Client(REMOTE_ADDR="192.0.2.7")
+def tried(name: str, password: str, address: str = "192.0.2.7") -> Any:
+    client = Client(REMOTE_ADDR=address)
     client.post(reverse("login"), {"username": name, "password": password})
     return client
 
@@ -68,6 +70,10 @@ def test_logins_that_are_not_looked_at_leave_one_row_a_minute(settings: Any) -> 
     for _ in range(5):
         tried(name, "wrong")
     assert [row[0] for row in rows()] == ["login-failed", "login-refused"]
+    for _ in range(2):
+        tried(name, "wrong", "192.0.2.8")
+    told = ConfigurationChange.every.filter(action="login-refused").values_list("after", flat=True)
+    assert list(told.order_by("id")) == [{"address": "192.0.2.7"}, {"address": "192.0.2.8"}]
 
 
 @pytest.mark.usefixtures("valkey")
@@ -104,9 +110,29 @@ def test_who_hammers_one_address_after_the_other_does_not_fill_the_table() -> No
     client = logged_in("Viewers", "vera")
     for number in range(40):
         assert client.post(reverse("run-now", args=[number])).status_code == 403
-    assert len(rows(actor="vera")) == 30
+    assert len(rows(actor="vera")) == 30 + 1
+    [more] = ConfigurationChange.every.filter(subject=MORE)
+    assert (more.action, more.actor, more.kind) == ("refuse", "vera", "page")
+    assert f"POST {reverse('run-now', args=[30])}" in more.reason
     assert logged_in("Viewers", "vic").post(reverse("review")).status_code == 403
     assert len(rows(actor="vic")) == 1, "others are still told of"
+
+
+@pytest.mark.parametrize("act", [act for act, bound in BOUNDS.items() if bound.a_minute])
+def test_what_is_beyond_the_bound_is_one_more_row_a_minute(act: Act) -> None:
+    bound = BOUNDS[act].a_minute or 0
+    typed = Access(act=act, actor="", kind="session", name=f"more than {bound} within a minute")
+    access.note(typed)
+    for number in range(bound + 9):
+        access.note(replace(typed, name=f"somebody-{number}"))
+    assert len(rows(action=act)) == bound + 1
+    [more] = ConfigurationChange.every.filter(subject=MORE)
+    assert (more.actor, more.action) == ("", act)
+    # As it is a minute later, for the row of more alone.
+    ConfigurationChange.every.filter(pk=more.pk).update(at=more.at - timedelta(minutes=1))
+    for number in range(9):
+        access.note(replace(typed, name=f"nobody-{number}"))
+    assert len(rows(action=act)) == bound + 2
 
 
 def test_nothing_is_noted_of_pages_that_show_no_payload() -> None:

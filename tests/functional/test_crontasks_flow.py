@@ -1,5 +1,6 @@
 """check_flow names the broken link."""
 
+import html
 import os
 import subprocess
 import sys
@@ -9,8 +10,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
+from config.celery import app
+from crontasks.health import broker
 from crontasks.health.flow import check_flow
 from crontasks.models import CronInstance, Heartbeat
 from devstack.paths import ROOT
@@ -24,12 +29,13 @@ from integration.models import (
     QueuePartition,
     RelayLease,
 )
+from integration.selectors.queues.status import NO_BROKER
 from integration.store import locks
 from integration.store.sessions import raw_connection
 from tests.functional.flow_world import a_heart, a_whole_chain
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
-from tests.support.rows import a_message_to_send
+from tests.support.rows import a_message_to_send, a_person
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECOND = timedelta(seconds=1)
@@ -221,6 +227,24 @@ def test_the_broken_link_is_named_with_a_next_step(queue, capsys, name, break_it
     assert broken == (["provider", "topic"] if name == "provider" else [name])
     next_step = told.partition(f"Mend first: {name}. ")[2]
     assert len(next_step) > 10
+
+
+def test_what_the_celery_client_said_is_told_by_the_command_alone(queue, capsys):
+    client = Client()
+    client.force_login(a_person("Viewers"))
+    before = app.conf.broker_url
+    app.conf.update(broker_url="redis://127.0.0.1:1/0")
+    try:
+        said = html.escape(broker.silence() or "")
+        page = client.get(reverse("flow", args=[queue.name])).text
+        with pytest.raises(SystemExit):
+            call_command("check_flow", queue.name)
+    finally:
+        app.conf.update(broker_url=before)
+    assert "127.0.0.1" in said
+    assert NO_BROKER.next_step in page
+    assert said not in page
+    assert said in html.escape(capsys.readouterr().out)
 
 
 def test_a_stopped_owner_is_named(queue):

@@ -2,8 +2,10 @@
 
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -221,6 +223,23 @@ def test_a_port_of_something_else_is_left_to_what_the_client_says() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert listeners.other_than("SSL", [address]) is None
+
+
+def test_a_name_service_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over, waited = threading.Event(), []
+
+    def silent(*_: object, **__: object) -> NoReturn:
+        waited.append(is_over.wait(15))
+        raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    told = listeners.other_than("SSL", ["kafka.example:9092", "kafka-2.example:9092"])
+    provider = Provider(name="none", bootstrap_servers="kafka.example:9092")
+    text = findings(examine(provider))["Reach and log in: Reach kafka.example:9092"].text
+    asked_still = not waited
+    is_over.set()
+    assert (told, asked_still) == (None, True)
+    assert "a name service that does not answer" in text
 
 
 def test_brokers_that_send_us_astray_are_found_out(

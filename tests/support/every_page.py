@@ -25,6 +25,7 @@ from integration.models import (
     Operation,
     OperationItem,
     OutboxRow,
+    Provider,
     Queue,
     RelayLease,
 )
@@ -90,6 +91,12 @@ def every_address(samples: dict[str, Any]) -> list[Address]:
         rights = getattr(pattern.callback, "rights", None)
         found.append(Address(name, reverse(name, kwargs=parts), rights))
     return found
+
+
+def a_cluster_for_it(bootstrap: str) -> None:
+    """Give the world of `a_world`, made after this, brokers that answer: none is waited for."""
+    for name in ("plant", "main"):
+        Provider.objects.create(name=name, bootstrap_servers=bootstrap)
 
 
 def a_world(name: str = "hidden-away", **fields: Any) -> dict[str, Any]:

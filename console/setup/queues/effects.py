@@ -77,8 +77,9 @@ def effects_of(form: QueueForm, *, asks_broker: bool) -> Effects:
     }
     if form.is_outbound:
         known = {"was_delivered": form.was_delivered, "by_target": form.by_target}
+        told = outbound.delivery_words(queue, **known, goes_on=form.goes_on)
         values["keeps_keys"] = queue.ordering == Queue.Ordering.KEY
-        values["delivery"] = tuple(outbound.delivery_words(queue, **known))
+        values["delivery"] = tuple(told)
         values["order"] = tuple(outbound.order_words(queue))
     if not (queue.topic and queue.provider_id):
         values["topic_words"] = UNNAMED

@@ -228,7 +228,8 @@ HELPS: Final = {
     "says why, instead of filling the table overnight.",
     "brake_after": "So many failures of one cause in a row, without a success between, brake the "
     "queue. 0 = never.",
-    "crash_limit": "So many deaths of a worker on the same message, alone in work, hold it.",
+    "crash_limit": "A message is held once workers have died this many times while working on it "
+    "alone.",
     "batch_size": "Messages in one transaction. Larger is faster, and a failure replays more.",
     "stay_seconds": "How long a run waits for new messages before it frees its worker.",
     "handler_timeout_seconds": "A call that takes longer counts as hanging; its process is ended.",

@@ -131,7 +131,9 @@ class QueueForm(SetupForm):
         kept = {name for _, (_, _, names) in self.all_parts for name in names} | {"reason"}
         if not self.is_new:
             kept -= set(words.ONLY_NEW)
-        if not self.is_new and self.is_outbound and not self.instance.partitions.exists():
+        is_stored_out = self.is_outbound and not self.is_new
+        self.has_position = is_stored_out and self.instance.partitions.exists()
+        if is_stored_out and not self.has_position:
             kept |= set(words.STARTS)
         if not (self.is_outbound or self.instance.promises_key_order):
             kept.discard("ordering")
@@ -144,6 +146,7 @@ class QueueForm(SetupForm):
         self.by_target = targets is not None and targets.filter(endpoint__isnull=False).exists()
         self.was_delivered = not self.is_new and self.instance.endpoint_id is not None
         self.delivers = self.is_outbound and (self.by_target or bool(self.entered("endpoint")))
+        self.goes_on = self.has_position and not (self.was_delivered or self.by_target)
         if self.is_outbound and not self.is_new and not (self.was_delivered or self.by_target):
             # Nobody was asked so far.
             self.initial["start_from"] = ""

@@ -92,12 +92,17 @@ HELPS: Final = {
     "its messages arrived: they are sent again where the endpoint drops repeats, else held.",
     "max_open_errors": "With more open failures than this the queue brakes: it stops sending and "
     "says why, instead of filling the table overnight.",
-    "crash_limit": "So many deaths of a worker while it sends the same message hold it.",
+    "crash_limit": "A message is held once workers have died this many times while sending it.",
 }
 
 
-def delivery_words(queue: Queue, *, was_delivered: bool, by_target: bool) -> Iterator[str]:
-    """Where the messages end, and what of the endpoint stands in the way."""
+def delivery_words(
+    queue: Queue, *, was_delivered: bool, by_target: bool, goes_on: bool
+) -> Iterator[str]:
+    """Where the messages end, and what of the endpoint stands in the way.
+
+    `goes_on` is of a queue that had an endpoint once: its position is kept.
+    """
     end = queue.endpoint
     if end is None:
         if by_target:
@@ -105,16 +110,25 @@ def delivery_words(queue: Queue, *, was_delivered: bool, by_target: bool) -> Ite
         elif was_delivered:
             yield (
                 "Nothing is delivered any more, and open failures wait until there is an endpoint "
-                "again. What is in the topic stays there for whoever reads it."
+                "again. What is in the topic stays there for whoever reads it. With an endpoint "
+                "again, what has come into the topic meanwhile is sent, too."
             )
         else:
             yield "Nothing is delivered from here: the partner reads the topic."
         return
     yield f"Each message is delivered to {end} ({end.get_handler_type_display()}, {end.system})."
     if end.idempotent:
-        yield "What may have arrived is sent again: this endpoint drops repeats."
+        yield "A message that may have arrived is sent again: this endpoint drops repeats."
     else:
-        yield "What may have arrived is held until a person has looked: it may not drop repeats."
+        yield (
+            "A message that may have arrived is held for a person to check: this endpoint may not "
+            "recognize a repeat."
+        )
+    if goes_on:
+        yield (
+            "Delivery goes on from the position where it ended: all that the topic still has from "
+            "there on is sent now."
+        )
     if not (end.enabled and end.system.enabled):
         off = end if not end.enabled else end.system
         yield f"{off} is switched off: its messages wait in the topic until it is on."
