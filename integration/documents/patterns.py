@@ -12,8 +12,9 @@ import re2
 from integration.errors import IntegrationError
 
 _SHOWN: Final = 200
-# What RE2 may need for one pattern, such as ^\w{0,1000}$, whose class has all alphabets.
-_MEMORY_BYTES: Final = 2**25
+# What RE2 may need for one pattern: enough for ^\w{0,255}$, whose class has all alphabets. The
+# larger the program, the slower each character of a text, and this is what bounds it.
+_MEMORY_BYTES: Final = 2**23
 # Python's classes, which know all alphabets; RE2's own know ASCII alone.
 _CLASSES: Final = {
     "d": r"\p{Nd}",
@@ -41,7 +42,8 @@ class BadPattern(IntegrationError):  # noqa: N818 - named after what it is about
         super().__init__(
             f"The pattern {shown!r} cannot be used: {reason}.",
             next_step="Write it without look-ahead, look-behind and back-references, and repeat "
-            "nothing more than 1,000 times; minLength and maxLength bound a text.",
+            "nothing more than 1,000 times, nor a class of all alphabets such as \\w more than "
+            "255 times; minLength and maxLength bound a text.",
         )
         self.pattern = pattern
 
@@ -57,7 +59,7 @@ def check_pattern(pattern: str) -> None:
     _compiled(pattern)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2 comes without types
     options = re2.Options()
     options.log_errors = False

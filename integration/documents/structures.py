@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from jsonschema import Draft202012Validator
 from lxml import etree
 
 from integration.delivery.policy.failure import Failure
 from integration.documents.exact_json import encode
 from integration.documents.refusals import permanent, schema_refusal
-from integration.documents.schemas import UNUSABLE, validator_of, why_unusable
+from integration.documents.schemas import UNUSABLE, Judge, code_of, judge_of, why_unusable
 from integration.envelope import Flaw, FlawCode
 from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
 
@@ -62,7 +60,7 @@ class Plan:
     name: str
     paths: tuple[Path, ...]
     version_path: Path | None
-    validator: Draft202012Validator | None
+    judge: Judge | None
     deletes: bool
 
     def entry(self, message: "Message") -> Entry | Failure:
@@ -127,16 +125,16 @@ class Plan:
 
     def refused(self, body: object) -> Failure | None:
         """What the JSON Schema has against a document; None without a schema."""
-        if self.validator is None:
+        if self.judge is None:
             return None
         if is_xml(body):
             text = f"{self.name} has a JSON Schema, but the document is XML."
             return permanent(text, "SCHEMA_VIOLATION")
         try:
-            first = next(self.validator.iter_errors(body), None)
+            found = self.judge.errors(body)
         except UNUSABLE as e:
-            return permanent(why_unusable(self.name, e), "SCHEMA_UNUSABLE")
-        return None if first is None else schema_refusal(first)
+            return permanent(why_unusable(self.name, e), code_of(e))
+        return schema_refusal(found[0]) if found else None
 
 
 def plan_for(structure: Structure) -> Plan:
@@ -156,7 +154,7 @@ def _compiled(name: str, paths: tuple[str, ...], schema: str | None, deletes: bo
         name,
         tuple(compile_path(key) for key in keys),
         compile_path(version) if version else None,
-        None if schema is None else validator_of(schema),
+        None if schema is None else judge_of(schema),
         deletes,
     )
 
@@ -166,7 +164,7 @@ def schema_problems(schema: Any, body: object, limit: int = 20) -> list[str]:  #
     if is_xml(body):
         return ["A JSON Schema cannot judge an XML document: each of them would be held."]
     try:
-        found = list(islice(validator_of(json.dumps(schema)).iter_errors(body), limit))
+        found = judge_of(json.dumps(schema)).errors(body, limit)
     except UNUSABLE as e:
         return [why_unusable("the structure", e)]
     return [f"{problem.json_path}: {problem.message[:300]}" for problem in found]

@@ -19,8 +19,8 @@ Key = str | bytes | None
 class PayloadRefusedError(PermanentError):
     """A channel does not publish this payload; `failure_code` says why.
 
-    NO_KEY, KEY_TOO_LONG, SCHEMA_VIOLATION, SCHEMA_UNUSABLE, or what is wrong with the text
-    (BAD_JSON, BAD_XML, …), apart from the subclasses.
+    NO_KEY, KEY_TOO_LONG, SCHEMA_VIOLATION, SCHEMA_UNUSABLE, SCHEMA_TOO_DEEP, or what is wrong
+    with the text (BAD_JSON, BAD_XML, …), apart from the subclasses.
     """
 
 
@@ -53,7 +53,7 @@ class Rules:
 
     @property
     def judges(self) -> bool:
-        return self.plan is not None and self.plan.validator is not None
+        return self.plan is not None and self.plan.judge is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,21 @@ from typing import Any, Final
 # Doubling with each further character shows long before this; each step is four times the last.
 SMALL: Final = range(6, 33, 2)
 SMALL_SECONDS: Final = 0.05
-# At this size a linear search takes some 50 microseconds and a quadratic one 30 milliseconds.
-LARGE: Final = 4_000
-FAST_SECONDS: Final = 0.004
+# At this size a linear search takes some 25 microseconds and a quadratic one 8 milliseconds.
+LARGE: Final = 2_000
+FAST_SECONDS: Final = 0.002
 # Measured at n and 4 n: linear is 4, quadratic 16. In between lies what caches and a busy machine
 # add, and what they add does not come again in each trial.
 TIMES: Final = 4
 MOST_GROWTH: Final = 9.0
 TRIALS: Final = 5
+# Long before it is too long to be measured, and long enough to measure a quarter of its size.
+GROWING_SECONDS: Final = 0.1
 # A parser's texts are larger, because a parser does more for each byte.
 TEXT_UNITS: Final = 20_000
 TEXT_FAST_SECONDS: Final = 0.2
+# For parsers that do so much for each byte that these would take minutes.
+FEWER_UNITS: Final = 5_000
 REPEATS: Final = {constants.MAX_REPEAT, constants.MIN_REPEAT}
 MANY: Final = 16
 # Whatever a pattern says: what texts are made of that mean harm.
@@ -76,12 +80,26 @@ def slow_pattern(pattern: re.Pattern[Any], methods: Sequence[str] = ("search",))
     return ""
 
 
-def slow_parser(parse: Callable[[bytes], object], text: Callable[[int], bytes]) -> str:
+def slow_parser(
+    parse: Callable[[bytes], object], text: Callable[[int], bytes], units: int = TEXT_UNITS
+) -> str:
     """Return how a parser grows on texts of n units where it is worse than linear, else nothing."""
-    texts = {n: text(n) for n in (TEXT_UNITS, TIMES * TEXT_UNITS)}
-    if _once(lambda: parse(texts[TIMES * TEXT_UNITS])) < TEXT_FAST_SECONDS:
+    texts = {n: text(n) for n in (units, TIMES * units)}
+    # A quadratic parser takes a sixteenth of the time for a quarter of the text.
+    if _once(lambda: parse(texts[TIMES * units])) < TEXT_FAST_SECONDS * (units / TEXT_UNITS) ** 2:
         return ""
-    return _growth(lambda n: parse(texts[n]), TEXT_UNITS)
+    return _growth(lambda n: parse(texts[n]), units)
+
+
+def grows(call: Callable[[int], object], n: int) -> str:
+    """Return how a call grows from n to 4 n where it is worse than linear, else nothing.
+
+    Sizes in between are called first: what doubles with each unit is told before it takes hours.
+    """
+    for size in range(n, TIMES * n + 1, max(1, n // MANY)):
+        if _once(lambda size=size: call(size)) > GROWING_SECONDS:  # type: ignore[misc]
+            return _growth(call, size // TIMES)
+    return _growth(call, n)
 
 
 def _slow(call: Callable[[int], object]) -> str:

@@ -4,10 +4,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from integration.documents.schemas import UNUSABLE, why_unusable
+from integration.documents.schemas import UNUSABLE, Judge, why_unusable
 from integration.documents.structures import is_xml, plan_for
 from integration.envelope import Document, Flaw, read
 from integration.handlers.failures import classify
@@ -52,7 +51,7 @@ def faults_of(
         return [Fault(str(e))]
     key = key_of(plan.paths, found.body)
     faults = [Fault(f"{key.message} {key.hint}")] if isinstance(key, Flaw) else []
-    return faults + ([] if plan.validator is None else _refused(plan.validator, found, text))
+    return faults + ([] if plan.judge is None else _refused(plan.judge, found, text))
 
 
 def _placed(text: str) -> Fault:
@@ -60,16 +59,12 @@ def _placed(text: str) -> Fault:
     return Fault(text) if at is None else Fault(text, int(at[1]), int(at[2]))
 
 
-def _refused(
-    validator: Any,  # noqa: ANN401 - made by jsonschema
-    found: Document,
-    shown: str | None,
-) -> list[Fault]:
+def _refused(judge: Judge, found: Document, shown: str | None) -> list[Fault]:
     if is_xml(found.body):
         return [Fault("The object structure has a JSON Schema, but the document is XML.")]
     text = shown or document_text(found) or ""
     try:
-        problems = list(islice(validator.iter_errors(found.body), MOST))
+        problems = judge.errors(found.body, MOST)
     except UNUSABLE as e:
         return [Fault(why_unusable("the object structure", e))]
     faults = []
