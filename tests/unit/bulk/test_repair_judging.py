@@ -94,7 +94,7 @@ def test_a_value_that_a_schema_refuses_is_not_in_the_reason() -> None:
 
 def test_what_a_schema_stumbles_over_costs_its_message_alone() -> None:
     for rule, value, why in (
-        ({"multipleOf": 0.01}, b"1e40", "The structure cannot judge it ("),
+        ({"minimum": "5"}, b"1", "The structure cannot judge it ("),
         ({"pattern": "("}, b'"A"', "SCHEMA_UNUSABLE: "),
     ):
         schema = {"properties": {"assetnum": rule}}
