@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.defaults import permission_denied
 
-from console.people import trail
+from console.frame import trail
 
 HOST = (
     "This console is not known under the name in the address. An administrator adds the name to "

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Final
 
 import redis
 from django.conf import settings
-from django.http import HttpRequest
 
 from integration.door.pace import counters
 from integration.errors import IntegrationError
@@ -63,18 +62,6 @@ def forgive(name: str, address: str) -> None:
         pipeline.execute()
     except redis.RedisError as failure:
         _tell(failure)
-
-
-def address_of(request: HttpRequest) -> str:
-    """Whose request it is: of X-Forwarded-For only what our own proxies wrote is believed.
-
-    Each proxy appends the peer it sees, so the client is as many places from the end as there are
-    proxies; whatever stands before was sent by the client. Fewer places: a proxy was passed by.
-    """
-    peer = str(request.META.get("REMOTE_ADDR", ""))
-    proxies = settings.SLUICE_PROXIES
-    told = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
-    return told[-proxies].strip() or peer if 0 < proxies <= len(told) else peer
 
 
 def _wait(key: str, most: int) -> int:

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from django.conf import settings
 from django.http import HttpRequest
 
-from console.people.throttle import address_of
 from integration.actions import access
 from integration.actions.access import LONGEST_TYPED, Access, Act
 
@@ -62,3 +62,15 @@ def _facts(request: HttpRequest) -> dict[str, str]:
     """Where from; a server on a Unix socket without a proxy knows no address."""
     address = address_of(request)
     return {"address": address} if address else {}
+
+
+def address_of(request: HttpRequest) -> str:
+    """Whose request it is: of X-Forwarded-For only what our own proxies wrote is believed.
+
+    Each proxy appends the peer it sees, so the client is as many places from the end as there are
+    proxies; whatever stands before was sent by the client. Fewer places: a proxy was passed by.
+    """
+    peer = str(request.META.get("REMOTE_ADDR", ""))
+    proxies = settings.SLUICE_PROXIES
+    told = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
+    return told[-proxies].strip() or peer if 0 < proxies <= len(told) else peer
