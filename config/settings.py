@@ -41,8 +41,8 @@ SLUICE_NOTIFY_EMAILS = list(ENV.notify_emails)
 SLUICE_DATABASE = "default"
 # What a Celery task runs, by its import path: Kafka clients come into being after the fork, so
 # their modules are imported there and not when the worker starts. No setting of an installation.
-SLUICE_ENGINE = "integration.delivery.wiring.run_queue"
-SLUICE_RELAY = "integration.delivery.relay.wiring.relay_all"
+SLUICE_ENGINE = "integration.runs.queues.run_queue"
+SLUICE_RELAY = "integration.runs.relay.relay_all"
 
 INSTALLED_APPS = [
     "integration",

@@ -3,6 +3,7 @@
 from django.contrib.auth.views import PasswordChangeView
 from django.urls import include, path, reverse_lazy
 
+from console.changes import pages as changes
 from console.charts import pages as charts
 from console.failures import decisions, edits
 from console.failures import pages as failures
@@ -77,4 +78,6 @@ urlpatterns = [
     path("", include("console.tracking.urls")),
     path("", include("console.restore.urls")),
     path("", include("console.setup.urls")),
+    path("changes/", changes.change_list, name="changes"),
+    path("changes/<int:number>/", changes.change_page, name="change"),
 ]

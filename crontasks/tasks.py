@@ -8,10 +8,11 @@ from uuid import UUID
 from celery import Task, shared_task
 
 from crontasks import ticks
+from crontasks.enqueue import DRIVE_RUN, RUN_OPERATION, RUN_QUEUE, RUN_RELAY, TICK
 from crontasks.running import operating, outage, serving
 
 
-@shared_task(name="crontasks.tasks.tick")
+@shared_task(name=TICK)
 def tick(
     instance_id: int,
     scheduled_at: str,
@@ -24,7 +25,7 @@ def tick(
         ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), asked)
 
 
-@shared_task(name="crontasks.tasks.run_queue")
+@shared_task(name=RUN_QUEUE)
 def run_queue(queue_id: int, requested_at: str | None = None) -> None:
     """One run of one queue, unless the request it was sent for no longer stands."""
     at = None if requested_at is None else datetime.fromisoformat(requested_at)
@@ -32,7 +33,7 @@ def run_queue(queue_id: int, requested_at: str | None = None) -> None:
         serving.serve_queue(queue_id, at)
 
 
-@shared_task(name="crontasks.tasks.run_operation")
+@shared_task(name=RUN_OPERATION)
 def run_operation(operation_id: str, asked_at: str | None = None) -> None:
     """One turn of a bulk operation, unless the request it was sent for no longer stands."""
     at = None if asked_at is None else datetime.fromisoformat(asked_at)
@@ -40,14 +41,14 @@ def run_operation(operation_id: str, asked_at: str | None = None) -> None:
         operating.serve_operation(UUID(operation_id), at)
 
 
-@shared_task(name="crontasks.tasks.run_relay")
+@shared_task(name=RUN_RELAY)
 def run_relay() -> None:
     """The relay, until the worker shuts down."""
     with outage.told_in_one_line("The relay"):
         serving.serve_relay()
 
 
-@shared_task(bind=True, name="crontasks.tasks.drive_run")
+@shared_task(bind=True, name=DRIVE_RUN)
 def drive_run(self: "Task[Any, Any]", run_id: str) -> None:
     """A run of a bulk job; the Spark driver alone takes these."""
     from crontasks.bulk import driver  # noqa: PLC0415 - other workers need not know the jobs

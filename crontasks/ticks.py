@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from crontasks import parameters
 from crontasks.definitions import Definition, registry
+from crontasks.enqueue import TICK, enqueue
 from crontasks.models import CronInstance
 from crontasks.outcome import NOTHING, Context, Outcome, RunState
 from crontasks.running import history, shutdown, starts
@@ -89,16 +90,14 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
 
 def send(instance: CronInstance, scheduled_at: datetime, asked: Asked | None = None) -> None:
     """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
-    from crontasks.tasks import tick as celery_task  # noqa: PLC0415 - it imports this module
-
     # A worker of the release before knows two arguments.
     wish = () if asked is None else (asked.by, asked.parameters)
-    celery_task.apply_async(
+    enqueue(
+        TICK,
         (instance.pk, scheduled_at.isoformat(), *wish),
         expires=_EXPIRES_SECONDS,
         soft_time_limit=instance.timeout_seconds,
         time_limit=instance.timeout_seconds + HARD_LIMIT_SECONDS,
-        retry=False,
     )
     CronInstance.objects.filter(pk=instance.pk).update(asked_at=database_now())
 

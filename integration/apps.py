@@ -10,4 +10,7 @@ class IntegrationConfig(AppConfig):
     name = "integration"
 
     def ready(self) -> None:
+        from integration import composition
+
+        composition.compose()
         autodiscover_modules("handlers")

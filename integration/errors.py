@@ -6,7 +6,7 @@ from typing import ClassVar
 class IntegrationError(Exception):
     """This code could not do its work.
 
-    Verdicts about messages are values, never exceptions; see integration.delivery.policy.
+    Verdicts about messages are values, never exceptions; see integration.policy.
     Subclasses set `code` (stable, stored and filtered on) and build the sentence from their
     typed fields; `next_step` tells the person who meets it what to do now.
     """

@@ -6,11 +6,11 @@ Without Django: the operations of the console and the repairs on Spark change me
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from integration.delivery.policy.failure import Failure, cause_of
 from integration.documents.exact_json import encode
 from integration.documents.structures import Plan, Structure, plan_for
 from integration.envelope import DEFAULT, XML, Document, Flaw, read
 from integration.paths import BadPath
+from integration.policy.failure import Failure, cause_of
 from integration.recipes import Misfit, Recipe
 from integration.wrapping import with_text
 

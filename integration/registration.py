@@ -6,15 +6,15 @@ from typing import Final
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.utils import timezone
 
-from integration.delivery.policy.states import OPEN
-from integration.delivery.values import TopicFacts
 from integration.errors import IntegrationError
 from integration.kafka import admin
 from integration.kafka.errors import TopicUnknownError
 from integration.models import Queue, QueuePartition
+from integration.policy.states import OPEN
+from integration.store.positions import store_positions
 from integration.store.sessions import alias
+from integration.values import TopicFacts
 
 Mistakes = dict[str, list[str]]
 
@@ -231,20 +231,9 @@ def register(queue: Queue) -> list[QueuePartition]:
             return present
         facts = _facts(queue)
         _check_partitions(queue, facts)
-        return _store(queue, facts, _resolve(queue, Queue.StartFrom(queue.start_from), facts))
-
-
-def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition]:
-    """Rows for partitions that the topic got since; they start at the beginning.
-
-    A sequential queue gets none (its order would be lost), nor does a queue whose topic was
-    recreated: both are for the engine to block.
-    """
-    present = list(queue.partitions.all())
-    if queue.is_sequential or any(row.topic_uuid != facts.topic_uuid for row in present):
-        return []
-    new = facts.low.keys() - {row.partition for row in present}
-    return _store(queue, facts, {partition: facts.low[partition] for partition in sorted(new)})
+        return store_positions(
+            queue, facts, _resolve(queue, Queue.StartFrom(queue.start_from), facts)
+        )
 
 
 def _facts(queue: Queue) -> TopicFacts:
@@ -290,24 +279,3 @@ def _where_group_stands(queue: Queue, facts: TopicFacts) -> dict[int, int]:
                 }
             )
     return {partition: found.get(partition, low) for partition, low in facts.low.items()}
-
-
-def _store(queue: Queue, facts: TopicFacts, offsets: Mapping[int, int]) -> list[QueuePartition]:
-    now = timezone.now()
-    rows = [
-        QueuePartition(
-            queue=queue,
-            partition=partition,
-            topic_uuid=facts.topic_uuid,
-            next_offset=offset,
-            state_since=now,
-            low_watermark=facts.low[partition],
-            high_watermark=facts.high[partition],
-            seen_at=now,
-        )
-        for partition, offset in sorted(offsets.items())
-    ]
-    # Another run may have seen the same new partition at the same moment.
-    QueuePartition.objects.using(alias()).bulk_create(rows, ignore_conflicts=True)
-    wanted = [row.partition for row in rows]
-    return list(queue.partitions.filter(partition__in=wanted).order_by("partition"))

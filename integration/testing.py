@@ -16,17 +16,14 @@ from lxml import etree
 from integration import envelope
 from integration.delivery.calling import call_batch, call_one
 from integration.delivery.outcome import SUPERSEDED, Failed, Good
-from integration.delivery.policy.failure import Failure
 from integration.delivery.unit import Unit
-from integration.delivery.values import Outgoing, Record
 from integration.documents.exact_json import encode
 from integration.errors import IntegrationError
 from integration.handlers.databases import guarded
 from integration.handlers.failures import Applied, Superseded, Verdict, classify, permanent
-from integration.handlers.message import Arrival, Message, Origin
 from integration.handlers.publishing import Outbound, current
 from integration.handlers.registry import Registration, registry
-from integration.handlers.takers import Missing, resolve
+from integration.message import Arrival, Message, Origin
 from integration.models import (
     EnterpriseService,
     ExternalSystem,
@@ -34,7 +31,10 @@ from integration.models import (
     PublishChannel,
     Queue,
 )
+from integration.policy.failure import Failure
 from integration.store.sessions import alias, django_connection, next_arrival
+from integration.store.takers import Missing, resolve
+from integration.values import Outgoing, Record
 
 Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
 _arrivals: Final = count(1)

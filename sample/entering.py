@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
-from console.setup.forms import SetupForm
+from console.forms.setup_form import SetupForm
 from console.setup.queues.fields import NEW, PRESENT
 from console.setup.queues.form import QueueForm
 from integration.actions import queue_setup

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from django.db.models import Count
 
-from integration.delivery.policy.states import (
+from integration.models import Delivery, MessageError, OutboxRow, Queue
+from integration.policy.states import (
     OPEN,
     DeliveryState,
     ErrorState,
     OutboxKind,
     OutboxState,
 )
-from integration.models import Delivery, MessageError, OutboxRow, Queue
 from integration.selectors.scope import Scope
 from sample import names, partners
 

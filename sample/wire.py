@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from lxml import etree
 
 from integration import envelope
-from integration.delivery.values import Headers
 from integration.documents.exact_json import encode
+from integration.values import Headers
 from sample import names
 from sample.documents import Fields
 

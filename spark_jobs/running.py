@@ -47,6 +47,10 @@ JOBS: Final[Mapping[str, Job]] = {
 }
 
 
+def loaded(_place: int) -> None:
+    """A task that does nothing: what jobs import, a worker of Python has from then on."""
+
+
 def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     """Run the job to its end. Whatever stops it is told in the report, and never raised."""
     try:

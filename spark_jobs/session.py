@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,7 +119,7 @@ def is_alive() -> bool:
         return False
 
 
-def warm(session: "SparkSession") -> None:
+def warm(session: "SparkSession", first: Callable[[int], None]) -> None:
     """Let each processor of this machine do a first task: workers are started, jobs are loaded.
 
     A cluster is left alone: whether it has anything to give is seen when there is work.
@@ -127,17 +127,17 @@ def warm(session: "SparkSession") -> None:
     context = session.sparkContext
     if (context.master or "").startswith("local"):
         places = range(context.defaultParallelism)
-        context.parallelize(places, len(places)).foreach(_load_jobs)
+        context.parallelize(places, len(places)).foreach(first)
 
 
-def keep_workers(session: "SparkSession") -> None:
+def keep_workers(session: "SparkSession", task: Callable[[int], None]) -> None:
     """Give one worker of this machine a task: as long as one has some, none is ended for idleness.
 
     A driver that waits does that every minute, else its next job would begin with new ones.
     """
     context = session.sparkContext
     if (context.master or "").startswith("local"):
-        context.parallelize([0], 1).foreach(_load_jobs)
+        context.parallelize([0], 1).foreach(task)
 
 
 def close_session() -> None:
@@ -175,11 +175,6 @@ def _ended(jvm: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
-
-
-def _load_jobs(_place: int) -> None:
-    """Runs in a task: what jobs import, a worker of Python has from then on."""
-    import spark_jobs.running  # noqa: F401, PLC0415
 
 
 @contextmanager

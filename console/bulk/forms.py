@@ -10,7 +10,7 @@ from django import forms
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, QueryDict
 
-from console.cron.fields import fields_of, name_of, values_of
+from console.forms.parameters import fields_of, name_of, values_of
 from console.frame.answers import parse_id
 from crontasks import parameters
 from crontasks.bulk.catalogue import Entry

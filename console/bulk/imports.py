@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from console.bulk.forms import WishForm, carried, wish_of
 from console.bulk.looking import asker_of, note_rows, sees_text
-from console.cron.fields import name_of
+from console.forms.parameters import name_of
 from console.frame.access import scope_of
 from crontasks import parameters
 from crontasks.bulk import detecting, mapping, storage, uploads

@@ -10,9 +10,9 @@ from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.urls import reverse_lazy
 
-from console.cron.fields import fields_of, values_of
-from console.setup.durations import WholeSecondsField
-from console.setup.forms import SetupForm
+from console.forms.durations import WholeSecondsField
+from console.forms.parameters import fields_of, values_of
+from console.forms.setup_form import SetupForm
 from crontasks import parameters
 from crontasks.definitions import Definition
 from crontasks.errors import BadParametersError

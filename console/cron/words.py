@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from integration.delivery.policy.states import Ended
 from integration.delivery.report import RunEnding
+from integration.policy.states import Ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from console.setup.durations import EXAMPLE, DurationField
+from console.forms.durations import EXAMPLE, DurationField
 
 LONGEST: Final = timedelta(days=30)
 

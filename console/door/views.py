@@ -9,13 +9,14 @@ from integration.door import receipts
 from integration.door.accepting import accept
 from integration.door.at_once import run_at_once
 from integration.door.bodies import check_type, pieces
-from integration.door.callers import Caller, Doing
+from integration.door.callers import Caller
 from integration.door.fate import fate_of
 from integration.door.pace import count_post
 from integration.door.problems import WrongMethodError
 from integration.door.publishing import publish_post
 from integration.door.receipts import Post
 from integration.door.routes import route_of
+from integration.models.door import Doing
 from integration.restore.refusing import refuse_if_held
 
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from integration.actions.check import Check, Ending
-from integration.delivery.policy.failure import FailureClass
+from integration.policy.failure import FailureClass
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.failure import sentence_of
 from integration.selectors.failures.payloads import PayloadView, bytes_as_text, show

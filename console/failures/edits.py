@@ -18,9 +18,9 @@ from console.frame.answers import actor_of, own_page, see, see_again, tell_probl
 from integration.actions import check as checks
 from integration.actions import errors
 from integration.actions.problems import PayloadTooLargeError
-from integration.delivery.policy.states import ErrorState
 from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
+from integration.policy.states import ErrorState
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Editable, Part, editable, text_of
 from integration.selectors.failures.failure import UNKNOWN

@@ -8,8 +8,8 @@ import django
 from django.conf import settings
 
 from integration.counting import so_many
-from integration.delivery.policy.failure import Failure, FailureClass, cause_of
 from integration.models import MessageError
+from integration.policy.failure import Failure, FailureClass, cause_of
 from integration.selectors.failures.failure import FailureDetail
 from integration.selectors.failures.payloads import row_of
 

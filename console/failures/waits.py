@@ -4,7 +4,7 @@ from typing import Final
 from uuid import UUID
 
 from crontasks.health.released import waits_for
-from integration.delivery.policy.states import ErrorState
+from integration.policy.states import ErrorState
 from integration.selectors.failures.failure import FailureDetail, detail, sentence_of
 from integration.selectors.scope import Scope
 

@@ -12,7 +12,7 @@ from console.frame.asked import chosen_of, number_of, query_of
 from integration.actions import operations
 from integration.actions.operation_problems import NothingChosenError
 from integration.actions.operations import Wish
-from integration.delivery.policy.moves import VERBS
+from integration.policy.moves import VERBS
 from integration.selectors.failures import failures
 
 

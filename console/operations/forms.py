@@ -7,8 +7,8 @@ from django.http import QueryDict
 
 from integration import recipes
 from integration.actions.operations import NEEDS_REASON, Options
-from integration.delivery.policy.operations import NEVER, StopRule
 from integration.models import Operation
+from integration.policy.operations import NEVER, StopRule
 
 MOST_A_SECOND: Final = 10_000
 RATE_HELP: Final = (

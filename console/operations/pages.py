@@ -22,9 +22,9 @@ from crontasks.health.released import waits_of
 from integration.actions import operations
 from integration.actions.operation_trial import Trial
 from integration.actions.operations import Wish
-from integration.delivery.policy.states import OperationState
 from integration.errors import IntegrationError
 from integration.models import Operation
+from integration.policy.states import OperationState
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.operations import operations as found
 from integration.selectors.operations.blast import blast

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from integration.delivery.policy.operations import Became, ItemOutcome
-from integration.delivery.policy.states import OperationState
+from integration.policy.operations import Became, ItemOutcome
+from integration.policy.states import OperationState
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from django import forms
 from django.http import QueryDict
 
 from console.frame.list_filter import ListFilterForm
-from integration.delivery.policy.states import OutboxKind, OutboxState
+from integration.policy.states import OutboxKind, OutboxState
 from integration.selectors.outbox.rows import OutboxFilter
 from integration.selectors.scope import Scope
 

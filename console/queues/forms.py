@@ -5,7 +5,7 @@ from datetime import datetime
 from django import forms
 
 from console.delivering import forms as delivering
-from console.setup.durations import EXAMPLE, DurationField
+from console.forms.durations import EXAMPLE, DurationField
 
 
 class PauseForm(delivering.PauseForm):

@@ -7,10 +7,10 @@ import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest
 
+from console.forms.setup_form import SetupForm
 from console.frame.access import scope_of
 from console.setup.columns import Counted, Named, Switched
 from console.setup.filters import words_and_switch
-from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from console.setup.structures import PathLines
 from console.setup.targets import TARGETS

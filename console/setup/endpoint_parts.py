@@ -6,7 +6,7 @@ from typing import Any, Final
 from crispy_forms.layout import HTML, Div, Field, Fieldset
 from django.utils.html import escape
 
-from console.setup.forms import Part
+from console.forms.setup_form import Part
 from integration.endpoints.declared import Declared, declarations
 from integration.endpoints.properties import KINDS
 

@@ -12,12 +12,12 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
+from console.forms.setup_form import SetupForm
 from console.frame.access import scope_of
 from console.setup.columns import Named, Switched
 from console.setup.endpoint_fields import fields_of, initial_of, properties_in, secrets_in
 from console.setup.endpoint_parts import ABOUT, REPEATS, laid_out
 from console.setup.filters import Words
-from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.endpoints.declared import declarations
 from integration.endpoints.properties import KINDS, mistakes, read_secrets, secret_mistakes

@@ -11,11 +11,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django_tables2 import RequestConfig
 
+from console.forms.conflicts import conflict_of
+from console.forms.setup_form import SetupForm, copy_of
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import actor_of, see, tell_problem
 from console.frame.asked import number_of
-from console.setup.conflicts import conflict_of
-from console.setup.forms import SetupForm, copy_of
 from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author

@@ -5,11 +5,11 @@ from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from console.forms.setup_form import SetupForm
 from console.frame.access import Right, needs, scope_of
 from console.frame.answers import SeeOther, actor_of
 from console.setup import partner_path as steps
 from console.setup import testmessages
-from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from console.setup.pages import new_form, refuse
 from console.setup.partner_path import PartnerPath, path_of

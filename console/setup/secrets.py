@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from console.setup.forms import SetupForm
+from console.forms.setup_form import SetupForm
 
 KEPT = "Empty keeps what is stored; it is never shown."
 

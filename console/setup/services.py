@@ -7,9 +7,9 @@ import django_tables2 as tables
 from crispy_forms.layout import Fieldset
 from django.http import HttpRequest
 
+from console.forms.setup_form import Part, SetupForm
 from console.setup.columns import Named, Switched
 from console.setup.filters import words_and_switch
-from console.setup.forms import Part, SetupForm
 from console.setup.noun import Noun
 from console.setup.structures import PathLines
 from integration.models import EnterpriseService

@@ -9,11 +9,11 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from console.forms.setup_form import SetupForm
 from console.frame.access import Right, needs
 from console.frame.answers import see
 from console.setup.columns import Counted, Named
 from console.setup.filters import Words
-from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from console.setup.pages import found_row, refuse, seen_in, show_form
 from integration.models import ObjectStructure

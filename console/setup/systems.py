@@ -7,10 +7,10 @@ import django_tables2 as tables
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
+from console.forms.setup_form import SetupForm
 from console.server.limits import DOOR_BODY_BYTES
 from console.setup.columns import NUMBER, Counted, Named, Switched
 from console.setup.filters import words_and_switch
-from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.models import ExternalSystem
 from integration.selectors.setup import nouns

@@ -7,9 +7,9 @@ import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest
 
+from console.forms.setup_form import SetupForm
 from console.setup.columns import Switched
 from console.setup.filters import words_and_switch
-from console.setup.forms import SetupForm
 from console.setup.noun import Noun
 from integration.actions import queue_setup
 from integration.actions.configuration import Author

@@ -4,16 +4,7 @@ from typing import Final
 
 from django.urls import URLPattern, path
 
-from console.setup import (
-    changes,
-    channeltests,
-    endpointtests,
-    held,
-    pages,
-    providers,
-    structures,
-    tokens,
-)
+from console.setup import channeltests, endpointtests, held, pages, providers, structures, tokens
 from console.setup.channels import CHANNELS
 from console.setup.endpoints import ENDPOINTS
 from console.setup.noun import Noun
@@ -66,6 +57,4 @@ urlpatterns = [
         name="token-revoke",
     ),
     path("endpoints/<int:number>/test/", endpointtests.run, name="endpoint-test"),
-    path("changes/", changes.change_list, name="changes"),
-    path("changes/<int:number>/", changes.change_page, name="change"),
 ]

@@ -6,8 +6,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.templatetags.sluice import BADGE, UNKNOWN
-from integration.delivery.policy.states import DeliveryState
+from console.frame.badges import BADGE, UNKNOWN
+from integration.policy.states import DeliveryState
 from integration.selectors.delivering.standing import Standing
 
 register = template.Library()

@@ -4,10 +4,10 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from console.frame.badges import BADGE
 from console.operations.words import BECAME, STATES, outcome_words
-from console.templatetags.sluice import BADGE
-from integration.delivery.policy.operations import Became
-from integration.delivery.policy.states import OperationState
+from integration.policy.operations import Became
+from integration.policy.states import OperationState
 
 register = template.Library()
 register.filter(outcome_words)

@@ -9,10 +9,11 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from console.setup import columns, fact_words
-from console.setup.changes import ACTS, CHANGES, KINDS
+from console.changes import fact_words
+from console.changes.pages import ACTS, CHANGES, KINDS
+from console.frame.badges import BADGE
+from console.setup import columns
 from console.setup.noun import Noun
-from console.templatetags.sluice import BADGE
 from integration.actions.access import Act
 from integration.kafka.examination import Examination, Verdict
 from integration.models import ConfigurationChange

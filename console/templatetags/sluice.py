@@ -9,13 +9,15 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from console.failures.filters import state_name
+from console.frame.badges import BADGE, UNKNOWN, number
 from crontasks.outcome import RunState
-from integration.delivery.policy.failure import FailureClass
-from integration.delivery.policy.states import ErrorState, OutboxState
+from integration.policy.failure import FailureClass
+from integration.policy.states import ErrorState, OutboxState
 from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import Status
 
 register = template.Library()
+register.filter(number)
 
 # Never colour alone: each has a sign and a word. (tone, sign)
 ERROR_SIGNS: Final = {
@@ -68,9 +70,6 @@ PAST_KINDS: Final[dict[str, str]] = {
     FailureClass.DEPENDENCY: "something it refers to was missing",
     FailureClass.DISABLED: "what takes it was switched off or not installed",
 }
-UNKNOWN: Final = "\N{EN DASH}"
-SIGN: Final = '<span class="text-{0}" aria-hidden="true">{1}</span>'
-BADGE: Final = f'<span class="badge sign bg-{{0}}-lt">{SIGN} {{2}}</span>'
 STEPS: Final = (
     (timedelta(days=2), timedelta(days=1), "days"),
     (timedelta(hours=2), timedelta(hours=1), "h"),
@@ -139,12 +138,6 @@ def age(moment: datetime | None) -> SafeString | str:
         return UNKNOWN
     words = relative(timezone.now() - moment).removesuffix(" ago")
     return format_html('<time title="{}">{}</time>', f"{moment:%d %B %Y, %H:%M:%S} UTC", words)
-
-
-@register.filter
-def number(value: int | None) -> str:
-    """Thousands with commas; a dash for what is not known."""
-    return UNKNOWN if value is None else f"{value:,}"
 
 
 @register.filter

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from integration.delivery.policy.states import Ended
+from integration.policy.states import Ended
 
 ENDS: Final[dict[str, tuple[str, str, str]]] = {
     Ended.APPLIED: ("green", "✓", "Applied"),

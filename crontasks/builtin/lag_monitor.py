@@ -10,12 +10,12 @@ from django.db.models import F, Q
 from crontasks.cursor import django_cursor
 from crontasks.definitions import crontask
 from crontasks.models import CronInstance
+from crontasks.models.notice import ABOUT_PROVIDERS
+from crontasks.models.notice_kinds import PROVIDER, NoticeKind
 from crontasks.notices import book
 from crontasks.notices.book import Condition
-from crontasks.notices.kinds import PROVIDER, NoticeKind
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.parameters import option
-from integration.delivery.values import TopicFacts
 from integration.errors import IntegrationError
 from integration.kafka import looks
 from integration.kafka.looks import TopicLook
@@ -23,6 +23,7 @@ from integration.kafka.waiting import first_waiting
 from integration.models import Provider, Queue, QueuePartition
 from integration.selectors.delivering.senders import RUNS
 from integration.store import stable_ends, track_days
+from integration.values import TopicFacts
 
 _WRITE: Final = """
     UPDATE integration_queuepartition SET low_watermark = %s, high_watermark = %s,
@@ -69,7 +70,7 @@ class LagMonitor:
                 follows=follows,
                 patience=parameters.transaction_seconds,
             )
-        book.keep(away, {NoticeKind.OUTAGE}, book.ABOUT_PROVIDERS)
+        book.keep(away, {NoticeKind.OUTAGE}, ABOUT_PROVIDERS)
         track_days.make_ahead()
         track_days.summarize()
         state = RunState.FAILED if away else RunState.DONE

@@ -6,6 +6,7 @@ from kombu.exceptions import OperationalError
 
 from crontasks.cursor import django_cursor
 from crontasks.definitions import NoParameters, crontask
+from crontasks.enqueue import RUN_RELAY, enqueue
 from crontasks.outcome import NOTHING, Context, Outcome
 from integration.store import locks
 
@@ -27,14 +28,12 @@ class Relay:
     """Sends the outbox to Kafka. A second relay ends at once, for the first holds the lock."""
 
     def run(self, parameters: NoParameters, context: Context) -> Outcome:  # noqa: ARG002 - none
-        from crontasks.tasks import run_relay  # noqa: PLC0415 - it imports this module, in turn
-
         with django_cursor() as cursor:
             cursor.execute(_ASK, (context.instance_id,))
             if cursor.fetchone() is None:
                 return NOTHING
             try:
-                run_relay.apply_async(expires=EXPIRES_SECONDS, retry=False)
+                enqueue(RUN_RELAY, expires=EXPIRES_SECONDS)
             except OperationalError:
                 cursor.execute(
                     "UPDATE crontasks_croninstance SET asked_at = NULL WHERE id = %s",

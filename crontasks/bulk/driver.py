@@ -10,7 +10,7 @@ from celery import signals
 from crontasks.bulk.driving import drive
 from crontasks.bulk.ending import stops
 from crontasks.bulk.sessions import Keeper
-from crontasks.dispatch.consumer import signs
+from crontasks.health.consumer import signs
 from crontasks.health.crew import SPARK
 from crontasks.health.hearts import worker_node
 from crontasks.running import shutdown

@@ -11,14 +11,16 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
+from celery import current_app
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from crontasks.bulk.errors import died
 from crontasks.cursor import Cursor, django_cursor
+from crontasks.enqueue import DRIVE_RUN, enqueue
 from crontasks.health.crew import SPARK
 from crontasks.health.hearts import ALIVE_SECONDS
 from integration.store.sessions import alias
@@ -92,19 +94,12 @@ def _send(run: UUID) -> None:
 
 def _sent(cursor: Cursor, runs: Sequence[UUID]) -> list[UUID]:
     """Those that the broker took; the others are noted as not sent."""
-    from crontasks.tasks import drive_run  # noqa: PLC0415 - it imports this room
-
     unsent = list(runs)
     try:
-        with drive_run.app.connection_for_write(transport_options=_AT_ONCE) as broker:
-            options: dict[str, Any] = {
-                "expires": EXPIRES_SECONDS,
-                "retry": False,
-                "connection": broker,
-            }
+        with current_app.connection_for_write(transport_options=_AT_ONCE) as broker:
             while unsent:
                 asked = (str(unsent[0]),)
-                drive_run.apply_async(asked, **options)
+                enqueue(DRIVE_RUN, asked, expires=EXPIRES_SECONDS, connection=broker)
                 unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

@@ -7,6 +7,7 @@ from typing import Final
 from django.conf import settings
 
 from spark_jobs.problems import JobError
+from spark_jobs.running import loaded
 from spark_jobs.session import SessionSettings, keep_workers, open_session, warm
 
 UI: Final = "spark.ui.enabled"
@@ -55,11 +56,11 @@ class Keeper:
         session = open_session(session_settings())
         name = session.sparkContext.applicationId
         if name != self._known:
-            warm(session)
+            warm(session, loaded)
             self._known = name
             logger.info("spark is warm", extra={"application": name})
         elif time.monotonic() - self._looked >= KEPT_SECONDS:
-            keep_workers(session)
+            keep_workers(session, loaded)
         else:
             return
         self._looked = time.monotonic()

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from celery import signals
 
-from crontasks.dispatch.consumer import SignsOfLife, signs
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.dispatch.pulse import Pulse
 from crontasks.dispatch.stalled import StallWatch
 from crontasks.dispatch.watcher import Watcher
+from crontasks.health.consumer import SignsOfLife, signs
 from crontasks.health.crew import SPARK
 from crontasks.health.hearts import Heart, worker_node
 from crontasks.running import shutdown

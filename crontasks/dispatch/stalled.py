@@ -13,9 +13,9 @@ from typing import Final
 
 from celery.worker import state
 
-from crontasks.dispatch.consumer import Signs
 from crontasks.errors import ConsumerStalledError
 from crontasks.health import broker
+from crontasks.health.consumer import Signs
 
 LOOK_EVERY_SECONDS: Final = 5.0
 # Celery asks a broker that was away again after half a minute at the latest.

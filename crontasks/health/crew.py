@@ -30,7 +30,7 @@ def serving(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
 
 
 def idle(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
-    """Those that should, and take none: see `crontasks.dispatch.consumer`."""
+    """Those that should, and take none: see `crontasks.health.consumer`."""
     return [heart for heart in _meant_for(hearts, celery_queue) if not heart.slots]
 
 

@@ -11,8 +11,8 @@ from django.db import Error, ProgrammingError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from crontasks import copies
-from crontasks.bulk.waiting import open_runs
 from crontasks.health import broker, crew
+from crontasks.health.bulk_runs import open_runs
 from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good, reason
 from integration.counting import so_many

@@ -6,9 +6,9 @@ from crontasks.cursor import django_cursor
 from crontasks.health import crew, slot_words, slots
 from crontasks.health.links import Link, broken, good
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
-from integration.delivery.policy.states import PartitionState
 from integration.durations import rough
 from integration.models import Queue
+from integration.policy.states import PartitionState
 from integration.selectors.queues.held_back import is_held_back, way_out
 from integration.selectors.queues.status import situation
 from integration.selectors.scope import EVERYTHING, Scope

@@ -5,8 +5,8 @@ from typing import Final
 
 from django.db import transaction
 
-from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
+from crontasks.health.bulk_runs import open_runs
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.outcome import RunState
 from integration.models import BulkState

@@ -15,9 +15,9 @@ from django.db import Error, connections, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
 from crontasks.health import broker, slots
+from crontasks.health.bulk_runs import open_runs
 from crontasks.health.crew import crew
 from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays

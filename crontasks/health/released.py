@@ -12,8 +12,8 @@ from django.db.models import Q
 from crontasks.health import flow_schedule, flow_sending, flow_set_up, flow_work
 from crontasks.health.links import Link, broken
 from integration.delivery.owned import HEAD_HELD
-from integration.delivery.policy.states import PartitionState
 from integration.models import Queue, QueuePartition
+from integration.policy.states import PartitionState
 from integration.selectors.delivering.endpoints import of_queue
 from integration.selectors.queues.status import situation
 

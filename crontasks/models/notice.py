@@ -1,8 +1,12 @@
 """A notice: something people were told, once, until it is over."""
 
+from typing import Final
+
 from django.db import models
 
-from crontasks.notices.kinds import TITLES, NoticeKind
+from crontasks.models.notice_kinds import PROVIDER, TITLES, NoticeKind
+
+ABOUT_PROVIDERS: Final = models.Q(subject__startswith=PROVIDER)
 
 
 class Notice(models.Model):

@@ -9,19 +9,18 @@ from django_celery_beat.models import (
     PeriodicTasks,
 )
 
+from crontasks.enqueue import TICK
 from crontasks.schedule import parse
 
 if TYPE_CHECKING:
     from crontasks.models.instance import CronInstance
-
-TASK = "crontasks.tasks.tick"
 
 
 def write(instance: "CronInstance") -> None:
     """Create or update the row and tell beat that something changed."""
     wanted: dict[str, Any] = {
         "name": f"cron instance {instance.pk}: {instance.name}",
-        "task": TASK,
+        "task": TICK,
         "args": f"[{instance.pk}]",
         "enabled": instance.active,
         "description": instance.schedule_words,

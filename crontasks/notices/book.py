@@ -12,7 +12,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from crontasks.models import Notice
-from crontasks.notices.kinds import PROVIDER, TITLES, NoticeKind
+from crontasks.models.notice import ABOUT_PROVIDERS
+from crontasks.models.notice_kinds import TITLES, NoticeKind
 from integration.clock import database_now
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,6 @@ class Condition:
 
 # A broker that restarts is nobody's mail: so long a provider has to be away before it is told.
 PROVIDER_PATIENCE: Final = timedelta(seconds=30)
-ABOUT_PROVIDERS: Final = Q(subject__startswith=PROVIDER)
 
 
 def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:

@@ -10,8 +10,8 @@ from crontasks.cursor import Cursor, django_cursor
 from crontasks.health import broker, slot_words, slots
 from crontasks.health.hearts import ALIVE_SECONDS, are_alive
 from crontasks.health.slots import PATIENCE, Run, Stage
+from crontasks.models.notice_kinds import NoticeKind
 from crontasks.notices.book import Condition
-from crontasks.notices.kinds import NoticeKind
 from crontasks.problems.queues import SOON, SOON_SHARE
 from crontasks.running.starts import IS_FREE, LOCKED
 from integration.counting import so_many

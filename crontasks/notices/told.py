@@ -7,7 +7,7 @@ from datetime import datetime
 from django.conf import settings
 
 from crontasks.models import Notice
-from crontasks.notices.kinds import NoticeKind
+from crontasks.models.notice_kinds import NoticeKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from django.db.models import F, FloatField, Q, QuerySet
 from django.db.models.functions import Cast, Greatest
 from django.utils import timezone
 
-from crontasks.bulk.waiting import open_runs
 from crontasks.cursor import django_cursor
 from crontasks.health import slots
+from crontasks.health.bulk_runs import open_runs
 from crontasks.models import Notice
-from crontasks.notices.book import ABOUT_PROVIDERS
-from crontasks.notices.kinds import PROVIDER, NoticeKind
+from crontasks.models.notice import ABOUT_PROVIDERS
+from crontasks.models.notice_kinds import PROVIDER, NoticeKind
 from crontasks.problems.facts import Facts, Idle, Late, Short, Taker
 from integration.models import EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls

@@ -14,19 +14,20 @@ from uuid import UUID
 from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor, django_cursor
+from crontasks.enqueue import RUN_OPERATION, enqueue
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
 from integration.actions.bulk import Job, Observe, OperationStep, work
 from integration.actions.problems import RowBusyError
-from integration.delivery.policy.operations import (
+from integration.models import Operation
+from integration.policy.operations import (
     BURST_SECONDS,
     CHUNK_ROWS,
     EDIT_ROWS,
     FIRST_ROWS,
     Pace,
 )
-from integration.delivery.policy.states import OperationState
-from integration.models import Operation
+from integration.policy.states import OperationState
 from integration.recipe_rules import rules_now
 from integration.recipe_use import Rules
 from integration.store import operations as store
@@ -63,15 +64,13 @@ logger = logging.getLogger(__name__)
 
 def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     """Send every running operation that nobody works on to the workers; returns their ids."""
-    from crontasks.tasks import run_operation  # noqa: PLC0415 - it imports this module
-
     cursor.execute(_ASK, (operation_id, operation_id))
     unsent: dict[UUID, datetime] = dict(cursor.fetchall())
     asked = list(unsent)
     try:
         for id_ in asked:
             arguments = (str(id_), unsent[id_].isoformat())
-            run_operation.apply_async(arguments, expires=EXPIRES_SECONDS, retry=False)
+            enqueue(RUN_OPERATION, arguments, expires=EXPIRES_SECONDS)
             del unsent[id_]
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (list(unsent),))

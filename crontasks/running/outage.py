@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from django.db import InterfaceError
 
-from integration.delivery.policy.failure import FailureClass
 from integration.handlers.failures import classify
+from integration.policy.failure import FailureClass
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from typing import Final
 from kombu.exceptions import OperationalError
 
 from crontasks.cursor import Cursor, django_cursor
+from crontasks.enqueue import RUN_QUEUE, enqueue
 from integration.store import locks
 from integration.store.starts import IS_UNASKED, IS_WANTED
 
@@ -106,13 +107,11 @@ def stands(queue_id: int, requested_at: datetime) -> bool:
 
 def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     """Send requested runs to the workers; a broker that is down takes the requests back."""
-    from crontasks.tasks import run_queue  # noqa: PLC0415 - it imports this module
-
     unsent = list(requests)
     try:
         while unsent:
             asked = (unsent[0], requests[unsent[0]].isoformat())
-            run_queue.apply_async(asked, expires=EXPIRES_SECONDS, retry=False)
+            enqueue(RUN_QUEUE, asked, expires=EXPIRES_SECONDS)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

@@ -10,10 +10,10 @@ from integration.actions.problems import QueueMismatchError, TopicAbsentError
 from integration.actions.queues import CLEARED, note
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
-from integration.delivery.policy.states import PartitionState
-from integration.delivery.values import TopicFacts
 from integration.models import Delivery, Gap, Queue, QueuePartition
+from integration.policy.states import PartitionState
 from integration.store.starts import leave_request
+from integration.values import TopicFacts
 
 TOPIC_CODES: Final = frozenset({"TOPIC_RECREATED", "TOPIC_TRUNCATED", "TOPIC_GONE"})
 GAP_CODE: Final = "GAP"

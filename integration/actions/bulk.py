@@ -17,11 +17,11 @@ from integration.actions import errors
 from integration.actions.errors import Values
 from integration.actions.problems import STATE_WORDS
 from integration.actions.transaction import short_transaction
-from integration.delivery.policy import moves
-from integration.delivery.policy.moves import Move
-from integration.delivery.policy.operations import ItemOutcome, verdict
-from integration.delivery.policy.states import ErrorState
 from integration.models import MessageError, Operation
+from integration.policy import moves
+from integration.policy.moves import Move
+from integration.policy.operations import ItemOutcome, verdict
+from integration.policy.states import ErrorState
 from integration.recipe_rules import subject_of
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, compile_recipe

@@ -9,23 +9,23 @@ from uuid import UUID
 
 from django.db import DatabaseError, transaction
 
-from integration.actions.check_guard import LIMIT, Guard, NotUndoneError
 from integration.actions.problems import StateMismatchError
-from integration.actions.single_call import bound, outcome_of
 from integration.delivery.outcome import SUPERSEDED, Failed, Outcome
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import ErrorState
 from integration.delivery.reading import Reader
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Outgoing, Record
 from integration.documents.structures import Entry, plan_for
 from integration.handlers.failures import classify
-from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
+from integration.message import Arrival
 from integration.models import EnterpriseService, MessageError, ObjectStructure, Queue
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import ErrorState
+from integration.runs.guard import LIMIT, Guard, NotUndoneError
+from integration.runs.single_call import bound, outcome_of
 from integration.store import configuration, rows
 from integration.store.sessions import alias, django_connection, next_arrival
 from integration.store.written import TableChange, counts, written_since
+from integration.values import Outgoing, Record
 
 CONSOLE: Final = "the console"
 READ_ROW: Final = f"SELECT {rows.COLUMNS} FROM integration_messageerror e WHERE e.id = %s"  # noqa: S608 - constants

@@ -9,7 +9,7 @@ from typing import Any, Final
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.clock import database_now
-from integration.endpoints.opening import opened
+from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Answer, Deliverer, Parcel, Unreachable
 from integration.endpoints.properties import EndpointSettingsError
 from integration.models import Endpoint, EndpointTest

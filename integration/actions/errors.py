@@ -15,16 +15,16 @@ from integration.actions.problems import (
 )
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
-from integration.delivery.policy.moves import ARRIVED, DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
-from integration.delivery.policy.states import (
+from integration.envelope import DEFAULT
+from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
+from integration.policy.moves import ARRIVED, DELETE, EDIT, HOLD, RELEASE, RESTORE, Move
+from integration.policy.states import (
     DeliveryState,
     Ended,
     ErrorState,
     OutboxKind,
     OutboxState,
 )
-from integration.envelope import DEFAULT
-from integration.models import Delivery, ErrorChange, MessageError, OutboxRow, Queue, QueuePartition
 from integration.selectors.failures.lateness import why_late
 from integration.store.starts import leave_request
 

@@ -8,9 +8,9 @@ from django.db.models import Model
 from integration.actions import operations
 from integration.actions.operations import Options, Wish
 from integration.actions.transaction import short_transaction
-from integration.delivery.policy import moves
-from integration.delivery.policy.states import OperationState
 from integration.models import Operation
+from integration.policy import moves
+from integration.policy.states import OperationState
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.scope import Scope, visible_operations
 

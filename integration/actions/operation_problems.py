@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from integration.delivery.policy.states import OperationState
 from integration.errors import IntegrationError
+from integration.policy.states import OperationState
 
 STATE_WORDS = {
     OperationState.PLANNED: "planned and not started",

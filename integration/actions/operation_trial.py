@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from integration.delivery.policy.states import ErrorState
 from integration.models import Operation, OperationItem
+from integration.policy.states import ErrorState
 from integration.recipe_rules import rules_now, subject_of
 from integration.recipe_use import Changed, Rules, Same, use
 from integration.recipes import Misfit, Recipe, compile_recipe

@@ -19,10 +19,10 @@ from integration.actions.operation_problems import (
 from integration.actions.problems import ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
-from integration.delivery.policy import moves
-from integration.delivery.policy.operations import NEVER, OPERATION_MOVES, StopRule
-from integration.delivery.policy.states import OperationState
 from integration.models import MessageError, Operation, Queue
+from integration.policy import moves
+from integration.policy.operations import NEVER, OPERATION_MOVES, StopRule
+from integration.policy.states import OperationState
 from integration.recipes import Unreadable, compile_recipe
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import operations as store

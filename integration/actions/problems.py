@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from django.db.models import Model
 
-from integration.delivery.policy.states import ErrorState
 from integration.errors import IntegrationError
+from integration.policy.states import ErrorState
 
 STATE_WORDS = {
     ErrorState.RETRY: "waiting for its next try",

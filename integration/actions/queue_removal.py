@@ -11,7 +11,6 @@ from integration.actions.problems import QueueMismatchError, ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.counting import so_many
-from integration.delivery.policy.states import OPEN, OperationState, OutboxState
 from integration.errors import IntegrationError
 from integration.models import (
     Gap,
@@ -22,6 +21,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.policy.states import OPEN, OperationState, OutboxState
 from integration.store import decisions
 
 # More closed failures than this are left to the cleanup first: a person's click stays short.

@@ -7,8 +7,8 @@ from django.db.models import Q
 from integration.actions.problems import OutboundQueueError, QueueMismatchError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
-from integration.delivery.policy.states import PartitionState
 from integration.models import Queue, QueueChange, QueuePartition
+from integration.policy.states import PartitionState
 from integration.store.starts import leave_request
 
 CLEARED = {"state_code": "", "state_text": "", "state_error": None, "resume_at": None, "probes": 0}

@@ -10,11 +10,11 @@ from django.db import connection, transaction
 from integration import envelope as envelopes
 from integration.actions.configuration import Author
 from integration.clock import database_now
-from integration.delivery.values import Headers, Outgoing
 from integration.handlers.publishing import INTERFACE, MESSAGE_ID, SENDER
 from integration.models import ConfigurationChange, Queue
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.store import outbox
+from integration.values import Headers, Outgoing
 
 TEST: Final = "sluice-test"
 # What a person writes never stands for what Sluice says itself.

@@ -1,7 +1,7 @@
 """The track of an ending that a person told, as the engine writes those that it finds."""
 
-from integration.delivery.policy.states import Ended
 from integration.models import MessageError, MessageTrack
+from integration.policy.states import Ended
 from integration.selectors.tracking.rows import by_index, whole
 from integration.store.sessions import next_arrival
 

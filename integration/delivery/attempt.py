@@ -9,9 +9,6 @@ from django.db import DatabaseError
 
 from integration.delivery.outcome import DUPLICATE, STALE, Failed, Outcome
 from integration.delivery.owned import Owned
-from integration.delivery.policy.batching import Mode
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import Ended, PartitionState
 from integration.delivery.ports import LostError, Work
 from integration.delivery.road import Road
 from integration.delivery.settling import Tally, tally
@@ -19,10 +16,13 @@ from integration.delivery.steps import Step
 from integration.delivery.tracing import new_tuple
 from integration.delivery.trial import FailedAt, Trial
 from integration.delivery.unit import Unit
-from integration.delivery.values import content_hash
 from integration.handlers.failures import classify
-from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
+from integration.message import Arrival
+from integration.policy.batching import Mode
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import Ended, PartitionState
+from integration.values import content_hash
 
 WORKED: Final = frozenset({Ended.APPLIED, Ended.DELIVERED})
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from integration.delivery.outcome import APPLIED, SUPERSEDED, Failed, Outcome
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.unit import Unit
 from integration.handlers.failures import Applied, BatchItemError, Superseded, classify, tidied
+from integration.policy.failure import Failure, FailureClass
 
 SWALLOWED: Final = Failure(
     FailureClass.PERMANENT,

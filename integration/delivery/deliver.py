@@ -9,8 +9,6 @@ from integration.counting import so_many
 from integration.delivery.attempt import Fenced, Settled, attempt
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.owned import Owned
-from integration.delivery.policy.batching import Mode
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.ports import LostError
 from integration.delivery.report import Report
 from integration.delivery.road import Road
@@ -18,6 +16,8 @@ from integration.delivery.settling import Tally
 from integration.delivery.steps import Step
 from integration.delivery.trial import FailedAt
 from integration.delivery.unit import Unit
+from integration.policy.batching import Mode
+from integration.policy.failure import Failure, FailureClass
 
 FREE_CONFLICTS: Final = 5
 # What the desk notes on a row whose marker outlived a call that hung.

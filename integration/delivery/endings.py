@@ -6,14 +6,14 @@ from uuid import UUID
 
 from integration.delivery.outcome import Failed, Good, Waits
 from integration.delivery.owned import HEAD_HELD
-from integration.delivery.policy import retry
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import Ended, ErrorState, OutboxKind, PartitionState
 from integration.delivery.reading import mirror_headers, ticket_headers
 from integration.delivery.settlement import Counters, NewError, RowChange, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
-from integration.delivery.values import Outgoing
+from integration.policy import retry
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import Ended, ErrorState, OutboxKind, PartitionState
+from integration.values import Outgoing
 
 
 @dataclass(slots=True)

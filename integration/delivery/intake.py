@@ -8,8 +8,6 @@ from uuid import UUID
 
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.reading import (
     Ticket,
     is_own_mirror,
@@ -20,7 +18,9 @@ from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, StateChange
 from integration.delivery.steps import Step
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Fetched, Record
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import ErrorState, PartitionState
+from integration.values import Fetched, Record
 
 VALUE: Final = attrgetter("value")
 ROWS_EVERY_SECONDS: Final = 0.25

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.failure import Failure
-from integration.delivery.policy.states import Ended
+from integration.policy.failure import Failure
+from integration.policy.states import Ended
 
 
 @dataclass(frozen=True, slots=True)

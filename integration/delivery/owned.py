@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.batching import FailureRate
-from integration.delivery.policy.brake import BrakeState
-from integration.delivery.policy.states import Ended, PartitionState
+from integration.policy.batching import FailureRate
+from integration.policy.brake import BrakeState
+from integration.policy.states import Ended, PartitionState
 
 HEAD_HELD: Final = "HEAD_HELD"
 

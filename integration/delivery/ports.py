@@ -15,8 +15,8 @@ from integration.delivery.sending.values import Past
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Fetched, Record, TopicFacts
 from integration.errors import IntegrationError
+from integration.values import Fetched, Record, TopicFacts
 
 
 class LostError(IntegrationError):

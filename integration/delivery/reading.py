@@ -8,13 +8,13 @@ from uuid import UUID
 
 from integration import envelope
 from integration.delivery.outcome import UNREAD, Failed
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import NOTHING_MORE, Told, traces_of
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Headers, Record, content_hash
 from integration.envelope.fields import FIELDS, addressed_by_headers
-from integration.handlers.message import Message, Origin
+from integration.message import Message, Origin
+from integration.policy.failure import Failure, FailureClass
+from integration.values import Headers, Record, content_hash
 
 TICKET: Final = "sluice-ticket"
 TICKET_QUEUE: Final = "sluice-queue"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from integration.delivery.endings import Chance
 from integration.delivery.owned import Owned
-from integration.delivery.policy import brake
-from integration.delivery.policy.states import PartitionState
 from integration.delivery.ports import Desk, Ledger, Source
 from integration.delivery.reading import Reader
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.steps import Observer, Silent
 from integration.delivery.unit import Unit
+from integration.policy import brake
+from integration.policy.states import PartitionState
 
 if TYPE_CHECKING:
     from integration.delivery.deliver import Delivered

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from integration.delivery.policy.failure import Failure
-from integration.delivery.policy.states import Ended, ErrorState, PartitionState
 from integration.delivery.sending.values import Dispatch
 from integration.delivery.tracing import Track
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Outgoing
+from integration.policy.failure import Failure
+from integration.policy.states import Ended, ErrorState, PartitionState
+from integration.values import Outgoing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

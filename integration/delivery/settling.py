@@ -7,13 +7,13 @@ from typing import Final
 from integration.delivery.endings import Ending, end_failed, end_good, end_waiting
 from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
 from integration.delivery.owned import Owned
-from integration.delivery.policy.failure import cause_of
-from integration.delivery.policy.states import Ended, PartitionState
 from integration.delivery.reading import mirrored_failure
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, Settlement, StateChange
 from integration.delivery.tracing import Track
 from integration.delivery.unit import Unit
+from integration.policy.failure import cause_of
+from integration.policy.states import Ended, PartitionState
 
 # What a released row meets says nothing about why the partition is not read.
 KEPT: Final = frozenset({PartitionState.BRAKED, PartitionState.BLOCKED})

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration.delivery.policy.brake import BrakePolicy
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.retry import RetryPolicy
 from integration.delivery.tracing import Following, Writer
 from integration.handlers.registry import Registration
+from integration.policy.brake import BrakePolicy
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.retry import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)

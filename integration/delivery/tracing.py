@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, NamedTuple
 
-from integration.delivery.values import Headers, Record
 from integration.paths import BadPath, compile_path, texts_reader
+from integration.values import Headers, Record
 
 CAUSE: Final = "sluice-cause"
 # A column people search by; what is longer is no id.

@@ -7,13 +7,13 @@ from django.db import DatabaseError
 
 from integration.delivery.calling import SWALLOWED, call_batch, call_one
 from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.ports import Desk, Work
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
 from integration.handlers.publishing import Outbound
 from integration.handlers.registry import Registration
+from integration.policy.failure import Failure, FailureClass
 
 
 @dataclass(frozen=True, slots=True)

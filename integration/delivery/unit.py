@@ -6,9 +6,9 @@ from uuid import UUID
 
 from integration.delivery.outcome import Outcome
 from integration.delivery.tracing import Trace
-from integration.delivery.values import Record
-from integration.handlers.message import Message
 from integration.handlers.registry import Registration
+from integration.message import Message
+from integration.values import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

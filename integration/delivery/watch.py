@@ -4,15 +4,15 @@ from typing import Final
 
 from integration.counting import so_many
 from integration.delivery.owned import CopiedHead, Owned
-from integration.delivery.policy import retry
-from integration.delivery.policy.states import PartitionState
 from integration.delivery.ports import QueueGoneError
 from integration.delivery.report import YIELD, Report, RunEnding
 from integration.delivery.road import Road
 from integration.delivery.settlement import RUNNING, StateChange
 from integration.delivery.unit import OpenError
-from integration.delivery.values import Fetched, TopicFacts, Trouble, TroubleKind
 from integration.errors import IntegrationError
+from integration.policy import retry
+from integration.policy.states import PartitionState
+from integration.values import Fetched, TopicFacts, Trouble, TroubleKind
 
 LOOK_EVERY_SECONDS: Final = 0.2
 CONFIGURATION_EVERY_SECONDS: Final = 1.0

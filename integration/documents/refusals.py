@@ -9,7 +9,7 @@ from typing import Final
 
 import jsonschema
 
-from integration.delivery.policy.failure import TEXT_LIMIT, Failure, FailureClass
+from integration.policy.failure import TEXT_LIMIT, Failure, FailureClass
 
 PERMANENT: Final = "PERMANENT_ERROR"
 SENTENCE_LIMIT: Final = 1_000

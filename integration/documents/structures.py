@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from lxml import etree
 
-from integration.delivery.policy.failure import Failure
 from integration.documents.exact_json import encode
 from integration.documents.refusals import permanent, schema_refusal
 from integration.documents.schemas import UNUSABLE, Judge, code_of, judge_of, why_unusable
 from integration.envelope import Flaw, FlawCode
+from integration.message import Message
 from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
-
-if TYPE_CHECKING:
-    from integration.handlers.message import Message
+from integration.policy.failure import Failure
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # What the column holds before the decimal point.
@@ -47,7 +45,7 @@ class Entry:
     """One message as it would be stored. `document` is JSON text, None for XML and deletions."""
 
     key: str
-    message: "Message"
+    message: Message
     document: str | None = None
     xml: str = ""
     version: Decimal | None = None
@@ -63,7 +61,7 @@ class Plan:
     judge: Judge | None
     deletes: bool
 
-    def entry(self, message: "Message") -> Entry | Failure:
+    def entry(self, message: Message) -> Entry | Failure:
         """What to store for a message, or why it cannot be stored."""
         if message.body is None:
             return self._deletion(message)
@@ -90,7 +88,7 @@ class Plan:
         version = version_of(found)
         return version if isinstance(version, Failure) else (key, version)
 
-    def _deletion(self, message: "Message") -> Entry | Failure:
+    def _deletion(self, message: Message) -> Entry | Failure:
         if not self.deletes:
             return permanent(
                 f"The message has no value (a tombstone), and {self.name} does not say that this "
@@ -210,7 +208,7 @@ def is_xml(body: object) -> bool:
     return isinstance(body, etree._Element)  # noqa: SLF001 - lxml's only name for it
 
 
-def _json_text(message: "Message") -> str:
+def _json_text(message: Message) -> str:
     """The payload's own text where there is one: no number is written anew."""
     text = message.text
     if not text:
@@ -218,7 +216,7 @@ def _json_text(message: "Message") -> str:
     return (text if isinstance(text, str) else text.decode()).removeprefix("\ufeff")
 
 
-def _xml_text(message: "Message") -> str:
+def _xml_text(message: Message) -> str:
     text, root = message.text, message.body
     if isinstance(text, str) and text:
         return text

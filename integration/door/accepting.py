@@ -5,7 +5,6 @@ from typing import Final
 
 from django.db import transaction
 
-from integration.delivery.values import Headers, Outgoing
 from integration.door import receipts
 from integration.door.bodies import Piece
 from integration.door.receipts import Answer, Post
@@ -13,6 +12,7 @@ from integration.door.routes import Route
 from integration.handlers.publishing import INTERFACE, MESSAGE_ID, SENDER
 from integration.store import outbox
 from integration.store.sessions import alias, django_connection
+from integration.values import Headers, Outgoing
 
 USER: Final = "sluice-user"
 ACCEPTED: Final = 202

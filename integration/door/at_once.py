@@ -7,27 +7,27 @@ from typing import Final
 
 from django.db import DatabaseError, transaction
 
-from integration.actions.check_guard import Guard
-from integration.actions.single_call import bound, outcome_of
 from integration.delivery.outcome import SUPERSEDED, Failed
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import Ended
 from integration.delivery.reading import Reader
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
-from integration.delivery.values import Record
 from integration.door import receipts
 from integration.door.accepting import headers_of, message_ids
 from integration.door.bodies import Piece
 from integration.door.problems import CallFailedError, NoSuchServiceError, SwitchedOffError
 from integration.door.receipts import Answer, Post
 from integration.handlers.failures import classify
-from integration.handlers.message import Arrival
 from integration.handlers.publishing import Outbound, current
+from integration.message import Arrival
 from integration.models import EnterpriseService, ExternalSystem
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import Ended
+from integration.runs.guard import Guard
+from integration.runs.single_call import bound, outcome_of
 from integration.store import outbox
 from integration.store.configuration import service_of
 from integration.store.sessions import alias, django_connection, next_arrival
+from integration.values import Record
 
 LIMIT: Final = timedelta(seconds=20)
 DONE: Final = 200

@@ -6,7 +6,6 @@ import hmac
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
@@ -22,20 +21,12 @@ from integration.door.problems import (
 from integration.door.remembered import Remembered
 from integration.door.tokens import hash_of, is_token, prefix_of
 from integration.models import ApiToken
+from integration.models.door import Doing
 from integration.store.sessions import django_connection
 
 TOUCHED_SECONDS: Final = 60.0
 # Compared with when no token of that prefix exists, so that the answer takes as long.
 _NOBODY: Final = hash_of("")
-
-
-class Doing(Enum):
-    """What a token may allow, and in which words a refusal says so."""
-
-    POST = ("may_post", "put messages into queues")
-    CALL = ("may_call", "run services at once")
-    READ = ("may_read", "ask what became of messages")
-    PUBLISH = ("may_publish", "publish to channels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from integration.delivery.policy.states import Ended, ErrorState, OutboxState
 from integration.door.accepting import message_ids
 from integration.door.problems import NoSuchMessageError
 from integration.door.receipts import Stored, of_message
 from integration.models import MessageError, OutboxRow
+from integration.policy.states import Ended, ErrorState, OutboxState
 from integration.selectors.tracking.rows import of_messages
 
 # Of a post with more messages only the counts are told.

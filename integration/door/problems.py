@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import ClassVar
 
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.envelope import Flaw
 from integration.errors import IntegrationError
 from integration.handlers.failures import HandlerError
+from integration.policy.failure import Failure, FailureClass
 
 
 class DoorError(IntegrationError):

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
-from integration.delivery.values import Outgoing
 from integration.door.problems import BadHeaderError, OtherContentError
 from integration.handlers.publishing import ID_SPACE
 from integration.store import outbox
 from integration.store.sessions import django_connection
+from integration.values import Outgoing
 
 LONGEST_ID: Final = 200
 _COLUMNS: Final = (

@@ -55,6 +55,17 @@ class Declared:
     only: tuple[str, tuple[str, ...]] | None = None
 
 
+class Properties:
+    """The properties and secrets of one endpoint type; a frozen dataclass that derives from it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none
+        """What is wrong between values each of which can be kept, as a sentence for each name."""
+        return {}
+
+
 def declare(default: Any, declared: Declared) -> Any:  # noqa: ANN401 - a dataclass field of any type
     """A dataclass field with its declaration; a mapping is copied for each value of the class."""
     marks = {_MARK: declared}

@@ -2,25 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from integration.endpoints.database_properties import DatabaseProperties
-from integration.endpoints.declared import counts, declarations, judged, made
-from integration.endpoints.file_properties import FileProperties
-from integration.endpoints.http_properties import HttpProperties
-from integration.endpoints.python_properties import PythonProperties
+from integration.endpoints.declared import Properties, counts, declarations, judged, made
 from integration.errors import IntegrationError
 
-Properties = HttpProperties | FileProperties | DatabaseProperties | PythonProperties
-KINDS: Final[Mapping[str, type[Properties]]] = MappingProxyType(
-    {
-        "http": HttpProperties,
-        "file": FileProperties,
-        "database": DatabaseProperties,
-        "python": PythonProperties,
-    }
-)
+# Handler type -> its properties; and -> where its opener is found, a function that takes them.
+# Filled by `register` when Django starts.
+KINDS: Final[dict[str, type[Properties]]] = {}
+OPENERS: Final[dict[str, str]] = {}
 
 
 class EndpointSettingsError(IntegrationError):
@@ -36,6 +26,16 @@ class EndpointSettingsError(IntegrationError):
         self.mistakes = mistakes
 
 
+def register(handler_type: str, kind: type[Properties], opener: str) -> None:
+    """Make an endpoint type known.
+
+    `opener` is the dotted name of what takes the properties and returns a Deliverer, or raises
+    ValueError with a sentence. It is loaded where something is sent, and nowhere else.
+    """
+    KINDS[handler_type] = kind
+    OPENERS[handler_type] = opener
+
+
 def mistakes(handler_type: str, properties: Any) -> dict[str, str]:  # noqa: ANN401 - what was entered
     """What is wrong, as a sentence for each property; empty when they can be kept."""
     kind = KINDS.get(handler_type)
@@ -47,26 +47,13 @@ def mistakes(handler_type: str, properties: Any) -> dict[str, str]:  # noqa: ANN
     found = {name: f"{name} {told}." for name, told in judged(kind, properties).items()}
     for name in properties.keys() - known:
         found[name] = _unknown(str(name), kind, known)
-    if not found:
-        found.update(_of_columns(properties) if kind is DatabaseProperties else {})
-    return found
+    return found or kind.conflicts(properties)
 
 
 def _unknown(name: str, kind: type[Properties], known: set[str]) -> str:
     if name in declarations(kind):
         return f"{name} is a secret: it is stored encrypted, among the secrets."
     return f"{name[:80]} is no property of this type; known are {', '.join(sorted(known))}."
-
-
-def _of_columns(properties: Mapping[str, Any]) -> dict[str, str]:
-    columns = properties.get("columns", {})
-    missing = [one for one in properties.get("key_columns", []) if one not in columns]
-    if properties.get("mode") == "upsert" and missing:
-        return {"key_columns": f"key_columns has {missing[0]}, which the columns do not fill."}
-    own = properties.get("message_id_column", "")
-    if own and own in columns:
-        return {"message_id_column": f"{own} is filled with the message id; take it off columns."}
-    return {}
 
 
 def secret_mistakes(

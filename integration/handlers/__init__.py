@@ -1,7 +1,6 @@
 """What a handler author imports: decorator, message, publish(), newness guard and verdicts."""
 
-from typing import TYPE_CHECKING, Any
-
+from integration.handlers.claims import claim_all, claim_newest
 from integration.handlers.failures import (
     Applied,
     BatchItemError,
@@ -18,14 +17,11 @@ from integration.handlers.failures import (
     permanent,
     transient,
 )
-from integration.handlers.message import Message
 from integration.handlers.payloads import PayloadRefusedError
 from integration.handlers.publishing import Publication, caused_by, publish, publish_to
 from integration.handlers.registry import inbound
 from integration.handlers.sql import cursor
-
-if TYPE_CHECKING:
-    from integration.store.objects import claim_all, claim_newest
+from integration.message import Message
 
 __all__ = [
     "Applied",
@@ -53,14 +49,3 @@ __all__ = [
     "publish_to",
     "transient",
 ]
-
-# The guard knows the tables, which know the verdicts of this package: it is loaded when asked for.
-_GUARD = frozenset({"claim_all", "claim_newest"})
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - Python's signature for a module
-    if name in _GUARD:
-        from integration.store import objects  # noqa: PLC0415 - see above
-
-        return getattr(objects, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,11 +13,11 @@ from django.db import OperationalError
 from django.db.transaction import TransactionManagementError
 from psycopg import errors as pg
 
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.documents.refusals import permanent, tidied
 from integration.envelope import UnwritableMessage
 from integration.errors import IntegrationError
 from integration.handlers.traces import sentence, trace
+from integration.policy.failure import Failure, FailureClass
 
 __all__ = [
     "Applied",

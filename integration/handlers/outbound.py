@@ -9,9 +9,9 @@ from typing import Final
 from django.conf import settings
 from django.db import connections
 
-from integration.delivery.values import Outgoing
 from integration.handlers.channels import Channel, Target, channel_named, target_of_queue
-from integration.handlers.message import Message
+from integration.message import Message
+from integration.values import Outgoing
 
 # Published ids are uuid5 of this and of what they derive from; it must never change.
 ID_SPACE: Final = uuid.UUID("5b1f1c52-3c0e-5e0e-9d6a-6d5f2a0c7a11")

@@ -8,9 +8,9 @@ from typing import Final
 from django.conf import settings
 
 from integration import envelope as envelopes
-from integration.delivery.values import Headers, Outgoing
 from integration.handlers.channels import Target
 from integration.handlers.payloads import PayloadTooLargeError
+from integration.values import Headers, Outgoing
 
 MESSAGE_ID: Final = "sluice-message-id"
 INTERFACE: Final = "sluice-interface"

@@ -6,12 +6,12 @@ from typing import Any
 from lxml import etree
 
 from integration import envelope as envelopes
-from integration.delivery.policy.failure import Failure
 from integration.documents.exact_json import encode
 from integration.documents.structures import Plan, is_xml
 from integration.envelope import DEFAULT, Flaw, FlawCode
 from integration.handlers.failures import PermanentError
 from integration.paths import Path, key_of
+from integration.policy.failure import Failure
 
 Key = str | bytes | None
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import transaction
 
-from integration.delivery.values import Outgoing
 from integration.handlers.channels import (
     UnknownChannelError,
     UnknownQueueError,
@@ -25,6 +24,8 @@ from integration.handlers.outgoing import (
     record,
 )
 from integration.handlers.payloads import Key, as_text, prepare
+from integration.handlers.ports import filled
+from integration.values import Outgoing
 
 __all__ = [
     "CAUSE",
@@ -125,10 +126,8 @@ def _keep(rows: Sequence[Outgoing], outbound: Outbound | None) -> None:
         return
     if not rows:
         return
-    from integration.store import outbox  # noqa: PLC0415 - as the models in channels.py
-
     # All rows or none. With a savepoint a wait that was too long leaves the author's transaction
     # usable; without strict queues there is nothing to wait for.
     waits = any(row.strict_queue is not None for row in rows)
     with transaction.atomic(using=settings.SLUICE_DATABASE, savepoint=waits):
-        outbox.insert(rows)
+        filled().outbox(rows)

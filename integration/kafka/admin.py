@@ -20,7 +20,6 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from integration import durations
-from integration.delivery.values import TopicFacts
 from integration.kafka.client import Connection, connection, new_admin
 from integration.kafka.errors import (
     BrokerRefusedError,
@@ -40,6 +39,7 @@ from integration.kafka.facts import (
 )
 from integration.kafka.troubles import error_of, sentence, unreachable
 from integration.models.provider import Provider
+from integration.values import TopicFacts
 
 # Kafka's own word for "as the broker is configured".
 BROKERS_CHOICE: Final = -1

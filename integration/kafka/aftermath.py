@@ -9,7 +9,6 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from integration.delivery.values import Headers, Record
 from integration.kafka import admin
 from integration.kafka.client import connection, new_consumer
 from integration.kafka.errors import BrokerUnreachableError
@@ -17,6 +16,7 @@ from integration.kafka.publisher import RELAY_TOPIC
 from integration.kafka.source import UNREADABLE, headers_of
 from integration.kafka.troubles import END_REACHED, unreachable
 from integration.models.provider import Provider
+from integration.values import Headers, Record
 
 ANSWER_SECONDS: Final = 15.0
 # Without a record for so long the cluster is taken for silent, as the client says nothing then.

@@ -11,7 +11,6 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from integration.delivery.values import TopicFacts
 from integration.kafka import listeners
 from integration.kafka.client import TalkingAdmin
 from integration.kafka.errors import (
@@ -28,6 +27,7 @@ from integration.kafka.troubles import (
     sentence,
     unreachable,
 )
+from integration.values import TopicFacts
 
 ANSWER_SECONDS: Final = 5.0
 MOVING_PAUSE_SECONDS: Final = 0.05

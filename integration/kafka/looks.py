@@ -9,7 +9,6 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from integration.delivery.values import TopicFacts
 from integration.kafka.client import Connection, connection, new_admin
 from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.facts import (
@@ -25,6 +24,7 @@ from integration.kafka.facts import (
 )
 from integration.kafka.troubles import MOVING, error_of
 from integration.models.provider import Provider
+from integration.values import TopicFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from django.conf import settings
 
-from integration.delivery.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
 from integration.kafka.bounded import bounded
 from integration.kafka.client import Connection, connection, new_admin, new_consumer
 from integration.kafka.facts import FactsReader
@@ -25,6 +24,7 @@ from integration.kafka.troubles import (
     trouble,
 )
 from integration.models.provider import Provider
+from integration.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from integration.delivery.values import Trouble, TroubleKind
 from integration.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+from integration.values import Trouble, TroubleKind
 
 END_REACHED: Final = KafkaError._PARTITION_EOF
 # One broker of several that is gone concerns nobody yet; when all are, the library says so.

@@ -3,7 +3,7 @@
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import integration.delivery.policy.states
+import integration.policy.states
 import integration.models.fields
 import uuid
 from django.db import migrations, models
@@ -109,7 +109,7 @@ class Migration(migrations.Migration):
                 ('next_offset', models.BigIntegerField()),
                 ('epoch', models.BigIntegerField(default=0)),
                 ('last_batch', models.UUIDField(null=True)),
-                ('state', models.CharField(choices=[('RUNNING', 'Running'), ('BACKOFF', 'Backoff'), ('BLOCKED', 'Blocked'), ('BRAKED', 'Braked'), ('OUTAGE', 'Outage'), ('WAITING', 'Waiting')], default=integration.delivery.policy.states.PartitionState['RUNNING'], max_length=10)),
+                ('state', models.CharField(choices=[('RUNNING', 'Running'), ('BACKOFF', 'Backoff'), ('BLOCKED', 'Blocked'), ('BRAKED', 'Braked'), ('OUTAGE', 'Outage'), ('WAITING', 'Waiting')], default=integration.policy.states.PartitionState['RUNNING'], max_length=10)),
                 ('state_code', models.CharField(blank=True, max_length=60)),
                 ('state_text', models.TextField(blank=True)),
                 ('state_since', models.DateTimeField(null=True)),
@@ -405,7 +405,7 @@ class Migration(migrations.Migration):
                 ('retry_no', models.IntegerField(null=True)),
                 ('strict_queue', models.IntegerField(help_text='the strict queue whose order it keeps', null=True)),
                 ('not_before', models.DateTimeField(null=True)),
-                ('state', models.CharField(choices=[('PENDING', 'PENDING'), ('STAMPED', 'STAMPED'), ('PUBLISHED', 'PUBLISHED'), ('DEAD', 'DEAD'), ('CANCELLED', 'CANCELLED')], default=integration.delivery.policy.states.OutboxState['PENDING'], max_length=10)),
+                ('state', models.CharField(choices=[('PENDING', 'PENDING'), ('STAMPED', 'STAMPED'), ('PUBLISHED', 'PUBLISHED'), ('DEAD', 'DEAD'), ('CANCELLED', 'CANCELLED')], default=integration.policy.states.OutboxState['PENDING'], max_length=10)),
                 ('batch', models.UUIDField(null=True)),
                 ('created_at', models.DateTimeField()),
                 ('published_at', models.DateTimeField(null=True)),
@@ -429,7 +429,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='queuepartition',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', integration.delivery.policy.states.PartitionState['BACKOFF']), _negated=True), ('resume_at__isnull', False), _connector='OR'), name='backoff_has_an_end'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', integration.policy.states.PartitionState['BACKOFF']), _negated=True), ('resume_at__isnull', False), _connector='OR'), name='backoff_has_an_end'),
         ),
         migrations.AddConstraint(
             model_name='queue',
@@ -461,7 +461,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='messageerror',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', integration.delivery.policy.states.ErrorState['RETRY']), _negated=True), ('not_before__isnull', False), _connector='OR'), name='retry_has_a_time'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', integration.policy.states.ErrorState['RETRY']), _negated=True), ('not_before__isnull', False), _connector='OR'), name='retry_has_a_time'),
         ),
         migrations.AddConstraint(
             model_name='relaylease',

@@ -2,7 +2,7 @@
 
 import django.core.validators
 import django.db.models.deletion
-import integration.delivery.policy.states
+import integration.policy.states
 import integration.models.fields
 from django.db import migrations, models
 
@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
             name='EndpointCircuit',
             fields=[
                 ('endpoint', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='circuit', serialize=False, to='integration.endpoint')),
-                ('state', models.CharField(choices=[('CLOSED', 'CLOSED'), ('OPEN', 'OPEN'), ('HALF_OPEN', 'HALF_OPEN')], default=integration.delivery.policy.states.CircuitState['CLOSED'], max_length=10)),
+                ('state', models.CharField(choices=[('CLOSED', 'CLOSED'), ('OPEN', 'OPEN'), ('HALF_OPEN', 'HALF_OPEN')], default=integration.policy.states.CircuitState['CLOSED'], max_length=10)),
                 ('version', models.BigIntegerField(default=0)),
                 ('failures', models.IntegerField(default=0, help_text='in a row, without a success between')),
                 ('probes', models.IntegerField(default=0, help_text='made since it opened')),

@@ -2,9 +2,9 @@
 
 from django.db import models
 
-from integration.delivery.policy.states import CircuitState, DeliveryState
 from integration.models.queue import Queue
 from integration.models.system import Endpoint
+from integration.policy.states import CircuitState, DeliveryState
 
 
 class Delivery(models.Model):

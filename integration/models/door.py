@@ -1,9 +1,20 @@
 """The HTTP door: who may post for a partner, and what was answered to whom."""
 
+from enum import Enum
+
 from django.db import models
 
 from integration.models.queue import Queue
 from integration.models.system import ExternalSystem
+
+
+class Doing(Enum):
+    """What a token may allow, and in which words a refusal says so."""
+
+    POST = ("may_post", "put messages into queues")
+    CALL = ("may_call", "run services at once")
+    READ = ("may_read", "ask what became of messages")
+    PUBLISH = ("may_publish", "publish to channels")
 
 
 class ApiToken(models.Model):

@@ -5,8 +5,8 @@ import uuid
 from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 
-from integration.delivery.policy.states import ErrorState
 from integration.models.queue import Queue
+from integration.policy.states import ErrorState
 
 
 class MessageError(models.Model):

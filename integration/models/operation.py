@@ -5,9 +5,9 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from integration.delivery.policy.operations import FAILING, NEVER, ItemOutcome, StopRule
-from integration.delivery.policy.states import OperationState
 from integration.models.message_error import MessageError
+from integration.policy.operations import FAILING, NEVER, ItemOutcome, StopRule
+from integration.policy.states import OperationState
 
 
 class Operation(models.Model):

@@ -3,8 +3,8 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from integration.delivery.policy.states import OutboxKind, OutboxState
 from integration.models.provider import Provider
+from integration.policy.states import OutboxKind, OutboxState
 
 
 class OutboxRow(models.Model):

@@ -4,8 +4,8 @@ import uuid
 
 from django.db import models
 
-from integration.delivery.policy.states import PartitionState
 from integration.models.queue import Queue
+from integration.policy.states import PartitionState
 
 
 def _choices(states: type[PartitionState]) -> list[tuple[str, str]]:

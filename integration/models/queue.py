@@ -7,11 +7,11 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from integration.delivery.policy.brake import BrakePolicy
-from integration.delivery.policy.retry import Backoff, RetryPolicy
 from integration.errors import IntegrationError
 from integration.models.provider import Provider
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
+from integration.policy.brake import BrakePolicy
+from integration.policy.retry import Backoff, RetryPolicy
 
 
 class KeyOrderInboundError(IntegrationError):

@@ -9,9 +9,9 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
-from integration.delivery.policy.states import OutboxState
 from integration.errors import IntegrationError
 from integration.models import Deployment, OutboxRow, RelayLease
+from integration.policy.states import OutboxState
 from integration.store import deployments
 from integration.store.deployments import Standing
 from integration.store.sessions import django_connection

@@ -13,7 +13,6 @@ from integration.actions.queues import CLEARED, note
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.counting import so_many
-from integration.delivery.policy.states import OutboxState, PartitionState
 from integration.delivery.unit import Unit
 from integration.errors import IntegrationError
 from integration.models import (
@@ -26,6 +25,7 @@ from integration.models import (
     Restore,
     RestoreFinding,
 )
+from integration.policy.states import OutboxState, PartitionState
 from integration.restore import options
 from integration.restore.examining import close_if_decided
 from integration.restore.options import Option

@@ -8,12 +8,12 @@ from django.db.models import F
 from integration.actions.errors import cancel_tickets
 from integration.clock import database_now
 from integration.codec import encode_headers
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import DeliveryState, ErrorState
 from integration.delivery.reading import Reader
 from integration.delivery.unit import Unit
 from integration.kafka import aftermath
 from integration.models import Delivery, ErrorChange, MessageError, Queue, RestoreFinding
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import DeliveryState, ErrorState
 from integration.store.configuration import snapshot
 from integration.store.deliveries import HELD_CODE
 from integration.store.sessions import next_arrival

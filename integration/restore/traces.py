@@ -9,14 +9,7 @@ from django.db.models import Count, Max, Min, Q
 
 from integration.codec import decode_headers
 from integration.counting import so_many
-from integration.delivery.policy.states import (
-    OPEN,
-    DeliveryState,
-    ErrorState,
-    OutboxState,
-)
 from integration.delivery.relay import policy
-from integration.delivery.relay.wiring import transactional_id
 from integration.kafka import admin, aftermath, looks
 from integration.kafka.looks import TopicLook
 from integration.kafka.source import mirror_group
@@ -30,6 +23,13 @@ from integration.models import (
     RelayLease,
     RestoreFinding,
 )
+from integration.policy.states import (
+    OPEN,
+    DeliveryState,
+    ErrorState,
+    OutboxState,
+)
+from integration.runs.relay import transactional_id
 from integration.selectors.delivering import open_calls
 
 Kind = RestoreFinding.Kind

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from integration.delivery.policy.states import OPEN, Ended, PartitionState
+from integration.policy.states import OPEN, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
 from integration.selectors.tracking.endings import Endings, latest
 from integration.store.sessions import fetch_all

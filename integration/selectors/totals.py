@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from integration.delivery.policy.states import OutboxState
 from integration.models import OutboxRow
+from integration.policy.states import OutboxState
 from integration.selectors.outbox import scope as outbox_scope
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.rows import QueueRow

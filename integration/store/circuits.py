@@ -5,10 +5,10 @@ from typing import Any, Final
 import psycopg
 from django.db import DatabaseError, InterfaceError
 
-from integration.delivery.policy.circuit import Circuit, Move
-from integration.delivery.policy.states import CircuitState
 from integration.delivery.ports import LostError
 from integration.delivery.sending.ports import Gate
+from integration.policy.circuit import Circuit, Move
+from integration.policy.states import CircuitState
 from integration.store import rows
 from integration.store.sessions import django_connection
 

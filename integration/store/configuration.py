@@ -4,10 +4,8 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot, Service
 from integration.delivery.tracing import Following, following
-from integration.handlers.takers import Missing, resolve
 from integration.models import (
     Endpoint,
     EnterpriseService,
@@ -15,7 +13,9 @@ from integration.models import (
     PublishChannel,
     Queue,
 )
+from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
+from integration.store.takers import Missing, resolve
 
 
 def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:

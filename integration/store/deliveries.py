@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from integration.delivery.owned import Owned
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Doubt, Intent, Past
-from integration.delivery.values import content_hash
 from integration.store import rows
+from integration.values import content_hash
 
 # An intent is written only under the circuit it was meant for, so that of all runs exactly one
 # makes the probe, whatever each of them believes.

@@ -9,8 +9,8 @@ import psycopg
 from django.conf import settings
 
 from integration.delivery.owned import Owned
-from integration.delivery.policy.states import PartitionState
 from integration.delivery.ports import LostError
+from integration.policy.states import PartitionState
 from integration.store import locks
 from integration.store.sessions import (
     TERMINATE,

@@ -10,20 +10,20 @@ from uuid import UUID
 import psycopg
 from django.db import DatabaseError, InterfaceError, connections, transaction
 
-from integration import registration
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
-from integration.delivery.policy.states import CLOSED, Ended, ErrorState, PartitionState
 from integration.delivery.ports import LostError, QueueGoneError, nothing
 from integration.delivery.reading import Ticket
 from integration.delivery.sending.values import Past
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import TopicFacts
 from integration.models import Queue
+from integration.policy.states import CLOSED, Ended, ErrorState, PartitionState
 from integration.store import at_once, configuration, deliveries, rows, strict_order, waiting
+from integration.store.positions import add_new_partitions
 from integration.store.sessions import alias, backend_of, django_connection
 from integration.store.work import STATE, LedgerWork, state_parameters
+from integration.values import TopicFacts
 
 RECORD_SESSION: Final = (
     "UPDATE integration_partitionlease SET batch_pid = %s, batch_backend_start = %s "
@@ -282,7 +282,7 @@ class DatabaseLedger:
         with self._guarded():
             queue = Queue.objects.filter(pk=self.queue.id).first()
             if queue is not None:
-                registration.add_new_partitions(queue, facts)
+                add_new_partitions(queue, facts)
 
     def open_errors(self) -> int:
         with self._guarded():

@@ -9,13 +9,14 @@ from typing import Any, Final
 from django.db import IntegrityError
 from psycopg import errors as pg
 
-from integration.delivery.policy.failure import Failure
 from integration.documents.structures import Entry, plan_for, version_of
 from integration.errors import IntegrationError
 from integration.handlers.failures import Applied, PermanentError, Superseded, Verdict
-from integration.handlers.message import Arrival, Message
+from integration.handlers.ports import Claim
+from integration.message import Arrival, Message
 from integration.models import ObjectStructure
 from integration.newness import DOCUMENT, REST
+from integration.policy.failure import Failure
 from integration.store.sessions import django_connection
 
 APPLIED: Final = Applied()
@@ -74,25 +75,8 @@ def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> 
     return verdicts
 
 
-def claim_newest(
-    structure: str, key: str, message: Message, *, version: int | datetime | None = None
-) -> bool:
-    """Whether `message` is the newest for (structure, key); True locks the key until the commit.
-
-    For handlers that write tables of their own: write only when it is True, else return
-    Superseded(). Raises UnknownStructureError.
-    """
-    return claim_all(structure, [(key, message, version)])[0]
-
-
-def claim_all(
-    structure: str, claims: Sequence[tuple[str, Message, int | datetime | None]]
-) -> list[bool]:
-    """As claim_newest for (key, message, version) of a whole batch, mostly in one statement.
-
-    Of several claims of one key only the newest can be True. Raises UnknownStructureError, and
-    PermanentError BAD_VERSION for a version that is no integer or timestamp.
-    """
+def claim_all(structure: str, claims: Sequence[Claim]) -> list[bool]:
+    """The newness guard of `integration.handlers.claims`, mostly in one statement."""
     placed = [
         (place, Entry(key, message, version=_version(version)))
         for place, (key, message, version) in enumerate(claims)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from integration.delivery.policy.operations import FAILING, StopRule
+from integration.policy.operations import FAILING, StopRule
 from integration.store.operations import Tenure, step_back
 from integration.store.sessions import fetch_all
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from integration.delivery.policy.operations import ItemOutcome, Seen
-from integration.delivery.policy.states import ErrorState, OperationState
 from integration.models import MessageError
+from integration.policy.operations import ItemOutcome, Seen
+from integration.policy.states import ErrorState, OperationState
 from integration.store.querysets import text_of
 from integration.store.sessions import django_connection, fetch_all
 

@@ -10,10 +10,10 @@ from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from integration.codec import encode_headers
-from integration.delivery.values import Outgoing
 from integration.handlers.failures import QueueLockTimeoutError
 from integration.store.locks import LockClass
 from integration.store.sessions import alias
+from integration.values import Outgoing
 
 MARKS: Final = (
     "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, "

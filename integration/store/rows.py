@@ -12,8 +12,8 @@ from integration.delivery.owned import Owned
 from integration.delivery.settlement import NewError, RowChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
-from integration.delivery.values import Record
 from integration.store import strict_order
+from integration.values import Record
 
 # How long a ticket may be late before its row is taken without it (design: continuous).
 TICKET_GRACE_SECONDS: Final = 30

@@ -13,11 +13,11 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from integration.delivery.owned import Owned
-from integration.delivery.policy.states import OutboxKind
 from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.values import content_hash
+from integration.policy.states import OutboxKind
 from integration.store import deliveries, outbox, rows, tracks
+from integration.values import content_hash
 
 # What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
 # would forget every prepared statement at each ROLLBACK, whatever it rolls back to.

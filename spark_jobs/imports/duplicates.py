@@ -6,7 +6,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import sql
 
-from integration.delivery.policy.failure import Failure, FailureClass
+from integration.policy.failure import Failure, FailureClass
 from spark_jobs.imports.parameters import Duplicates, ImportParameters
 from spark_jobs.imports.rows import Flaw
 from spark_jobs.imports.staging import PLACES_BITS, Stage

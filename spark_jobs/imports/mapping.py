@@ -6,12 +6,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from integration.delivery.policy.failure import Failure
 from integration.documents.exact_json import encode
 from integration.documents.structures import plan_for
 from integration.envelope import Flaw as DocumentFlaw
 from integration.envelope.json_text import parse_json
 from integration.envelope.xml_text import parse_xml
+from integration.policy.failure import Failure
 from spark_jobs.imports.parameters import Column, Format, ImportParameters, Kind
 from spark_jobs.imports.plain_values import has_nul, plainly, text_of
 from spark_jobs.imports.quick_mapping import quick

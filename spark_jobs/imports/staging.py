@@ -12,8 +12,8 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.documents.refusals import plain_text
+from integration.policy.failure import Failure, FailureClass
 from spark_jobs.imports.envelopes import Envelopes
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.parameters import ImportParameters

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from integration.delivery.policy.operations import NEVER, StopRule
+from integration.policy.operations import NEVER, StopRule
 from integration.recipe_use import Rules
 from integration.recipes import Unreadable, compile_recipe
 from spark_jobs.imports.parameters import Structure

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import psycopg
 
-from integration.delivery.policy.failure import Failure, FailureClass
+from integration.policy.failure import Failure, FailureClass
 from spark_jobs.problems import JobError
 from spark_jobs.replay.applying import Outcome
 from spark_jobs.replay.parameters import ReplayParameters

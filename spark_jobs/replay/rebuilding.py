@@ -6,10 +6,10 @@ from typing import Any, Final, NamedTuple, cast
 import psycopg
 
 from integration import envelope
-from integration.delivery.policy.failure import Failure
 from integration.documents.refusals import permanent
 from integration.documents.structures import Entry, Plan, plan_for
 from integration.newness import DOCUMENT, REST
+from integration.policy.failure import Failure
 from spark_jobs.imports.parameters import Structure
 from spark_jobs.problems import JobError
 from spark_jobs.replay.applying import Outcome

@@ -13,9 +13,9 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from integration.codec import encode_headers
-from integration.delivery.policy.failure import Failure
 from integration.documents.refusals import plain_text
 from integration.documents.structures import Entry
+from integration.policy.failure import Failure
 from spark_jobs.imports.staging import lock_number
 from spark_jobs.problems import JobError
 from spark_jobs.replay.choosing import Chosen, Found

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.delivery.values import TroubleKind
 from integration.endpoints.codes import EndpointCode
 from integration.envelope import FlawCode
 from integration.errors import IntegrationError
 from integration.store import stable_ends
+from integration.values import TroubleKind
 from tests.architecture.sources import ROOT, modules, parsed, text
 
 pytestmark = pytest.mark.fast

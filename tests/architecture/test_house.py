@@ -83,7 +83,7 @@ def test_no_module_is_named_after_nothing():
     "module",
     [
         name.removesuffix(".py").replace("/", ".")
-        for name, _ in modules("integration/delivery/policy")
+        for name, _ in modules("integration/policy")
         if not name.endswith("__init__.py")
     ],
 )

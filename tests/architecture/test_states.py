@@ -6,15 +6,15 @@ from enum import StrEnum
 import pytest
 from django.db import models
 
-from integration.delivery.policy.operations import OPERATION_MOVES
-from integration.delivery.policy.states import (
+from integration.models import MessageError, Operation, OutboxRow, QueuePartition
+from integration.policy.operations import OPERATION_MOVES
+from integration.policy.states import (
     TRANSITIONS,
     ErrorState,
     OperationState,
     OutboxState,
     PartitionState,
 )
-from integration.models import MessageError, Operation, OutboxRow, QueuePartition
 from tests.architecture.sources import text
 
 pytestmark = pytest.mark.fast

@@ -11,10 +11,10 @@ import psycopg
 from django.conf import settings
 from psycopg.conninfo import make_conninfo
 
-from integration.endpoints.database import DatabaseEndpoint
-from integration.endpoints.file_properties import FileProperties
-from integration.endpoints.files import FileEndpoint
-from integration.endpoints.opening import opened
+from integration.endpoint_types.database.endpoint import DatabaseEndpoint
+from integration.endpoint_types.file.endpoint import FileEndpoint
+from integration.endpoint_types.file.properties import FileProperties
+from integration.endpoint_types.opening import opened
 from integration.endpoints.port import (
     Answer,
     Deliverer,
@@ -26,10 +26,10 @@ from integration.endpoints.port import (
 )
 from integration.endpoints.properties import read
 from integration.endpoints.registry import endpoint_function
-from integration.endpoints.twin import MemoryDeliverer, Shelf
 from integration.handlers import outage, permanent, transient
 from integration.models import Endpoint
 from tests.support.http_partner import HttpPartner
+from tests.support.memory.endpoint import MemoryDeliverer, Shelf
 
 
 def a_parcel(message_id: str, **fields: Any) -> Parcel:

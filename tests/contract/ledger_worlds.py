@@ -14,9 +14,6 @@ from django.db.models import F
 from integration.clock import database_now
 from integration.delivery.ports import Desk, Ledger
 from integration.delivery.snapshot import QueueSnapshot
-from integration.delivery.twins.desk import MemoryDesk
-from integration.delivery.twins.ledger import MemoryLedger
-from integration.delivery.twins.tables import MemoryDatabase
 from integration.models import (
     ErrorAttempt,
     Gap,
@@ -31,6 +28,9 @@ from integration.store.configuration import snapshot
 from integration.store.desk import PartitionDesk
 from integration.store.ledger import DatabaseLedger
 from integration.store.sessions import django_connection
+from tests.support.memory.desk import MemoryDesk
+from tests.support.memory.ledger import MemoryLedger
+from tests.support.memory.tables import MemoryDatabase
 from tests.support.world.models import Child, Effect, Unique
 
 TOPIC = "topic-1"

@@ -9,10 +9,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from integration.delivery.ports import Source
-from integration.delivery.twins.source import MemorySource, MemoryTopic
 from integration.kafka.admin import group_offsets
 from integration.kafka.source import open_source
 from integration.models import Provider
+from tests.support.memory.source import MemorySource, MemoryTopic
 
 Pairs = Sequence[tuple[str, bytes | None]]
 

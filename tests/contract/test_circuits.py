@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from integration.delivery.policy.circuit import CLOSED, Circuit, Move
-from integration.delivery.policy.states import CircuitState
 from integration.delivery.sending.ports import Circuits
-from integration.delivery.twins.clock import MemoryClock
-from integration.delivery.twins.sending import MemoryCircuits
 from integration.models import Endpoint, EndpointCircuit
+from integration.policy.circuit import CLOSED, Circuit, Move
+from integration.policy.states import CircuitState
 from integration.store.circuits import DatabaseCircuits
+from tests.support.memory.clock import MemoryClock
+from tests.support.memory.sending import MemoryCircuits
 from tests.support.partners import an_endpoint
 
 OPENED = Circuit(state=CircuitState.OPEN)

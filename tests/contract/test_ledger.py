@@ -6,10 +6,10 @@ import pytest
 from django.db import DatabaseError, IntegrityError
 
 from integration.delivery.owned import Owned
-from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.ports import Ledger, LostError, QueueGoneError
 from integration.delivery.settlement import RUNNING, Settlement, StateChange
-from integration.delivery.values import TopicFacts
+from integration.policy.states import ErrorState, PartitionState
+from integration.values import TopicFacts
 from tests.contract.ledger_worlds import World
 from tests.support.deliveries import (
     a_change,

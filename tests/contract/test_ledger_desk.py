@@ -1,10 +1,10 @@
 """The contract of the Desk and of crash markers, over the twins and over a real PostgreSQL."""
 
 from integration.delivery.owned import Owned
-from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.ports import Ledger
 from integration.delivery.settlement import RUNNING, Settlement, StateChange
 from integration.delivery.unit import OpenError
+from integration.policy.states import ErrorState, PartitionState
 from tests.contract.ledger_worlds import World
 from tests.support.deliveries import a_change, a_new_error, a_settlement, a_unit
 

@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from integration.delivery.owned import ClosedHead, Owned
-from integration.delivery.policy.states import Ended, ErrorState
 from integration.delivery.ports import Ledger
 from integration.delivery.reading import Ticket
 from integration.delivery.settlement import Settlement
 from integration.delivery.unit import OpenError
+from integration.policy.states import Ended, ErrorState
 from tests.contract.ledger_worlds import World
 from tests.support.deliveries import (
     a_change,

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from integration.delivery.owned import Owned
-from integration.delivery.policy.circuit import Circuit, Move
-from integration.delivery.policy.states import CircuitState, DeliveryState
 from integration.delivery.ports import Ledger
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
 from integration.delivery.settlement import Settlement
+from integration.policy.circuit import Circuit, Move
+from integration.policy.states import CircuitState, DeliveryState
 from integration.store.circuits import DatabaseCircuits
 from tests.contract.ledger_worlds import MemoryWorld, World
 from tests.support.deliveries import a_new_error, a_unit

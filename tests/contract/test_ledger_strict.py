@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
-from integration.delivery.policy.states import Ended, ErrorState
 from integration.delivery.ports import Ledger
 from integration.delivery.settlement import Settlement
-from integration.delivery.values import Outgoing
+from integration.policy.states import Ended, ErrorState
+from integration.values import Outgoing
 from tests.contract.ledger_worlds import World
 from tests.support.deliveries import a_change, a_new_error, blocked
 

@@ -19,10 +19,10 @@ from integration.delivery.relay.ports import (
     Unavailable,
 )
 from integration.delivery.relay.steps import RelayStep, unobserved
-from integration.delivery.relay.twins import MemoryBroker, MemoryPublisher
 from integration.kafka.client import connection
 from integration.kafka.publisher import KafkaPublisher
 from integration.models import Provider
+from tests.support.memory.relay import MemoryBroker, MemoryPublisher
 
 TOPIC_LIMIT = 2_000_000
 

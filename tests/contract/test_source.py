@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from devstack.server import Server
 from integration.delivery.ports import Source
-from integration.delivery.values import Fetched, Record, TroubleKind
 from integration.kafka.source import UNREADABLE
+from integration.values import Fetched, Record, TroubleKind
 from tests.contract.raw_produce import produce
 from tests.contract.source_worlds import KafkaWorld, MemoryWorld, World
 

@@ -15,7 +15,7 @@ def main() -> None:
     provider_id, step, name, *behind = sys.argv[1:]
     django.setup()
     from integration.delivery.relay.steps import RelayStep  # noqa: PLC0415 - Django is set up first
-    from integration.delivery.relay.wiring import run_relay  # noqa: PLC0415 - Django is set up first
+    from integration.runs.relay import run_relay  # noqa: PLC0415 - Django is set up first
 
     missing = set(behind)
 

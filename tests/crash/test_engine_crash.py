@@ -17,9 +17,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from integration.delivery.relay.wiring import run_relay
 from integration.delivery.steps import Step
-from integration.delivery.wiring import run_queue
 from integration.models import (
     MessageError,
     MessageTrack,
@@ -28,6 +26,8 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.runs.queues import run_queue
+from integration.runs.relay import run_relay
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Effect

@@ -20,8 +20,8 @@ from crontasks.running.operating import run_operation
 from integration.actions import errors, operation_trial, operations
 from integration.actions.bulk import OperationStep
 from integration.actions.problems import StateMismatchError
-from integration.delivery.policy.states import OperationState
 from integration.models import MessageError, Operation
+from integration.policy.states import OperationState
 from integration.store import operations as store
 from tests.support.operations import plan, started
 from tests.support.rows import a_place, a_queue_row

@@ -25,9 +25,9 @@ from devstack.kafka import Kafka as KafkaServer
 from devstack.servers import in_folder
 from integration.delivery.report import Report
 from integration.delivery.steps import Step
-from integration.delivery.wiring import run_queue
 from integration.kafka.source import mirror_group, open_source
 from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue, QueuePartition
+from integration.runs.queues import run_queue
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka

@@ -22,9 +22,9 @@ from devstack.servers import Servers
 from integration.delivery.relay import policy
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
-from integration.delivery.relay.wiring import run_relay
 from integration.kafka import admin
 from integration.models import OutboxRow, Provider
+from integration.runs.relay import run_relay
 from tests.functional.relay_world import a_provider, nothing_left, put
 from tests.support.kafka_world import Kafka
 

@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 
 from crontasks.running.operating import run_operation
 from devstack.servers import Servers
-from integration.delivery.policy.states import PartitionState
 from integration.models import MessageError, Operation
+from integration.policy.states import PartitionState
 from tests.e2e.conftest import OpenPage, account_of
 from tests.support.builders import a_provider
 from tests.support.contrast import too_faint

@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from integration.delivery.relay.ports import Publisher
 from integration.delivery.relay.run import RelayEnd
-from integration.delivery.relay.twins import MemoryBroker, MemoryPublisher
-from integration.delivery.relay.wiring import run_relay
-from integration.delivery.values import Outgoing
 from integration.models import OutboxRow, Provider, RelayLease
+from integration.runs.relay import run_relay
 from integration.store import outbox
+from integration.values import Outgoing
+from tests.support.memory.relay import MemoryBroker, MemoryPublisher
 
 ENOUGH_SECONDS = 20.0
 

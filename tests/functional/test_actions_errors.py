@@ -16,10 +16,10 @@ from integration.actions.problems import (
     RowBusyError,
     StateMismatchError,
 )
-from integration.delivery.policy import moves
-from integration.delivery.policy.states import ErrorState, may_move
 from integration.envelope import DEFAULT
 from integration.models import ErrorChange, MessageError, OutboxRow
+from integration.policy import moves
+from integration.policy.states import ErrorState, may_move
 from tests.support.rows import a_blocked_queue, a_held, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

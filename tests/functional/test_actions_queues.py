@@ -10,9 +10,9 @@ from integration.actions.problems import (
     QueueMismatchError,
     TopicAbsentError,
 )
-from integration.delivery.values import TopicFacts
 from integration.models import Gap, Queue, QueueChange, QueuePartition
 from integration.store import starts
+from integration.values import TopicFacts
 from tests.support.rows import TOPIC_UUID, a_place, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

@@ -9,9 +9,7 @@ from django.test import Client
 
 from crontasks import ticks
 from integration.actions.configuration import Author
-from integration.delivery.relay import wiring
 from integration.delivery.report import RunEnding
-from integration.delivery.wiring import run_queue
 from integration.models import (
     ConfigurationChange,
     Deployment,
@@ -21,6 +19,8 @@ from integration.models import (
 )
 from integration.restore import adopting, refusing
 from integration.restore.adopting import NothingToAdoptError, TwinRunningError
+from integration.runs import relay as wiring
+from integration.runs.queues import run_queue
 from integration.selectors.deployment import may_act
 from integration.store import deployments
 from tests.support import restored

@@ -130,7 +130,7 @@ def peak_megabytes(queue_id: int, environment: dict[str, str]) -> float:
     """Run a queue in a process of its own and tell its largest resident size."""
     program = (
         "import django, resource, sys; django.setup();"
-        "from integration.delivery.wiring import run_queue; run_queue(int(sys.argv[1]));"
+        "from integration.runs.queues import run_queue; run_queue(int(sys.argv[1]));"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
     done = subprocess.run(

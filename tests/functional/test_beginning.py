@@ -11,8 +11,6 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.delivery.report import RunEnding
-from integration.delivery.wiring import run_queue
-from integration.endpoints.twin import MemoryDeliverer
 from integration.models import (
     ChannelTarget,
     ConfigurationChange,
@@ -22,8 +20,10 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.runs.queues import run_queue
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, numbers, post, send
 from tests.support.set_up import logged_in
 

@@ -10,8 +10,8 @@ from psycopg import sql as composed
 from console.failures.checks import shown
 from integration.actions import check as checks
 from integration.actions.check import Check, Ending
-from integration.handlers.message import Message
 from integration.handlers.registry import Registration, registry
+from integration.message import Message
 from integration.models import EnterpriseService, MessageError, Queue
 from tests.support.rows import a_held, a_queue_row
 from tests.support.world.models import Effect

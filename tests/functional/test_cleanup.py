@@ -16,7 +16,6 @@ from crontasks.cleanup.rules import Rule
 from crontasks.cleanup.simulation import RuleForecast
 from crontasks.models import CronInstance, CronRun, Notice
 from crontasks.outcome import Context
-from integration.delivery.values import TopicFacts
 from integration.models import (
     BatchLog,
     ConfigurationChange,
@@ -34,6 +33,7 @@ from integration.models import (
     QueuePartition,
     SeenMessage,
 )
+from integration.values import TopicFacts
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 DAY = timedelta(days=1)

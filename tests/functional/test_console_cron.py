@@ -18,9 +18,9 @@ from crontasks.instances.run_pages import RUNS_SHOWN
 from crontasks.models import CronInstance, CronRun
 from devstack.server import Server
 from integration.actions.configuration import Author, record
-from integration.delivery.policy.states import Ended
 from integration.delivery.report import RunEnding
 from integration.models import ConfigurationChange, ExternalSystem, QueueChange
+from integration.policy.states import Ended
 from tests.support.rows import a_person, a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]

@@ -13,7 +13,7 @@ from django.utils import timezone
 from console.models import Limit
 from console.overview import first_page
 from crontasks.models import Notice
-from crontasks.notices.kinds import NoticeKind
+from crontasks.models.notice_kinds import NoticeKind
 from integration.actions import queues as actions
 from integration.actions.configuration import Author, save
 from integration.models import (

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from crontasks.health.crew import crew
 from devstack.server import Server
-from integration.delivery.policy.states import PartitionState
 from integration.kafka import admin
 from integration.models import Gap, PartitionLease, Provider, Queue, QueuePartition
+from integration.policy.states import PartitionState
 from integration.selectors.queues import queues
 from integration.selectors.queues.status import BY_CODE, Status, situation
 from integration.store.stable_ends import TRANSACTION_HANGS, TRANSACTION_OPEN

@@ -15,7 +15,6 @@ from django.utils import timezone
 from console.models import Limit
 from console.templatetags.tracking import within
 from integration.codec import encode_headers
-from integration.delivery.policy.states import DeliveryState
 from integration.models import (
     Delivery,
     Endpoint,
@@ -27,6 +26,7 @@ from integration.models import (
     Queue,
     Receipt,
 )
+from integration.policy.states import DeliveryState
 from integration.selectors.tracking import search
 from integration.selectors.tracking.rows import Cursor
 from integration.selectors.tracking.search import TrackFilter

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from config.celery import app
 from crontasks.models import CronInstance, Heartbeat, Notice
+from crontasks.models.notice_kinds import TITLES, NoticeKind
 from crontasks.notices import book, conditions
-from crontasks.notices.kinds import TITLES, NoticeKind
 from integration.clock import database_now
 from integration.models import (
     Deployment,

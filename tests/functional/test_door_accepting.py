@@ -7,13 +7,13 @@ import pytest
 
 from integration.codec import decode_headers
 from integration.delivery.reading import Reader
-from integration.delivery.values import Record
 from integration.door.accepting import accept
 from integration.door.bodies import Piece
 from integration.door.receipts import Post
 from integration.door.routes import route_of
 from integration.models import EnterpriseService, MessageError, OutboxRow, Receipt
 from integration.store import configuration
+from integration.values import Record
 from tests.support.door import SERVICE, a_partner, forget, problem
 from tests.support.rows import a_held, a_queue_row
 

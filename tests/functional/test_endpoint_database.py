@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 
-from integration.endpoints.opening import opened
+from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Refused, Unknown, Unreachable
 from integration.endpoints.properties import mistakes
 from tests.contract.endpoint_worlds import DatabaseWorld, a_parcel, an_endpoint

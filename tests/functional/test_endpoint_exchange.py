@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from integration.endpoints.opening import opened
+from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Unknown, Unreachable
 from tests.contract.endpoint_worlds import a_parcel, an_endpoint
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.endpoints.file_properties import FileProperties
-from integration.endpoints.files import FileEndpoint, _unreachable
-from integration.endpoints.folders import TakenError, folder, write_new
-from integration.endpoints.opening import opened
+from integration.endpoint_types.file.endpoint import FileEndpoint, _unreachable
+from integration.endpoint_types.file.folders import TakenError, folder, write_new
+from integration.endpoint_types.file.properties import FileProperties
+from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Refused, Unreachable
 from integration.endpoints.properties import EndpointSettingsError, read
 from tests.contract.endpoint_worlds import a_parcel, an_endpoint

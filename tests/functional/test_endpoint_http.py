@@ -9,8 +9,8 @@ from ipaddress import ip_address
 import pytest
 from django.utils import timezone
 
-from integration.endpoints.addresses import refusal
-from integration.endpoints.opening import opened
+from integration.endpoint_types.addresses import refusal
+from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
 from integration.endpoints.properties import EndpointSettingsError
 from tests.contract.endpoint_worlds import a_parcel, an_endpoint

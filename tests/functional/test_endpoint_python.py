@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from integration.endpoints.opening import opened
+from integration.endpoint_types.opening import opened
+from integration.endpoint_types.python.endpoint import MAX_HANGING
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
-from integration.endpoints.python import MAX_HANGING
 from integration.endpoints.registry import EndpointFunctionConflictError, endpoint_function
 from integration.handlers import OutageError, PermanentError, TransientError, permanent
 from tests.contract.endpoint_worlds import a_parcel, an_endpoint

@@ -9,9 +9,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from integration.codec import decode_headers
-from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.report import Report
-from integration.delivery.wiring import run_queue
 from integration.models import (
     ErrorAttempt,
     MessageError,
@@ -20,6 +18,8 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.policy.states import ErrorState, PartitionState
+from integration.runs.queues import run_queue
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Child, Effect

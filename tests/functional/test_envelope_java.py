@@ -13,10 +13,10 @@ from django.conf import settings
 
 from devstack import java, paths
 from devstack.server import Server
-from integration.delivery.relay.wiring import run_relay
 from integration.handlers import publish
 from integration.kafka import admin
 from integration.models import Queue
+from integration.runs.relay import run_relay
 from tests.functional.relay_world import a_provider
 from tests.support.channels import a_channel, a_target
 

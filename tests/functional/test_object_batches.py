@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from integration.handlers import Applied, Superseded
-from integration.handlers.message import Arrival, Message
+from integration.message import Arrival, Message
 from integration.models import ObjectStructure, StoredObject
 from integration.store.objects import store_documents
 from integration.testing import a_message

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from integration.delivery.policy.failure import Failure
 from integration.handlers import (
     Applied,
     PermanentError,
@@ -23,8 +22,9 @@ from integration.handlers import (
     claim_all,
     claim_newest,
 )
-from integration.handlers.message import Arrival, Message
+from integration.message import Arrival, Message
 from integration.models import ObjectStructure, StoredObject
+from integration.policy.failure import Failure
 from integration.store.objects import UnknownStructureError, store_documents
 from integration.testing import a_message
 

@@ -9,8 +9,8 @@ from django.urls import reverse
 from integration.actions import operation_trial, operations
 from integration.actions.operation_problems import BadRecipeError, RecipeUntriedError
 from integration.actions.problems import ReasonMissingError
-from integration.delivery.policy.states import OperationState
 from integration.models import ErrorChange, MessageError, Operation
+from integration.policy.states import OperationState
 from integration.selectors.operations import operations as found
 from integration.selectors.operations.diffs import diffs
 from tests.support.operations import plan, run, some_held, started

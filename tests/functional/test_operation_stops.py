@@ -11,9 +11,9 @@ from crontasks.running.operating import run_operation
 from integration.actions import operations
 from integration.actions.operations import Options
 from integration.clock import database_now
-from integration.delivery.policy.operations import StopRule
-from integration.delivery.policy.states import OperationState
 from integration.models import ConfigurationChange, MessageError, Operation, OperationItem, Queue
+from integration.policy.operations import StopRule
+from integration.policy.states import OperationState
 from integration.selectors.operations import large
 from integration.selectors.operations import operations as found
 from integration.store import operations as store

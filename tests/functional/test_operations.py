@@ -18,7 +18,6 @@ from integration.actions.operation_problems import (
 )
 from integration.actions.operations import Options, Wish
 from integration.actions.problems import ReasonMissingError
-from integration.delivery.policy.states import OperationState
 from integration.models import (
     ConfigurationChange,
     ErrorChange,
@@ -28,6 +27,7 @@ from integration.models import (
     OperationItem,
     Queue,
 )
+from integration.policy.states import OperationState
 from integration.selectors.operations import operations as found
 from integration.selectors.scope import Scope
 from integration.store import operations as store

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from integration.delivery.relay.wiring import run_relay
 from integration.models import MessageError, OutboxRow, Queue
+from integration.runs.relay import run_relay
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, held, standing
 from tests.support.kafka_world import Kafka

@@ -13,9 +13,8 @@ from integration.actions import outbox as decisions
 from integration.delivery.relay import policy
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
-from integration.delivery.relay.twins import MemoryBroker, MemoryPublisher
-from integration.delivery.relay.wiring import run_relay
 from integration.models import MessageError, OutboxRow, Provider, Queue, RelayLease
+from integration.runs.relay import run_relay
 from integration.store import relay_rows
 from tests.functional.relay_world import (
     a_provider,
@@ -26,6 +25,7 @@ from tests.functional.relay_world import (
     sent,
     states,
 )
+from tests.support.memory.relay import MemoryBroker, MemoryPublisher
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 

@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from devstack.server import Server
 from integration.delivery.relay.run import RelayEnd
-from integration.delivery.relay.wiring import run_relay
 from integration.kafka import admin
 from integration.kafka.client import TRANSACTIONAL
 from integration.models import OutboxRow, Provider
+from integration.runs.relay import run_relay
 from tests.functional.relay_world import a_provider, put, states
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]

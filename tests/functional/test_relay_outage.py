@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from devstack.servers import Servers
 from integration.delivery.relay.run import RelayEnd
-from integration.delivery.relay.wiring import run_relay
-from integration.delivery.values import TroubleKind
 from integration.kafka import admin
 from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.source import open_source
 from integration.models import Provider
+from integration.runs.relay import run_relay
+from integration.values import TroubleKind
 from tests.functional.relay_world import a_provider, nothing_left, put, states
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]

@@ -6,14 +6,14 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from integration.delivery.relay import wiring
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.relay.steps import RelayStep
-from integration.delivery.relay.twins import MemoryBroker
-from integration.delivery.relay.wiring import relay_all
 from integration.models import Deployment, OutboxRow, Provider, RelayLease
+from integration.runs import relay as wiring
+from integration.runs.relay import relay_all
 from integration.store.relay_lease import take
 from tests.functional.relay_world import a_provider, put, relay, sent, states
+from tests.support.memory.relay import MemoryBroker
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 

@@ -6,10 +6,8 @@ from itertools import chain, repeat
 
 import pytest
 
-from integration.delivery.relay import wiring
 from integration.delivery.relay.run import RelayEnd
 from integration.delivery.report import Report, RunEnding
-from integration.delivery.wiring import run_queue
 from integration.models import (
     Gap,
     OutboxChange,
@@ -22,6 +20,8 @@ from integration.models import (
 )
 from integration.restore import examining, options
 from integration.restore.deciding import FindingDecidedError, decide
+from integration.runs import relay as wiring
+from integration.runs.queues import run_queue
 from tests.support import restored
 from tests.support.builders import a_provider, a_queue
 from tests.support.kafka_world import Kafka

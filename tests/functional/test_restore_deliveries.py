@@ -8,7 +8,6 @@ from django.utils import timezone
 from integration.actions import errors
 from integration.delivery.report import RunEnding
 from integration.endpoints.port import Later
-from integration.endpoints.twin import MemoryDeliverer
 from integration.models import (
     Delivery,
     ErrorChange,
@@ -23,6 +22,7 @@ from integration.restore import examining, options
 from integration.restore.deciding import NoSuchDecisionError, decide
 from tests.support import restored
 from tests.support.kafka_world import Kafka
+from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]

@@ -15,7 +15,6 @@ from lxml import etree
 from crontasks.models import CronInstance
 from devstack.servers import Servers
 from integration import envelope
-from integration.delivery.wiring import run_queue
 from integration.models import (
     MessageError,
     MessageTrack,
@@ -25,6 +24,7 @@ from integration.models import (
     QueuePartition,
     StoredObject,
 )
+from integration.runs.queues import run_queue
 from sample import documents, names, traffic
 from sample.management.commands.sample_traffic import Partner
 from sample.models import Asset, MeterReading, PurchaseOrder

@@ -13,10 +13,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from integration.delivery.relay.wiring import run_relay
-from integration.delivery.wiring import run_queue
 from integration.handlers import publish
 from integration.models import MessageError, OutboxRow, Provider, Queue
+from integration.runs.queues import run_queue
+from integration.runs.relay import run_relay
 from integration.selectors.scope import EVERYTHING
 from sample import names, partners
 from sample.outbound import found_again

@@ -17,7 +17,6 @@ from django.urls import reverse
 
 from console.models import Limit
 from devstack.servers import Servers
-from integration.delivery.wiring import run_queue
 from integration.kafka import admin
 from integration.models import (
     ConfigurationChange,
@@ -29,6 +28,7 @@ from integration.models import (
     Provider,
     Queue,
 )
+from integration.runs.queues import run_queue
 from sample import names, removal, traffic
 from sample.management.commands.sample_traffic import Partner
 from tests.functional.test_sample import NOW, planted  # noqa: F401 - a fixture

@@ -10,7 +10,6 @@ from django.utils import timezone
 from integration.actions import errors
 from integration.delivery.report import RunEnding
 from integration.endpoints.port import Later, Refused, Unknown, Unreachable
-from integration.endpoints.twin import MemoryDeliverer
 from integration.models import (
     Delivery,
     Endpoint,
@@ -20,6 +19,7 @@ from integration.models import (
     QueuePartition,
 )
 from tests.support.kafka_world import Kafka
+from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]

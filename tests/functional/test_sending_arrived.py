@@ -8,11 +8,11 @@ import pytest
 from integration.actions import errors
 from integration.actions.problems import StateMismatchError
 from integration.endpoints.port import Unknown
-from integration.endpoints.twin import MemoryDeliverer
 from integration.models import ErrorChange, MessageError, MessageTrack
 from integration.selectors.scope import EVERYTHING
 from integration.selectors.tracking.story import story
 from tests.support.kafka_world import Kafka
+from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_outbound_queue, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]

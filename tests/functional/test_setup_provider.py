@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from crontasks.health import diagnosis, flow_set_up
 from devstack.server import Server
-from integration.delivery.wiring import run_queue
 from integration.kafka import admin, examination, listeners
 from integration.kafka.errors import BrokerProtocolError
 from integration.kafka.examination import Examination, Finding, Verdict
 from integration.models import Provider
+from integration.runs.queues import run_queue
 from integration.selectors.setup.examination import examined as examine
 from integration.selectors.setup.examination import ids_of
 from tests.support.rows import a_place, a_queue_row

@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from console.models import Limit
 from devstack.server import Server
-from integration.delivery.relay.wiring import run_relay
 from integration.models import (
     ConfigurationChange,
     EnterpriseService,
@@ -22,6 +21,7 @@ from integration.models import (
     OutboxRow,
     Queue,
 )
+from integration.runs.relay import run_relay
 from integration.selectors.scope import EVERYTHING
 from integration.selectors.setup import testmessages as selectors
 from integration.selectors.tracking import rows

@@ -7,7 +7,6 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from integration.delivery.report import Report
-from integration.delivery.wiring import run_queue
 from integration.handlers.registry import Registration, registry
 from integration.models import (
     EnterpriseService,
@@ -17,6 +16,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.runs.queues import run_queue
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, ended, held, standing
 from tests.support.kafka_world import Kafka

@@ -12,9 +12,9 @@ from integration.delivery.settling import track_of
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import LARGEST_PAYLOAD_BYTES, Trace, following
 from integration.delivery.unit import Unit
-from integration.delivery.values import Record
 from integration.models import EnterpriseService, MessageTrack, PublishChannel
 from integration.store import configuration, tracks
+from integration.values import Record
 from tests.support.deliveries import a_row, a_track
 from tests.support.rows import a_queue_row
 

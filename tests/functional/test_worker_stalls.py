@@ -13,8 +13,8 @@ import pytest
 from django.db import connection
 
 from crontasks import alive
-from crontasks.dispatch.consumer import SILENT_SECONDS, Signs
 from crontasks.dispatch.stalled import ENDS_AFTER_SECONDS, EXIT_CODE, StallWatch
+from crontasks.health.consumer import SILENT_SECONDS, Signs
 from crontasks.health.crew import crew
 from crontasks.models import CronInstance, Heartbeat
 from integration.models import MessageError, PartitionLease, Queue

@@ -13,14 +13,14 @@ from hypothesis.stateful import (
     rule,
 )
 
-from integration.delivery.policy.brake import BrakePolicy
-from integration.delivery.policy.retry import RetryPolicy
-from integration.delivery.policy.states import Ended, ErrorState, may_move
 from integration.delivery.reading import ticket_headers
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
-from integration.delivery.twins.desk import MemoryDesk
-from integration.delivery.twins.tables import MemoryDatabase
+from integration.policy.brake import BrakePolicy
+from integration.policy.retry import RetryPolicy
+from integration.policy.states import Ended, ErrorState, may_move
+from tests.support.memory.desk import MemoryDesk
+from tests.support.memory.tables import MemoryDatabase
 from tests.support.twin_world import Died, Script, TwinWorld, Written
 
 DEEDS = [

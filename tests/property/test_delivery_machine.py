@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, Phase, core, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from integration.delivery.owned import Owned
-from integration.delivery.twins.tables import MemoryDatabase
 from tests.property.delivery_machine import Road
+from tests.support.memory.tables import MemoryDatabase
 
 pytestmark = pytest.mark.fast
 

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.delivery.policy import brake, retry
-from integration.delivery.policy.batching import MOST_TOGETHER, SAVEPOINTS_ABOVE, FailureRate, Mode
-from integration.delivery.policy.brake import BrakePolicy, BrakeState
-from integration.delivery.policy.failure import (
+from integration.policy import brake, retry
+from integration.policy.batching import MOST_TOGETHER, SAVEPOINTS_ABOVE, FailureRate, Mode
+from integration.policy.brake import BrakePolicy, BrakeState
+from integration.policy.failure import (
     WORDS_LIMIT,
     Failure,
     FailureClass,
     cause_of,
     cause_words,
 )
-from integration.delivery.policy.retry import LONGEST, Backoff, GiveUp, RetryAfter, RetryPolicy
-from integration.delivery.policy.states import CLOSED, OPEN, TRANSITIONS, ErrorState, may_move
+from integration.policy.retry import LONGEST, Backoff, GiveUp, RetryAfter, RetryPolicy
+from integration.policy.states import CLOSED, OPEN, TRANSITIONS, ErrorState, may_move
 
 pytestmark = pytest.mark.fast
 

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.delivery.policy.brake import BrakePolicy
-from integration.delivery.policy.retry import RetryPolicy
-from integration.delivery.policy.states import DeliveryState, ErrorState
 from integration.delivery.road import Road
 from integration.delivery.run import run
 from integration.delivery.sending.gates import Gates
 from integration.delivery.sending.lanes import Call, Lanes
 from integration.delivery.sending.sender import Sender
 from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot
-from integration.delivery.twins.desk import MemoryDesk
-from integration.delivery.twins.ledger import MemoryLedger
-from integration.delivery.twins.source import MemorySource, MemoryTopic
-from integration.delivery.twins.tables import MemoryDatabase
-from integration.delivery.values import Fetched
 from integration.endpoints.port import Answer, Later, Parcel, Refused, Unknown, Unreachable
-from integration.endpoints.twin import MemoryDeliverer, Shelf
+from integration.policy.brake import BrakePolicy
+from integration.policy.retry import RetryPolicy
+from integration.policy.states import DeliveryState, ErrorState
+from integration.values import Fetched
+from tests.support.memory.desk import MemoryDesk
+from tests.support.memory.endpoint import MemoryDeliverer, Shelf
+from tests.support.memory.ledger import MemoryLedger
+from tests.support.memory.source import MemorySource, MemoryTopic
+from tests.support.memory.tables import MemoryDatabase
 
 pytestmark = pytest.mark.fast
 

@@ -14,7 +14,6 @@ from crontasks.bulk.asking import cancel, preview
 from crontasks.bulk.driving import again
 from crontasks.running.operating import run_operation
 from integration.actions import errors, operation_trial, operations
-from integration.delivery.policy.states import OperationState
 from integration.models import (
     BulkRun,
     ConfigurationChange,
@@ -26,6 +25,7 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from integration.policy.states import OperationState
 from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.operations import operations as found
 from integration.store.sessions import raw_connection

@@ -29,7 +29,7 @@ class Fatal:
 def main() -> None:
     queue_id, step, nth, name = sys.argv[1:5]
     django.setup()
-    from integration.delivery.wiring import run_queue  # noqa: PLC0415 - Django is set up first
+    from integration.runs.queues import run_queue  # noqa: PLC0415 - Django is set up first
 
     report = run_queue(int(queue_id), observer=Fatal(step, int(nth), name))
     print(report.ending, dict(report.counts), report.text)

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from integration.delivery.outcome import Outcome
 from integration.delivery.owned import Owned
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import Ended, ErrorState, PartitionState
 from integration.delivery.settlement import Counters, NewError, RowChange, Settlement, StateChange
 from integration.delivery.tracing import Trace, Track
 from integration.delivery.unit import OpenError, Unit
-from integration.delivery.values import Outgoing, Record
-from integration.handlers.message import Message, Origin
 from integration.handlers.registry import Registration
+from integration.message import Message, Origin
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import Ended, ErrorState, PartitionState
+from integration.values import Outgoing, Record
 
 BOOM = Failure(FailureClass.TRANSIENT, "BOOM", "It failed.")
 

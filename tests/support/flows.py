@@ -1,8 +1,8 @@
 """Run a queue in this process and read in SQL what became of its messages."""
 
 from integration.delivery.report import Report
-from integration.delivery.wiring import run_queue
 from integration.models import MessageError, MessageTrack, Queue, QueuePartition
+from integration.runs.queues import run_queue
 from tests.support.world.models import Effect
 
 

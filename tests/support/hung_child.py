@@ -28,7 +28,7 @@ def plant(how: str) -> None:
 def main() -> None:
     queue_id, how, file, *_ = [*sys.argv[1:], "", ""]
     django.setup()
-    from integration.delivery.wiring import run_queue  # noqa: PLC0415 - Django is set up first
+    from integration.runs.queues import run_queue  # noqa: PLC0415 - Django is set up first
     from integration.store import watchdog  # noqa: PLC0415 - see above
     from tests.support.sending_child import FilePartner  # noqa: PLC0415 - see above
 

@@ -3,8 +3,8 @@
 from crontasks.running.operating import run_operation
 from integration.actions import operations
 from integration.actions.operations import Options, Wish
-from integration.delivery.policy.states import OperationState
 from integration.models import MessageError, Operation
+from integration.policy.states import OperationState
 from integration.selectors.failures.failures import FailureFilter, matching
 from integration.selectors.scope import EVERYTHING
 from tests.support.rows import a_held, a_place, a_queue_row

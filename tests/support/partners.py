@@ -5,9 +5,9 @@ import uuid
 from typing import Any
 
 from integration.delivery.report import Report
-from integration.delivery.wiring import run_queue
 from integration.endpoints.port import Deliverer
 from integration.models import Endpoint, ExternalSystem, Queue
+from integration.runs.queues import run_queue
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
 

@@ -7,8 +7,8 @@ from django.db import connection
 
 from crontasks.bulk.asking import ask
 from crontasks.bulk.driving import drive
-from integration.delivery.policy.states import OperationState
 from integration.models import BulkRun, MessageError, Operation, Queue, StoredObject
+from integration.policy.states import OperationState
 from tests.support.flows import drain
 from tests.support.operations import run as carried_out
 from tests.support.rows import a_held

@@ -47,7 +47,7 @@ class FilePartner:
 def main() -> None:
     queue_id, path, step, nth, name = sys.argv[1:6]
     django.setup()
-    from integration.delivery.wiring import run_queue  # noqa: PLC0415 - Django is set up first
+    from integration.runs.queues import run_queue  # noqa: PLC0415 - Django is set up first
 
     assert name in {known.name.removeprefix("SIG") for known in signal.Signals}
     fatal = Fatal(step, int(nth), name)

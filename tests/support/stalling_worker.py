@@ -12,7 +12,8 @@ from typing import Any
 from celery import signals
 from celery.__main__ import main as celery
 
-from crontasks.dispatch import consumer, stalled
+from crontasks.dispatch import stalled
+from crontasks.health import consumer
 
 
 def deaf(c: Any) -> None:

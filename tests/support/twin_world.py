@@ -10,24 +10,11 @@ from uuid import UUID
 from django.db import DatabaseError
 from psycopg import errors as pg
 
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import (
-    ErrorState,
-    OutboxKind,
-    OutboxState,
-    PartitionState,
-)
 from integration.delivery.report import Report
 from integration.delivery.road import Road
 from integration.delivery.run import run
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.steps import Step
-from integration.delivery.twins.desk import MemoryDesk
-from integration.delivery.twins.ledger import MemoryLedger
-from integration.delivery.twins.rows import ErrorRow, PlaceRow
-from integration.delivery.twins.source import MemorySource, MemoryTopic
-from integration.delivery.twins.tables import MemoryDatabase
-from integration.delivery.values import Fetched, Outgoing
 from integration.handlers import (
     Applied,
     BatchItemError,
@@ -38,9 +25,22 @@ from integration.handlers import (
     TransientError,
     permanent,
 )
-from integration.handlers.message import Message
 from integration.handlers.publishing import current
 from integration.handlers.registry import Registration
+from integration.message import Message
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import (
+    ErrorState,
+    OutboxKind,
+    OutboxState,
+    PartitionState,
+)
+from integration.values import Fetched, Outgoing
+from tests.support.memory.desk import MemoryDesk
+from tests.support.memory.ledger import MemoryLedger
+from tests.support.memory.rows import ErrorRow, PlaceRow
+from tests.support.memory.source import MemorySource, MemoryTopic
+from tests.support.memory.tables import MemoryDatabase
 
 ENDLESS = 4_000
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from integration.delivery.policy.failure import FailureClass
 from integration.handlers.failures import LOST, RULES
+from integration.policy.failure import FailureClass
 from integration.selectors.failures.advice import BY_CLASS, BY_CODE, advice
 from tests.architecture.test_codes import explained, of_runs, written
 

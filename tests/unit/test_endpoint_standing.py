@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from integration.delivery.policy.states import CircuitState
+from integration.policy.states import CircuitState
 from integration.selectors.delivering.standing import Circuit, Standing, Switches, moment, told
 
 pytestmark = pytest.mark.fast

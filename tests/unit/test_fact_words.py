@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.setup.fact_words import field_words, value_words
+from console.changes.fact_words import field_words, value_words
 
 
 @pytest.mark.parametrize(

@@ -20,18 +20,18 @@ import pytest
 
 from crontasks.schedule import crontab
 from integration import durations, envelope
-from integration.actions.statements import ends_transaction
-from integration.delivery.policy.failure import cause_words
 from integration.documents.layout import laid_out
 from integration.documents.structures import plan_for
 from integration.door.bodies import check_type, pieces
 from integration.door.tokens import prefix_of
-from integration.endpoints.hiding import without
-from integration.endpoints.http_answers import after_seconds, excerpt_of
+from integration.endpoint_types.hiding import without
+from integration.endpoint_types.http.answers import after_seconds, excerpt_of
 from integration.endpoints.templates import Template
 from integration.envelope.document import Limits
 from integration.errors import IntegrationError
+from integration.policy.failure import cause_words
 from integration.recipes import compile_recipe
+from integration.runs.statements import ends_transaction
 from integration.selectors.failures.faults import place_of
 from spark_jobs.contract import JobError
 from spark_jobs.imports.cutting import Cut, cuts

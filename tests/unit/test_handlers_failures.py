@@ -13,7 +13,6 @@ from django.db import DataError, IntegrityError, OperationalError, models
 from django.db.transaction import TransactionManagementError
 from psycopg import errors as pg
 
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.handlers.failures import (
     LOST,
     RULES,
@@ -30,6 +29,7 @@ from integration.handlers.failures import (
 )
 from integration.handlers.payloads import PayloadFormatError, PayloadTooLargeError
 from integration.handlers.traces import DETAIL_LIMIT_BYTES
+from integration.policy.failure import Failure, FailureClass
 from sample.models import Asset
 
 pytestmark = pytest.mark.fast

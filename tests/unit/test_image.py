@@ -91,7 +91,7 @@ def test_what_is_copied_is_enough_to_start(tmp_path: Path) -> None:
     inherited = {**variables, **example(), "DJANGO_SETTINGS_MODULE": "config.settings"}
     program = (
         "import django; django.setup(); import config.celery, config.wsgi, crontasks.alive, "
-        "crontasks.beat, crontasks.tasks, crontasks.bulk.driver, integration.delivery.wiring; "
+        "crontasks.beat, crontasks.tasks, crontasks.bulk.driver, integration.runs.queues; "
         "from django.core.management import call_command; "
         "call_command('check'); call_command('collectstatic', interactive=False, verbosity=0)"
     )

@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigEntry
 
-from integration.delivery.values import TroubleKind
 from integration.kafka import client, listeners, looks, troubles
 from integration.kafka.bounded import bounded
 from integration.kafka.errors import BrokerRefusedError, ProviderUnusableError
 from integration.kafka.source import KafkaSource
 from integration.models import Provider
+from integration.values import TroubleKind
 
 pytestmark = pytest.mark.fast
 SECRETS = ("hunter2-secret", "-----BEGIN PRIVATE KEY-----")

@@ -8,7 +8,7 @@ import pytest
 
 from crontasks.problems.facts import Facts, Late, Problem, Way
 from crontasks.problems.finding import problems
-from integration.delivery.policy.states import CircuitState
+from integration.policy.states import CircuitState
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.delivering.figures import Window
 from integration.selectors.delivering.open_calls import Open

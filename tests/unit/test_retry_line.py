@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.delivery.policy.retry import Backoff, RetryPolicy
+from integration.policy.retry import Backoff, RetryPolicy
 from integration.selectors.setup.retry_line import SHOWN, retry_line
 
 pytestmark = pytest.mark.fast

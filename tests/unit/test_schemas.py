@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from integration.delivery.policy.failure import FailureClass
 from integration.documents.patterns import BadPattern, matches
 from integration.documents.schemas import check_patterns, judge_of
 from integration.documents.structures import plan_for, schema_problems
+from integration.policy.failure import FailureClass
 from tests.support.growth import grows, slow_parser
 
 pytestmark = pytest.mark.fast

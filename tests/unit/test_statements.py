@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.actions.statements import ends_transaction
+from integration.runs.statements import ends_transaction
 
 pytestmark = pytest.mark.fast
 

@@ -5,9 +5,9 @@ What is particular about outbound queues is in `outbound`.
 
 from typing import Final
 
-from console.setup.forms import Part
-from integration.delivery.policy.retry import Backoff
+from console.forms.setup_form import Part
 from integration.models import Queue
+from integration.policy.retry import Backoff
 
 NEW: Final = "create"
 PRESENT: Final = "adopt"

@@ -6,17 +6,17 @@ from crispy_forms.layout import HTML, Field, Fieldset, Layout
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
-from console.setup.durations import EXAMPLE, DurationField, DurationListField, WholeSecondsField
-from console.setup.forms import Part, SetupForm
+from console.forms.durations import EXAMPLE, DurationField, DurationListField, WholeSecondsField
+from console.forms.setup_form import Part, SetupForm
 from console.setup.queues import fields as words
 from console.setup.queues import newtopics, outbound
 from console.setup.targets import EndpointChoice
 from integration import registration
 from integration.actions.queue_setup import Making, error_queue_for
 from integration.actions.topics import MOST_PARTITIONS
-from integration.delivery.policy.retry import Backoff
 from integration.errors import IntegrationError
 from integration.models import Queue
+from integration.policy.retry import Backoff
 from integration.selectors.setup import queues as queue_setup
 
 EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'

@@ -4,7 +4,7 @@ from typing import Final
 
 from crispy_forms.layout import HTML, Field, Fieldset, Layout
 
-from console.setup.forms import Part
+from console.forms.setup_form import Part
 from console.setup.queues import fields as words
 from console.setup.queues.form import EFFECT, FOLD, TELLING, QueueForm
 

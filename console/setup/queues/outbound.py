@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from console.setup.forms import Part
+from console.forms.setup_form import Part
 from console.setup.queues import fields
 from integration.counting import so_many
 from integration.models import Queue

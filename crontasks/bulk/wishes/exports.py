@@ -7,8 +7,8 @@ from crontasks.bulk import moments, storage
 from crontasks.bulk.errors import bad_wish, unknown
 from crontasks.bulk.wishes.imports import inbound, target_of
 from crontasks.parameters import option
-from integration.delivery.policy.states import Ended
 from integration.models import ExternalSystem, ObjectStructure, Queue
+from integration.policy.states import Ended
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, What
 from spark_jobs.exports.selecting import selection
 

@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from crontasks.bulk.errors import BulkError, bad_wish, unknown
 from crontasks.parameters import option
-from integration.delivery.policy.operations import StopRule
 from integration.models import ExternalSystem, ObjectStructure, Queue
+from integration.policy.operations import StopRule
 from integration.recipe_rules import defaults_now, structures_now
 from integration.store.sessions import fetch_all
 from spark_jobs.problems import JobError

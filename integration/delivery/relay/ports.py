@@ -9,8 +9,8 @@ from typing import Protocol
 from uuid import UUID
 
 from integration.delivery.relay.steps import RelayObserver
-from integration.delivery.values import Headers
 from integration.errors import IntegrationError
+from integration.values import Headers
 
 
 class FencedError(IntegrationError):

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from integration.delivery.outcome import DELIVERED, Failed, Outcome
-from integration.delivery.policy.failure import Failure, FailureClass
-from integration.delivery.policy.states import DeliveryState
 from integration.endpoints.port import Accepted, Answer, Later, Refused, Unknown, Unreachable
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import DeliveryState
 
 MAY_HAVE_ARRIVED: Final = (
     "The message may have arrived. Look for it on the other side: if it is there, say that it "

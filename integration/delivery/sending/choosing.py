@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from integration.delivery.outcome import HAS_ROW, PASSED, Failed, Outcome
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.sending.answers import in_doubt
 from integration.delivery.sending.lanes import Call
 from integration.delivery.sending.parcels import NOTHING, parcel
 from integration.delivery.sending.values import Doubt, Intent, Past
 from integration.delivery.settlement import StateChange
-from integration.delivery.values import content_hash
+from integration.policy.failure import Failure, FailureClass
+from integration.values import content_hash
 
 if TYPE_CHECKING:
     from integration.delivery.owned import Owned

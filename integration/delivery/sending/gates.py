@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
-from integration.delivery.policy import circuit
-from integration.delivery.policy.circuit import Move
-from integration.delivery.policy.states import CircuitState, PartitionState
 from integration.delivery.sending.ports import Circuits, Gate
 from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import EndpointSnapshot
 from integration.endpoints.port import Accepted, Answer, Refused, Unreachable
+from integration.policy import circuit
+from integration.policy.circuit import Move
+from integration.policy.states import CircuitState, PartitionState
 
 LOOK_EVERY_SECONDS: Final = 0.2
 TRIES: Final = 3

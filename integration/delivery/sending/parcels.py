@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.endpoints.port import Parcel
 from integration.envelope import JSON
+from integration.policy.failure import Failure, FailureClass
 
 NOTHING: Final = Failure(
     FailureClass.PERMANENT,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from integration.delivery.policy.circuit import Circuit, Move
+from integration.policy.circuit import Circuit, Move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

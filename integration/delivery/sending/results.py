@@ -7,13 +7,6 @@ from typing import Final
 from integration.delivery.endings import Ending
 from integration.delivery.outcome import Failed, Outcome
 from integration.delivery.owned import Owned
-from integration.delivery.policy.failure import Failure, FailureClass, cause_of
-from integration.delivery.policy.states import (
-    DeliveryState,
-    Ended,
-    ErrorState,
-    PartitionState,
-)
 from integration.delivery.road import Road
 from integration.delivery.sending.answers import read
 from integration.delivery.sending.lanes import Call
@@ -23,6 +16,13 @@ from integration.delivery.settling import KEPT, Tally, add, ending_of
 from integration.delivery.snapshot import EndpointSnapshot
 from integration.delivery.unit import Unit
 from integration.endpoints.port import EXCERPT_CHARACTERS, Answer
+from integration.policy.failure import Failure, FailureClass, cause_of
+from integration.policy.states import (
+    DeliveryState,
+    Ended,
+    ErrorState,
+    PartitionState,
+)
 
 PARKED: Final = Failure(
     FailureClass.DEPENDENCY,

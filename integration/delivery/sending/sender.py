@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from integration.delivery.deliver import Delivered, hold_crasher, read_late
 from integration.delivery.outcome import UNREAD
 from integration.delivery.owned import Owned
-from integration.delivery.policy.states import PartitionState
 from integration.delivery.report import Report
 from integration.delivery.road import Road
 from integration.delivery.sending.flight import Flight
@@ -18,6 +17,7 @@ from integration.delivery.steps import Step
 from integration.delivery.unit import Unit
 from integration.endpoints.port import Deliverer
 from integration.errors import IntegrationError
+from integration.policy.states import PartitionState
 
 
 class Sender:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from integration.delivery.policy.states import DeliveryState
 from integration.delivery.unit import OpenError, Unit
+from integration.policy.states import DeliveryState
 
 
 @dataclass(slots=True)

@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from integration.actions import outbox
 from integration.actions.problems import ReasonMissingError
-from integration.delivery.policy.states import OutboxState
 from integration.errors import IntegrationError
+from integration.policy.states import OutboxState
 from integration.selectors.outbox import rows as outbox_rows
 from integration.selectors.outbox.rows import Doubt, OutboxFilter
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections, transaction
 
-from integration.delivery.policy.failure import Failure
 from integration.errors import IntegrationError
 from integration.management.documents import content_of
+from integration.policy.failure import Failure
 from integration.store.sessions import alias
 from integration.store.written import TableChange, counts, written_since
 from integration.testing import Outcome, Published, run_handler

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from integration.delivery.policy.failure import cause_words
-from integration.delivery.policy.states import OPEN
 from integration.models import BulkRun, Queue
+from integration.policy.failure import cause_words
+from integration.policy.states import OPEN
 from integration.store.sessions import fetch_all
 
 CAUSES: Final = 50

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from integration.delivery.policy.failure import cause_words
+from integration.policy.failure import cause_words
 from integration.selectors.charts.hours import HOURS, Hours
 from integration.selectors.failures.plans import planned_anew
 from integration.store.sessions import fetch_all

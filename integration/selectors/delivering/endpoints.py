@@ -9,7 +9,6 @@ from typing import Final
 from django.db.models import Q
 from django.utils import timezone
 
-from integration.delivery.policy.states import CircuitState
 from integration.models import (
     ChannelTarget,
     Delivery,
@@ -19,6 +18,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from integration.policy.states import CircuitState
 from integration.selectors.delivering import figures, open_calls
 from integration.selectors.delivering.figures import DAY, NEWEST_CALLS, QUARTER, Outcome, Window
 from integration.selectors.delivering.open_calls import Open

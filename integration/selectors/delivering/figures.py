@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from integration.delivery.policy.states import DeliveryState
+from integration.policy.states import DeliveryState
 from integration.store.sessions import django_connection
 
 QUARTER: Final = timedelta(minutes=15)

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.states import DeliveryState, ErrorState
 from integration.models import Delivery, MessageError
+from integration.policy.states import DeliveryState, ErrorState
 from integration.store.sessions import django_connection
 
 COUNT_CAP: Final = 10_000

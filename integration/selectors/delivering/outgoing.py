@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.states import OPEN
 from integration.models import MessageError, Queue
+from integration.policy.states import OPEN
 from integration.selectors.delivering import endpoints, open_calls
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.delivering.open_calls import COUNT_CAP, Doubt, Open

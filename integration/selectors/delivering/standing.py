@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from integration.counting import so_many
-from integration.delivery.policy.states import CircuitState
+from integration.policy.states import CircuitState
 
 
 class Standing(Enum):

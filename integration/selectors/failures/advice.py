@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from integration.delivery.policy.failure import FailureClass
 from integration.envelope import FlawCode
+from integration.policy.failure import FailureClass
 from integration.selectors.failures.delivery_advice import DELIVERING
 from integration.selectors.failures.import_advice import IMPORTING
 

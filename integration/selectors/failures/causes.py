@@ -7,8 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from integration.delivery.policy.failure import cause_words
 from integration.models import Queue
+from integration.policy.failure import cause_words
 from integration.selectors.failures.failures import WITHOUT, FailureFilter
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.scope import Scope

@@ -5,10 +5,10 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.states import ErrorState
 from integration.documents.layout import laid_out
 from integration.envelope import Document, read
 from integration.models import MessageError
+from integration.policy.states import ErrorState
 from integration.selectors.failures import xml_layout
 from integration.selectors.failures.payloads import Headers, decode_headers, is_json
 from integration.selectors.scope import Scope

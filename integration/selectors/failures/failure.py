@@ -8,10 +8,10 @@ from uuid import UUID
 
 from django.db.models import F
 
-from integration.delivery.policy.failure import FailureClass
-from integration.delivery.policy.states import OPEN, ErrorState
 from integration.envelope import FlawCode, parse_founding_id
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
+from integration.policy.failure import FailureClass
+from integration.policy.states import OPEN, ErrorState
 from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of

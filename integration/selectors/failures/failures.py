@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db import connections
 from django.db.models import Q, QuerySet
 
-from integration.delivery.policy.states import OPEN
 from integration.models import MessageError, Queue
+from integration.policy.states import OPEN
 from integration.selectors.failures.lines import FailureRow, as_row, lines
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.scope import Scope

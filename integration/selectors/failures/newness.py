@@ -7,11 +7,11 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from integration.delivery.policy.states import Ended, ErrorState
 from integration.documents.structures import Plan, plan_for, version_of
 from integration.envelope import Flaw, read
 from integration.models import EnterpriseService, MessageError, StoredObject
 from integration.paths import BadPath, key_of
+from integration.policy.states import Ended, ErrorState
 from integration.selectors.failures.payloads import decode_headers
 
 

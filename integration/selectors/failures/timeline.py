@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.states import ErrorState
 from integration.models import ErrorAttempt, ErrorChange, MessageError, OperationItem, Queue
+from integration.policy.states import ErrorState
 from integration.selectors.failures.payloads import row_of, sender_of
 
 ENGINE: Final = "the engine"

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from integration.delivery.policy.moves import VERBS
-from integration.delivery.policy.operations import ItemOutcome, Seen, verdict
-from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.models import Operation, Queue, QueuePartition
+from integration.policy.moves import VERBS
+from integration.policy.operations import ItemOutcome, Seen, verdict
+from integration.policy.states import ErrorState, PartitionState
 from integration.selectors.failures.lines import KEY_BYTES, key_text
 from integration.store.operations import IS_LATE, WITH_PLACE
 from integration.store.sessions import fetch_all

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from integration.delivery.policy.operations import Became, ItemOutcome, seconds_left
-from integration.delivery.policy.states import OperationState
 from integration.models import Operation, Queue
+from integration.policy.operations import Became, ItemOutcome, seconds_left
+from integration.policy.states import OperationState
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.failures.lines import KEY_BYTES, key_text
 from integration.selectors.operations import large

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from integration.delivery.policy.states import OutboxState
 from integration.models import OutboxRow, Queue
+from integration.policy.states import OutboxState
 
 Seen = Mapping[int, UUID | None]
 Address = tuple[int, str]

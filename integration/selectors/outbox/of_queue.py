@@ -7,8 +7,8 @@ from typing import Final
 from django.db.models import Q
 
 from integration.clock import database_now
-from integration.delivery.policy.states import OutboxKind, OutboxState
 from integration.models import OutboxRow, Queue, RelayLease
+from integration.policy.states import OutboxKind, OutboxState
 
 COUNT_CAP: Final = 10_000
 SHARD: Final = 0

@@ -8,8 +8,8 @@ from uuid import UUID
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min, Q, QuerySet
 
 from integration.clock import database_now
-from integration.delivery.policy.states import OutboxState
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
+from integration.policy.states import OutboxState
 from integration.selectors.failures.failure import Contents
 from integration.selectors.failures.payloads import bytes_as_text, decode_headers, show
 from integration.selectors.outbox.scope import within

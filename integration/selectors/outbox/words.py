@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from integration.delivery.policy.states import OutboxKind, OutboxState
 from integration.models import OutboxRow, RelayLease
+from integration.policy.states import OutboxKind, OutboxState
 
 THEN: Final = "Then send it again; or give it up."
 SIZE: Final = f"Raise max.message.bytes of the topic, or have it published smaller. {THEN}"

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.states import ErrorState
 from integration.models import MessageError
+from integration.policy.states import ErrorState
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Status
 

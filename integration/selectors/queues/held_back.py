@@ -2,9 +2,9 @@
 
 import shlex
 
-from integration.delivery.policy.states import PartitionState
 from integration.kafka import grants
 from integration.models import Queue, QueuePartition
+from integration.policy.states import PartitionState
 from integration.selectors.queues.status import Situation
 from integration.store.stable_ends import CODES, TRANSACTION_HANGS
 

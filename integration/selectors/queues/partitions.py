@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.states import PartitionState
 from integration.models import Queue, QueuePartition
+from integration.policy.states import PartitionState
 from integration.selectors.queues import held_back
 from integration.selectors.queues.status import OF_PARTITION, Situation, Status, situation
 

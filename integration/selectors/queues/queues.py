@@ -12,8 +12,8 @@ from django.db.models.functions import Greatest
 
 from integration.clock import database_now
 from integration.counting import so_many
-from integration.delivery.policy.states import OPEN, ErrorState
 from integration.models import Gap, Queue, QueuePartition
+from integration.policy.states import OPEN, ErrorState
 from integration.selectors.delivering.senders import senders
 from integration.selectors.outbox.of_queue import Sending, sending
 from integration.selectors.queues.rows import QueueRow, queue_row

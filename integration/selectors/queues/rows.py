@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from integration.delivery.policy.states import ErrorState
 from integration.models import Queue, QueuePartition
+from integration.policy.states import ErrorState
 from integration.selectors.queues.crew import Standing, manned, relayed
 from integration.selectors.queues.partitions import (
     PartitionRow,

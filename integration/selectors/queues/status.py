@@ -6,7 +6,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from integration.delivery.policy.states import PartitionState
+from integration.policy.states import PartitionState
 
 
 class Status(Enum):

@@ -5,8 +5,8 @@ from typing import Final
 
 from django.db.models import Count, Min
 
-from integration.delivery.policy.states import OutboxKind, OutboxState
 from integration.models import OutboxRow, Queue, RelayLease
+from integration.policy.states import OutboxKind, OutboxState
 from integration.selectors.queues.status import Situation, Status
 
 Standing = tuple[Status, Situation]

@@ -2,12 +2,12 @@
 
 from django.conf import settings
 
-from integration.delivery.relay.wiring import transactional_id
 from integration.kafka.examination import Examination
 from integration.kafka.publisher import RELAY_TOPIC
 from integration.kafka.rights import Wanted, examine
 from integration.kafka.source import mirror_group
 from integration.models import Provider, Queue
+from integration.runs.relay import transactional_id
 
 
 def examined(provider: Provider, topic: str = "") -> Examination:

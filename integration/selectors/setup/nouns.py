@@ -6,7 +6,6 @@ from typing import Any, Final
 from django.db.models import CharField, Count, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Cast, Coalesce
 
-from integration.delivery.policy.states import ErrorState
 from integration.models import (
     ConfigurationChange,
     Endpoint,
@@ -18,6 +17,7 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from integration.policy.states import ErrorState
 from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.queues.queues import overview
 from integration.selectors.queues.rows import QueueRow

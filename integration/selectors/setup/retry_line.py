@@ -7,8 +7,8 @@ from math import log1p
 from typing import Final
 
 from integration.counting import so_many
-from integration.delivery.policy.retry import GiveUp, RetryPolicy, decide
 from integration.durations import written
+from integration.policy.retry import GiveUp, RetryPolicy, decide
 
 SHOWN: Final = 8
 WORDED: Final = 6

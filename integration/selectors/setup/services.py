@@ -2,8 +2,8 @@
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from integration.delivery.policy.states import OPEN
 from integration.models import EnterpriseService, MessageError, Queue
+from integration.policy.states import OPEN
 from integration.selectors.scope import Scope
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from integration.delivery.policy.states import Ended, ErrorState
 from integration.envelope import Flaw, read
 from integration.models import EnterpriseService, MessageError
+from integration.policy.states import Ended, ErrorState
 from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.failures.payloads import decode_headers
 from integration.selectors.scope import Scope

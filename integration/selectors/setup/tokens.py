@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from integration.clock import database_now
-from integration.door.callers import Doing
 from integration.models import ApiToken, ExternalSystem, PublishChannel, Queue
+from integration.models.door import Doing
 from integration.selectors.scope import Scope
 from integration.selectors.setup.channels import is_wholly_known
 from integration.selectors.setup.services import services

@@ -1,8 +1,8 @@
 """What the broker says about a queue's topic right now, asked for a decision of a person."""
 
-from integration.delivery.values import TopicFacts
 from integration.kafka import admin
 from integration.models import Queue
+from integration.values import TopicFacts
 
 
 def facts_now(queue_id: int) -> TopicFacts | None:

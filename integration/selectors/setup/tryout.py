@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from integration.delivery.policy.failure import Failure
 from integration.documents.structures import schema_problems, version_of
 from integration.envelope import Bare, Flaw, Limits, read
 from integration.paths import BadPath, Path, Value, compile_path, key_of
+from integration.policy.failure import Failure
 
 MAX_BYTES: Final = 256 * 1_024
 LIMITS: Final = Limits(max_bytes=MAX_BYTES)

@@ -12,10 +12,10 @@ from typing import Any, Final
 from django.db.models import Q
 
 from integration.codec import decode_headers
-from integration.delivery.policy.states import OutboxState
 from integration.delivery.tracing import CAUSE
 from integration.handlers.outgoing import INTERFACE
 from integration.models import ConfigurationChange, OutboxRow, Queue, Receipt
+from integration.policy.states import OutboxState
 from integration.selectors.tracking.rows import Queues
 from integration.store.sessions import alias, django_connection
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from integration.delivery.policy.states import Ended
 from integration.models import MessageTrack, Queue
+from integration.policy.states import Ended
 from integration.selectors.scope import Scope
 from integration.selectors.tracking import batches
 from integration.selectors.tracking.batches import Span

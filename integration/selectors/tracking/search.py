@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from integration.delivery.policy.states import Ended
 from integration.models import Queue
+from integration.policy.states import Ended
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.tracking import rows
 from integration.selectors.tracking.batches import MICROSECOND, Span

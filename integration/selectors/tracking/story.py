@@ -7,7 +7,6 @@ from typing import Final
 
 from django.db.models import Q
 
-from integration.delivery.policy.states import DeliveryState, Ended, ErrorState
 from integration.models import (
     ConfigurationChange,
     Delivery,
@@ -19,6 +18,7 @@ from integration.models import (
     Receipt,
 )
 from integration.models.configuration_change import TEST_MESSAGE
+from integration.policy.states import DeliveryState, Ended, ErrorState
 from integration.selectors.failures.timeline import (
     ENDS,
     ENGINE,

@@ -14,8 +14,8 @@ from integration.handlers.failures import (
     PermanentError,
     TransientError,
 )
-from integration.handlers.message import Message
 from integration.handlers.publishing import publish_to
+from integration.message import Message
 from tests.support.world.hanging import hang as hang_for_good
 from tests.support.world.models import Child, Effect, Unique
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.delivery.policy import circuit
-from integration.delivery.policy.circuit import CLOSED, Circuit, Move
-from integration.delivery.policy.states import CircuitState
+from integration.policy import circuit
+from integration.policy.circuit import CLOSED, Circuit, Move
+from integration.policy.states import CircuitState
 
 pytestmark = pytest.mark.fast
 

@@ -8,12 +8,12 @@ import pytest
 
 from integration.delivery.endings import Chance, end_failed, end_good
 from integration.delivery.outcome import APPLIED, DUPLICATE, PASSED, STALE, SUPERSEDED, Failed
-from integration.delivery.policy.failure import FailureClass
-from integration.delivery.policy.retry import RetryPolicy
-from integration.delivery.policy.states import Ended, ErrorState, PartitionState
 from integration.delivery.reading import header
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
+from integration.policy.failure import FailureClass
+from integration.policy.retry import RetryPolicy
+from integration.policy.states import Ended, ErrorState, PartitionState
 from tests.support.deliveries import a_failure, a_record, a_row, a_unit
 
 pytestmark = pytest.mark.fast

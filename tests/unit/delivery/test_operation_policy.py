@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.delivery.policy.operations import (
+from integration.policy.operations import (
     OPERATION_MOVES,
     ItemOutcome,
     Pace,
@@ -13,7 +13,7 @@ from integration.delivery.policy.operations import (
     seconds_left,
     verdict,
 )
-from integration.delivery.policy.states import ErrorState, OperationState
+from integration.policy.states import ErrorState, OperationState
 
 pytestmark = pytest.mark.fast
 HELD = {ErrorState.HOLD}

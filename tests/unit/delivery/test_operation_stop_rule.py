@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.delivery.policy.operations import FEWEST_OF_A_SHARE, NEVER, StopRule
+from integration.policy.operations import FEWEST_OF_A_SHARE, NEVER, StopRule
 
 pytestmark = pytest.mark.fast
 

@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from integration.delivery.outcome import Failed
-from integration.delivery.policy.failure import Failure, FailureClass
 from integration.delivery.reading import Reader, Ticket, ticket_headers, ticket_of
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.unit import Unit
+from integration.policy.failure import Failure, FailureClass
 from tests.support.deliveries import a_record, a_row, a_taker
 
 pytestmark = pytest.mark.fast

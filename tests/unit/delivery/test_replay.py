@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from integration.delivery.policy.retry import RetryPolicy
-from integration.delivery.policy.states import ErrorState, OutboxKind
 from integration.delivery.report import RunEnding
+from integration.policy.retry import RetryPolicy
+from integration.policy.states import ErrorState, OutboxKind
 from tests.support.twin_world import TwinWorld
 
 pytestmark = pytest.mark.fast

@@ -2,12 +2,12 @@
 
 import pytest
 
-from integration.delivery.policy.brake import BrakePolicy
-from integration.delivery.policy.retry import RetryPolicy
-from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
-from integration.delivery.twins.desk import MemoryDesk
+from integration.policy.brake import BrakePolicy
+from integration.policy.retry import RetryPolicy
+from integration.policy.states import ErrorState, PartitionState
+from tests.support.memory.desk import MemoryDesk
 from tests.support.twin_world import Died, Script, TwinWorld
 
 pytestmark = pytest.mark.fast

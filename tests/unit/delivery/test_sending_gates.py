@@ -2,12 +2,12 @@
 
 import pytest
 
-from integration.delivery.policy.circuit import OTHERS_WAIT_SECONDS, Circuit
-from integration.delivery.policy.states import CircuitState
 from integration.delivery.sending.gates import Gates
 from integration.delivery.snapshot import EndpointSnapshot
-from integration.delivery.twins.clock import MemoryClock
-from integration.delivery.twins.sending import MemoryCircuits
+from integration.policy.circuit import OTHERS_WAIT_SECONDS, Circuit
+from integration.policy.states import CircuitState
+from tests.support.memory.clock import MemoryClock
+from tests.support.memory.sending import MemoryCircuits
 
 pytestmark = pytest.mark.fast
 

@@ -8,7 +8,7 @@ from integration.delivery.sending.answers import read
 from integration.delivery.sending.lanes import Call, Lanes
 from integration.delivery.snapshot import EndpointSnapshot
 from integration.endpoints.port import Accepted, Later, Parcel, Refused, Unknown, Unreachable
-from integration.endpoints.twin import MemoryDeliverer
+from tests.support.memory.endpoint import MemoryDeliverer
 
 pytestmark = pytest.mark.fast
 

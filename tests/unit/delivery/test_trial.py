@@ -8,12 +8,8 @@ from django.db import DatabaseError
 from psycopg import errors
 
 from integration.delivery.outcome import APPLIED, STALE, SUPERSEDED, Failed, Outcome
-from integration.delivery.policy.failure import FailureClass
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.trial import FailedAt, Trial, groups, pieces, stops
-from integration.delivery.twins.desk import MemoryDesk
-from integration.delivery.twins.ledger import MemoryLedger
-from integration.delivery.twins.tables import MemoryDatabase
 from integration.delivery.unit import Unit
 from integration.handlers import (
     Applied,
@@ -25,7 +21,11 @@ from integration.handlers import (
     permanent,
 )
 from integration.handlers.publishing import Outbound
+from integration.policy.failure import FailureClass
 from tests.support.deliveries import a_failure, a_row, a_taker, a_unit
+from tests.support.memory.desk import MemoryDesk
+from tests.support.memory.ledger import MemoryLedger
+from tests.support.memory.tables import MemoryDatabase
 
 pytestmark = pytest.mark.fast
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from integration.delivery.policy.retry import RetryPolicy
-from integration.delivery.policy.states import ErrorState, PartitionState
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
+from integration.policy.retry import RetryPolicy
+from integration.policy.states import ErrorState, PartitionState
 from tests.support.twin_world import Script, TwinWorld
 
 pytestmark = pytest.mark.fast

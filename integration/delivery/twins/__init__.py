@@ -1,1 +1,0 @@
-"""In-memory twins of the ports, held to the same contract suite as the real adapters."""

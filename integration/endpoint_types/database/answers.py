@@ -1,0 +1,102 @@
+"""What an error of the target database means: for one message, or for all of them."""
+
+from typing import Final
+
+import psycopg
+from psycopg import errors as pg
+
+from integration.endpoint_types.database.properties import DatabaseProperties
+from integration.endpoint_types.database.rows import LEDGER, ledger_sql
+from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import Later, Refused, Unreachable
+
+# Somebody else was in the way; the next try may go through.
+BUSY: Final = (
+    pg.LockNotAvailable,
+    pg.QueryCanceled,
+    pg.DeadlockDetected,
+    pg.SerializationFailure,
+)
+# The values of this one message. Their own types are the payload's (a number column that gets
+# true), and so is their length (an indexed column that gets a page of text).
+VALUES: Final = (
+    psycopg.IntegrityError,
+    psycopg.DataError,
+    pg.DatatypeMismatch,
+    pg.ProgramLimitExceeded,
+    pg.WithCheckOptionViolation,
+)
+# What functions and triggers of the target raise themselves.
+RAISED: Final = "P0"
+
+
+def is_of_message(problem: psycopg.Error) -> bool:
+    """Whether another message might well be taken."""
+    return isinstance(problem, (*BUSY, *VALUES)) or _is_raised(problem.sqlstate)
+
+
+def _is_raised(state: str | None) -> bool:
+    """Whether a trigger judged the row, under a state of its own making or PL/pgSQL's."""
+    if state is None or state.startswith(RAISED):
+        return state is not None
+    try:
+        pg.lookup(state)
+    except KeyError:
+        return True
+    return False
+
+
+def busy_or_refused(problem: psycopg.Error) -> Later | Refused:
+    """The answer to one message."""
+    if isinstance(problem, BUSY):
+        return Later(code=EndpointCode.DATABASE_BUSY, text=f"The target was busy: {said(problem)}.")
+    text = f"The target refuses the row: {said(problem)}."
+    return Refused(code=EndpointCode.DATABASE_REFUSED, text=text)
+
+
+def unreachable(problem: psycopg.Error, properties: DatabaseProperties) -> Unreachable:
+    """The answer to every message: what is missing, and who can give it."""
+    target = f"{properties.schema}.{properties.table}"
+    if isinstance(problem, pg.UndefinedTable | pg.InvalidSchemaName):
+        return _no_table(problem, properties)
+    if isinstance(problem, pg.UndefinedColumn):
+        text = (
+            f"The target has no such column: {said(problem)}. Take it off the columns of the "
+            f"endpoint, or add it there: ALTER TABLE {target} ADD COLUMN …."
+        )
+        return Unreachable(code=EndpointCode.DATABASE_COLUMN_MISSING, text=text)
+    if isinstance(problem, pg.InvalidColumnReference):
+        wanted = properties.message_id_column or ", ".join(properties.key_columns)
+        text = (
+            f"The target has no unique index over exactly {wanted}: CREATE UNIQUE INDEX ON "
+            f"{target} ({wanted});"
+        )
+        return Unreachable(code=EndpointCode.DATABASE_NO_KEY, text=text)
+    if isinstance(problem, pg.InsufficientPrivilege):
+        text = (
+            f"{properties.username} may not write there: {said(problem)}. GRANT SELECT, INSERT, "
+            f"UPDATE ON {target} TO {properties.username};"
+        )
+        return Unreachable(code=EndpointCode.DATABASE_RIGHT_MISSING, text=text)
+    if problem.sqlstate is None or isinstance(problem, psycopg.OperationalError):
+        text = f"The target database cannot be used: {said(problem)}."
+        return Unreachable(code=EndpointCode.DATABASE_UNREACHABLE, text=text)
+    text = f"The target does not accept the statement: {said(problem)}."
+    return Unreachable(code=EndpointCode.DATABASE_STATEMENT, text=text)
+
+
+def said(problem: psycopg.Error) -> str:
+    """The server's own sentence, without the values that it may quote."""
+    first = problem.diag.message_primary or (str(problem).strip().splitlines() or [""])[0]
+    return first.strip().rstrip(".") or type(problem).__name__
+
+
+def _no_table(problem: psycopg.Error, properties: DatabaseProperties) -> Unreachable:
+    if LEDGER in said(problem):
+        text = (
+            f"The target has no table {LEDGER}, by which repeats are dropped. Make it: "
+            f"{ledger_sql(properties)}"
+        )
+    else:
+        text = f"The target has no such table: {said(problem)}. Make it, or correct the endpoint."
+    return Unreachable(code=EndpointCode.DATABASE_TABLE_MISSING, text=text)

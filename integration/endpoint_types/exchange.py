@@ -1,0 +1,264 @@
+"""One request and its answer by the standard library's HTTP, on connections kept between messages.
+
+Its client reads heads and chunks in a tenth of the time that a general one takes; connections,
+deadlines and errors are those of `network`.
+"""
+
+import io
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Final
+
+import httpcore
+import httpx
+
+from integration.endpoint_types.network import KEEP_ALIVE_SECONDS, Network
+
+PIECE_BYTES: Final = 64 * 1024
+CONTINUE: Final = range(100, 200)
+STANDING: Final = {
+    "User-Agent": "Sluice",
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    "Connection": "keep-alive",
+}
+Origin = tuple[str, str, int | None]
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """An open connection as the socket that http.client writes to and reads from."""
+
+    stream: httpcore.NetworkStream
+    seconds: float
+    # What came in behind the answer that was read.
+    kept: bytes = b""
+    idle_since: float = 0.0
+    is_broken: bool = False
+    _unsent: bytearray = field(default_factory=bytearray)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it may be used again: not for long idle, and nothing came that nobody asked."""
+        if self.kept or time.monotonic() - self.idle_since > KEEP_ALIVE_SECONDS:
+            return False
+        # Readable without a question is closed, or about to be misread.
+        return not self.stream.get_extra_info("is_readable")
+
+    def sendall(self, data: bytes) -> None:
+        self._unsent += data
+
+    def flush(self) -> None:
+        """Send what was written, in one piece."""
+        request, self._unsent = bytes(self._unsent), bytearray()
+        try:
+            self.stream.write(request, self.seconds)
+        except httpcore.WriteError:
+            # A server may answer before it has read everything, and close.
+            self.is_broken = True
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return _Reader(_Pipe(self), PIECE_BYTES)
+
+
+class _Pipe(io.RawIOBase):
+    """What comes in over a connection."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self.connection = connection
+        self.is_shut = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # what it is given
+        if self.is_shut:
+            return 0
+        connection = self.connection
+        piece, connection.kept = connection.kept[: len(buffer)], connection.kept[len(buffer) :]
+        piece = piece or connection.stream.read(len(buffer), connection.seconds)
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+class _Reader(io.BufferedReader):
+    """Leaves with its connection what it has read beyond one answer."""
+
+    raw: _Pipe
+
+    def close(self) -> None:
+        if not self.closed:
+            self.raw.is_shut = True
+            self.raw.connection.kept = self.peek() + self.raw.connection.kept
+        super().close()
+
+
+class Reply:
+    """An answer that has begun to come in. Has to be closed."""
+
+    def __init__(self, owner: "Exchanges", origin: Origin, connection: _Connection) -> None:
+        self._owner = owner
+        self._origin = origin
+        self._connection = connection
+        self._is_read = False
+        with _as_protocol():
+            self._answer = _begun(connection)
+        self.status: int = self._answer.status
+        self.fields = self._answer.headers.items()
+        # By names in lower case; of a field that comes twice, the first.
+        self.headers = {name.lower(): value for name, value in reversed(self.fields)}
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it comes in. Raises httpcore's exceptions where it breaks off."""
+        answer = self._answer
+        with _as_protocol():
+            while piece := answer.read1(PIECE_BYTES):
+                yield piece
+        if answer.length:
+            raise httpcore.RemoteProtocolError("The answer broke off.")
+        self._is_read = True
+
+    def close(self) -> None:
+        """Give the connection back; one whose answer was not read to its end is closed."""
+        self._answer.close()
+        again = self._is_read and not self._answer.will_close and self._has_one_length
+        self._owner.give_back(self._origin, self._connection, again=again)
+
+    @property
+    def _has_one_length(self) -> bool:
+        """Two lengths are two opinions of where the next answer begins."""
+        told = self._answer.headers.get_all("content-length", [])
+        return len(told) + bool(self._answer.chunked) <= 1
+
+
+def _begun(connection: _Connection) -> HTTPResponse:
+    """The head of the answer; those that only ask for patience are passed over."""
+    while True:
+        answer = HTTPResponse(connection)  # type: ignore[arg-type] # all it needs of a socket
+        answer.begin()
+        if answer.status not in CONTINUE:
+            break
+        answer.close()
+    if not answer.chunked and "transfer-encoding" in answer.headers:
+        raise httpcore.RemoteProtocolError("The answer is coded in a way that nobody asked for")
+    return answer
+
+
+@contextmanager
+def _as_protocol() -> Iterator[None]:
+    try:
+        yield
+    except HTTPException as problem:
+        told = f"What came in is no answer of HTTP/1.1: {type(problem).__name__}"
+        raise httpcore.RemoteProtocolError(told) from problem
+
+
+class Exchanges:
+    """Connections of one endpoint, each for one exchange at a time; safe for several threads."""
+
+    def __init__(
+        self, network: Network, tls: ssl.SSLContext, *, connect_seconds: float, read_seconds: float
+    ) -> None:
+        self._network = network
+        self._tls = tls
+        tls.set_alpn_protocols(["http/1.1"])
+        self._connect_seconds = connect_seconds
+        self._read_seconds = read_seconds
+        self._idle: dict[Origin, list[_Connection]] = {}
+        self._open: set[_Connection] = set()
+        self._is_closed = False
+
+    def ask(
+        self, method: str, url: httpx.URL, headers: Mapping[str, str], body: bytes | None
+    ) -> Reply:
+        """Send a whole request and wait for the head of its answer.
+
+        Raises NotConnectedError and httpcore's TimeoutException, NetworkError, ProtocolError:
+        LocalProtocolError for a header that cannot be sent.
+        """
+        _check(headers)
+        origin = (url.scheme, url.raw_host.decode("ascii"), url.port)
+        connection = self._connection(origin)
+        is_answered = False
+        try:
+            sender = HTTPConnection(origin[1])
+            sender.sock = connection  # all it needs of a socket
+            path = url.raw_path.decode("ascii")
+            sender.request(method, path, body, {"Host": url.netloc.decode("ascii"), **headers})
+            connection.flush()
+            reply = Reply(self, origin, connection)
+            is_answered = True
+            return reply
+        finally:
+            if not is_answered:
+                self.give_back(origin, connection, again=False)
+
+    def give_back(self, origin: Origin, connection: _Connection, *, again: bool) -> None:
+        if again and not connection.is_broken and not self._is_closed:
+            connection.idle_since = time.monotonic()
+            self._idle.setdefault(origin, []).append(connection)
+        else:
+            self._open.discard(connection)
+            connection.stream.close()
+
+    def close(self) -> None:
+        """Close every connection, also those in use; may be called twice."""
+        self._is_closed = True
+        self._idle.clear()
+        while self._open:
+            self._open.pop().stream.close()
+
+    def _connection(self, origin: Origin) -> _Connection:
+        idle = self._idle.get(origin)
+        while idle:
+            try:
+                found = idle.pop()
+            except IndexError:
+                break  # another thread took the last one
+            if found.is_fresh:
+                return found
+            self.give_back(origin, found, again=False)
+        scheme, host, port = origin
+        stream = self._network.connect_tcp(
+            host, port or (443 if scheme == "https" else 80), self._connect_seconds
+        )
+        if scheme == "https":
+            try:
+                stream = stream.start_tls(self._tls, host, self._connect_seconds)
+            except BaseException:
+                stream.close()
+                raise
+        made = _Connection(stream, self._read_seconds)
+        self._open.add(made)
+        return made
+
+
+class Cookies:
+    """What the partner wants to see again, as a balancer or a session of its own does."""
+
+    def __init__(self) -> None:
+        self._jar = httpx.Cookies()
+
+    def headers(self, method: str, url: httpx.URL) -> Mapping[str, str]:
+        if not self._jar.jar:
+            return {}
+        request = httpx.Request(method, url)
+        self._jar.set_cookie_header(request)
+        return {"Cookie": request.headers["cookie"]} if "cookie" in request.headers else {}
+
+    def keep(self, method: str, url: httpx.URL, reply: Reply) -> None:
+        if "set-cookie" in reply.headers:
+            asked = httpx.Request(method, url)
+            told = httpx.Response(reply.status, headers=reply.fields, request=asked)
+            self._jar.extract_cookies(told)
+
+
+def _check(headers: Mapping[str, str]) -> None:
+    """Raises LocalProtocolError, which names the header alone: its value may be a secret."""
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise httpcore.LocalProtocolError(f"The header {name} holds what no header can")

@@ -1,0 +1,134 @@
+"""Delivery as files: written beside, made safe on the disk, and never in another one's place."""
+
+import errno
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from integration.endpoint_types.file.folders import (
+    TakenError,
+    folder,
+    name_mistake,
+    probe,
+    write_new,
+)
+from integration.endpoint_types.file.formats import Format, FormatError
+from integration.endpoint_types.file.properties import FileProperties
+from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import Accepted, Answer, Deliverer, Parcel, Refused, Unreachable
+from integration.endpoints.templates import FieldMissingError, Fields, Template
+
+# What the system says, and whom it concerns: all of them are about the folder, not the message.
+CODES: Final[Mapping[int, EndpointCode]] = {
+    errno.ENOSPC: EndpointCode.FOLDER_FULL,
+    errno.EDQUOT: EndpointCode.FOLDER_FULL,
+    errno.EFBIG: EndpointCode.FOLDER_FULL,
+    errno.EROFS: EndpointCode.FOLDER_READ_ONLY,
+    errno.EACCES: EndpointCode.FOLDER_READ_ONLY,
+    errno.EPERM: EndpointCode.FOLDER_READ_ONLY,
+}
+TOLD: Final[Mapping[EndpointCode, str]] = {
+    EndpointCode.FOLDER_FULL: "There is no room left for files: {0}. Make room there.",
+    EndpointCode.FOLDER_READ_ONLY: "We may not write there: {0}. Give the workers' user the "
+    "right to write into the folder.",
+    EndpointCode.FOLDER_UNUSABLE: "The folder cannot be used: {0}.",
+}
+
+
+class FileEndpoint:
+    """One opened endpoint that writes files; see integration.endpoints.port.Deliverer."""
+
+    def __init__(self, properties: FileProperties, root: Path) -> None:
+        self.at_once = properties.at_once
+        self.within_seconds: float | None = None
+        self._root = root
+        self._folder = properties.folder
+        self._name = Template(properties.file_name)
+        self._format = Format(properties)
+
+    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
+        records: dict[int, bytes] = {}
+        answers: dict[int, Answer] = {}
+        for at, parcel in enumerate(parcels):
+            try:
+                records[at] = self._format.record(parcel)
+            except FormatError as problem:
+                answers[at] = Refused(code=EndpointCode.FILE_FORMAT, text=str(problem))
+            except FieldMissingError as problem:
+                code = EndpointCode.TEMPLATE_FIELD_MISSING
+                answers[at] = Refused(code=code, text=str(problem))
+        try:
+            with folder(self._root, self._folder) as handle:
+                while records:
+                    found = self._written(handle, parcels, records)
+                    answers.update(found)
+                    records = {at: one for at, one in records.items() if at not in found}
+        except OSError as problem:
+            answers.update(dict.fromkeys(records, _unreachable(problem)))
+        return [answers[at] for at in range(len(parcels))]
+
+    def connect(self) -> Answer:
+        """Whether a file can be written; the one that proves it is taken away again."""
+        try:
+            with folder(self._root, self._folder) as handle:
+                probe(handle)
+        except OSError as problem:
+            return _unreachable(problem)
+        return Accepted(text="Files can be written into the folder.")
+
+    def close(self) -> None:
+        """Nothing is kept open between two calls."""
+
+    def _written(
+        self, handle: int, parcels: Sequence[Parcel], records: Mapping[int, bytes]
+    ) -> dict[int, Answer]:
+        """Write one file with all records, named by the first. Raises OSError.
+
+        Answers at least for the first of them; what is left needs another file.
+        """
+        first = next(iter(records))
+        try:
+            name = self._name.filled(Fields(parcels[first]))
+        except FieldMissingError as problem:
+            code = EndpointCode.TEMPLATE_FIELD_MISSING
+            return {first: Refused(code=code, text=str(problem))}
+        if mistake := name_mistake(name):
+            text = f"The message gives the file the name “{name[:200]}”, which {mistake}."
+            return {first: Refused(code=EndpointCode.FILE_NAME, text=text)}
+        try:
+            write_new(handle, name, self._format.whole(list(records.values())))
+        except TakenError as taken:
+            return self._there_already(name, taken.content, records)
+        return dict.fromkeys(records, Accepted(text=f"It is in the file {name}."))
+
+    def _there_already(
+        self, name: str, content: bytes | None, records: Mapping[int, bytes]
+    ) -> dict[int, Answer]:
+        """Those that the file holds were delivered before; else the first has no name to take."""
+        found: dict[int, Answer] = {
+            at: Accepted(text=f"It was in the file {name} already.")
+            for at, record in records.items()
+            if content is not None and self._format.holds(content, record)
+        }
+        if found:
+            return found
+        text = f"There is a file {name} already, and it holds something else."
+        return {next(iter(records)): Refused(code=EndpointCode.FILE_EXISTS, text=text)}
+
+
+def _unreachable(problem: OSError) -> Unreachable:
+    code = CODES.get(problem.errno or 0, EndpointCode.FOLDER_UNUSABLE)
+    return Unreachable(code=code, text=TOLD[code].format(problem.strerror or problem))
+
+
+def opened(properties: FileProperties) -> Deliverer:
+    """The handler type's opener. Raises ValueError where there is no base folder."""
+    root = settings.SLUICE_FILES_ROOT
+    if root is None:
+        raise ValueError(
+            "This installation has no base folder for files: set SLUICE_FILES_ROOT for every "
+            "process and start them anew."
+        )
+    return FileEndpoint(properties, root)

@@ -1,0 +1,95 @@
+"""The properties of an endpoint that writes files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from integration.endpoint_types import checks
+from integration.endpoints.declared import (
+    FIELDS,
+    Declared,
+    Properties,
+    Shape,
+    at_once,
+    declare,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileProperties(Properties):
+    """A file for each message, or for some of them."""
+
+    folder: str = declare(
+        "",
+        Declared(
+            label="Folder",
+            help="Below the base folder of this installation (SLUICE_FILES_ROOT); made when it "
+            "is not there. Empty: the base folder itself.",
+            check=checks.folder,
+        ),
+    )
+    file_name: str = declare(
+        "",
+        Declared(
+            shape=Shape.TEMPLATE,
+            label="File name",
+            help=f"With {FIELDS}; {{message_id}} in it makes each file another one. An existing "
+            "file is never overwritten. With several messages in a file, the first names it.",
+            is_needed=True,
+        ),
+    )
+    format: str = declare(
+        "raw",
+        Declared(
+            shape=Shape.CHOICE,
+            label="Format",
+            help="What a file holds.",
+            choices=(
+                ("raw", "The payload as it is"),
+                ("json", "JSON, several as an array"),
+                ("xml", "XML, several below one root"),
+                ("flat", "Columns, a line for each message"),
+            ),
+        ),
+    )
+    at_once: int = declare(
+        1, at_once("How many messages a file may hold. It is written with those that wait.")
+    )
+    root: str = declare(
+        "messages",
+        Declared(
+            label="Root element",
+            help="Of a file with several XML documents.",
+            only=("format", ("xml",)),
+            check=checks.identifier,
+        ),
+    )
+    columns: Mapping[str, str] = declare(
+        {},
+        Declared(
+            shape=Shape.PAIRS,
+            label="Columns",
+            help="One HEADING = FIELD a line, for example number = {$.order.number}. What a "
+            "message does not have stays empty.",
+            is_needed=True,
+            only=("format", ("flat",)),
+        ),
+    )
+    separator: str = declare(
+        ";",
+        Declared(
+            shape=Shape.CHOICE,
+            label="Separator",
+            help="Values that hold it are quoted.",
+            choices=((";", "; semicolon"), (",", ", comma"), ("tab", "tab"), ("|", "| bar")),
+            only=("format", ("flat",)),
+        ),
+    )
+    heading: bool = declare(
+        True,
+        Declared(
+            shape=Shape.FLAG,
+            label="First line with headings",
+            help="Off: values only.",
+            only=("format", ("flat",)),
+        ),
+    )

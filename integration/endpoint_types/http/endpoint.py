@@ -1,0 +1,310 @@
+"""Delivery over HTTP: one request for each message, each of its endings an answer."""
+
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import httpcore
+import httpx
+from django.utils import timezone
+
+from integration.endpoint_types.checks import ranges_of
+from integration.endpoint_types.credentials import tls_context
+from integration.endpoint_types.exchange import STANDING, Cookies, Exchanges, Reply
+from integration.endpoint_types.hiding import without
+from integration.endpoint_types.http.answers import LOGINS, REDIRECTS, answer_to, excerpt_of
+from integration.endpoint_types.http.login import login_for
+from integration.endpoint_types.http.properties import HttpProperties
+from integration.endpoint_types.network import Call, Network, NotConnectedError, Transport
+from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import (
+    Accepted,
+    Answer,
+    Deliverer,
+    Parcel,
+    Refused,
+    Unknown,
+    Unreachable,
+)
+from integration.endpoints.templates import FieldMissingError, Fields, Template
+
+MAX_REDIRECTS: Final = 3
+# What of an answer is read; the rest stays where it is, and the connection is closed.
+MAX_ANSWER_BYTES: Final = 64 * 1024
+MAX_HEADER_CHARACTERS: Final = 4_000
+WITHOUT_BODY: Final = frozenset({"GET", "DELETE"})
+PORTS: Final = {"http": 80, "https": 443}
+
+
+class BadRequestError(Exception):
+    """The message gives an address or a header that cannot be sent."""
+
+    def __init__(self, code: EndpointCode, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+class HttpEndpoint:
+    """One opened endpoint over HTTP; see integration.endpoints.port.Deliverer."""
+
+    at_once = 1
+
+    def __init__(self, properties: HttpProperties, tls: ssl.SSLContext) -> None:
+        self.within_seconds: float | None = properties.total_seconds
+        self._properties = properties
+        self._tls = tls
+        self._call = Call()
+        self._network = Network(self._call, private=properties.private_network)
+        connect, read = properties.connect_seconds, properties.read_seconds
+        self._exchanges = Exchanges(self._network, tls, connect_seconds=connect, read_seconds=read)
+        self._cookies = Cookies()
+        # Tokens are rare, and fetched by a library that asks for a general client.
+        self._client = httpx.Client(
+            transport=Transport(self._network, tls),
+            timeout=httpx.Timeout(read, connect=connect),
+            headers=STANDING,
+            trust_env=False,
+        )
+        self._login = login_for(properties, self._client)
+        given = {name.lower() for name in (*properties.headers, properties.id_header)}
+        self._standing = {n: v for n, v in STANDING.items() if n.lower() not in given}
+        self._url = Template(properties.url)
+        # Without fields it is the same for every message, and read once.
+        self._plain_url = _plain(self._url.text)
+        self._headers = {name: Template(text) for name, text in properties.headers.items()}
+        self._success = ranges_of(properties.success)
+        self._is_closed = False
+
+    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
+        return [self._one(parcel) for parcel in parcels]
+
+    def connect(self) -> Answer:
+        """A connection to the host, and a token where the login needs one; no request."""
+        if self._is_closed:
+            return _closed()
+        parts = urlsplit(self._properties.url)
+        host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
+        with self._call.within(self._properties.total_seconds):
+            try:
+                seconds = self._properties.connect_seconds
+                stream = self._network.connect_tcp(host, port, seconds)
+                try:
+                    if parts.scheme == "https":
+                        stream = stream.start_tls(self._tls, host, seconds)
+                finally:
+                    stream.close()
+                self._login.headers()
+            except (httpcore.TimeoutException, NotConnectedError, httpcore.NetworkError) as problem:
+                return _unreachable(problem)
+        return Accepted(text=f"{host}:{port} accepts connections.")
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._exchanges.close()
+        self._client.close()
+
+    def _one(self, parcel: Parcel) -> Answer:
+        if self._is_closed:
+            return _closed()
+        try:
+            url, headers = self._filled(parcel)
+        except FieldMissingError as problem:
+            return Refused(code=EndpointCode.TEMPLATE_FIELD_MISSING, text=str(problem))
+        except BadRequestError as problem:
+            return Refused(code=problem.code, text=problem.sentence)
+        with self._call.within(self._properties.total_seconds):
+            return self._sent(parcel, url, headers)
+
+    def _filled(self, parcel: Parcel) -> tuple[httpx.URL, dict[str, str]]:
+        """Raises FieldMissingError, BadRequestError."""
+        fields = Fields(parcel)
+        url = self._plain_url or self._address(fields)
+        headers = {"Content-Type": parcel.content_type} if parcel.content_type else {}
+        for name, template in self._headers.items():
+            headers = {n: v for n, v in headers.items() if n.lower() != name.lower()}
+            headers[name] = template.filled(fields)
+        headers[self._properties.id_header] = parcel.message_id
+        for name, value in headers.items():
+            _check_header(name, value)
+        return url, headers
+
+    def _address(self, fields: Fields) -> httpx.URL:
+        """Raises FieldMissingError, BadRequestError."""
+        # Nothing of a value is read as a part of the address: not / and not ?, . and .. neither.
+        text = self._url.filled(fields, _quoted)
+        try:
+            return httpx.URL(text)
+        except (httpx.InvalidURL, ValueError) as problem:
+            sentence = f"The message makes an address that cannot be used: {problem}."
+            raise BadRequestError(EndpointCode.HTTP_ADDRESS, sentence) from problem
+
+    def _sent(self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]) -> Answer:
+        """The answer, after a new login where the old one had ended."""
+        answer, login = self._with_login(parcel, url, headers)
+        if answer.status in LOGINS and self._login.renew(login):
+            answer, _ = self._with_login(parcel, url, headers)
+        return answer
+
+    def _with_login(
+        self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]
+    ) -> tuple[Answer, Mapping[str, str]]:
+        try:
+            login = self._login.headers()
+        except NotConnectedError as problem:
+            return _unreachable(problem), {}
+        # What the login itself sent is no part of the message.
+        self._call.has_sent = False
+        return self._followed(parcel, url, {**headers, **login}), login
+
+    def _followed(self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]) -> Answer:
+        """The answer of where the redirects end; only those on the same host are followed."""
+        answer, to = self._asked(parcel, url, headers)
+        for _ in range(MAX_REDIRECTS):
+            if to is None or not _is_same_host(url, to):
+                break
+            url = to
+            answer, to = self._asked(parcel, url, headers)
+        return answer if to is None else _redirected(answer.status, url, to)
+
+    def _asked(
+        self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]
+    ) -> tuple[Answer, httpx.URL | None]:
+        """One request, and where it redirects to."""
+        method = self._properties.method
+        body = None if method in WITHOUT_BODY else parcel.body
+        sent = {**self._standing, **headers, **self._cookies.headers(method, url)}
+        try:
+            reply = self._exchanges.ask(method, url, sent, body)
+            try:
+                self._cookies.keep(method, url, reply)
+                return self._read(reply, url, self._secrets(sent))
+            finally:
+                reply.close()
+        except NotConnectedError as problem:
+            return _unreachable(problem), None
+        except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as e:
+            return (_no_answer(e) if self._call.has_sent else _unreachable(e)), None
+
+    def _read(
+        self, reply: Reply, url: httpx.URL, secrets: Sequence[str]
+    ) -> tuple[Answer, httpx.URL | None]:
+        body, is_whole = bytearray(), True
+        try:
+            for piece in reply.pieces():
+                body += piece
+                if len(body) > MAX_ANSWER_BYTES:
+                    break
+        except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
+            is_whole = False
+        told = answer_to(
+            reply.status,
+            reply.headers,
+            excerpt_of(without(bytes(body), secrets)),
+            success=self._success,
+            now=timezone.now(),
+        )
+        if isinstance(told, Accepted):
+            return (told if is_whole else _broken_off(told)), None
+        location = reply.headers.get("location", "")
+        if reply.status not in REDIRECTS or not location:
+            return told, None
+        try:
+            return told, url.join(location)
+        except (httpx.InvalidURL, ValueError):
+            return told, None
+
+    def _secrets(self, sent: Mapping[str, str]) -> list[str]:
+        """What an answer that quotes the request must not bring into a page or a log."""
+        known = self._properties
+        login = sent.get("Authorization", "").partition(" ")[2]
+        return [login, known.password, known.token, known.api_key, known.client_secret]
+
+
+def _plain(text: str) -> httpx.URL | None:
+    """The address when nothing in it is a template's; None when it has to be made each time."""
+    if "{" in text or "}" in text:
+        return None
+    with suppress(httpx.InvalidURL, ValueError):
+        return httpx.URL(text)
+    return None
+
+
+def _quoted(value: str) -> str:
+    # Dots alone are steps of a path also where they are percent-encoded, to some servers.
+    if value in {".", ".."}:
+        sentence = f"A field of the address is “{value}”, which would be a step in its path."
+        raise BadRequestError(EndpointCode.HTTP_ADDRESS, sentence)
+    return quote(value, safe="")
+
+
+def _check_header(name: str, value: str) -> None:
+    is_sendable = value.isascii() and value.isprintable() and value == value.strip()
+    if not is_sendable or len(value) > MAX_HEADER_CHARACTERS:
+        sentence = (
+            f"The header {name} would hold what no header can: characters beyond ASCII, line "
+            f"ends, outer blanks, or more than {MAX_HEADER_CHARACTERS:,} characters."
+        )
+        raise BadRequestError(EndpointCode.HTTP_HEADER, sentence)
+
+
+def _is_same_host(one: httpx.URL, other: httpx.URL) -> bool:
+    """The same machine and service; from http to https of the same name is no other one."""
+    if one.host.lower() != other.host.lower() or other.scheme not in PORTS:
+        return False
+    ports = (one.port or PORTS[one.scheme], other.port or PORTS[other.scheme])
+    if one.scheme == other.scheme:
+        return ports[0] == ports[1]
+    return other.scheme == "https" and ports == (80, 443)
+
+
+def _redirected(status: int | None, url: httpx.URL, to: httpx.URL) -> Unreachable:
+    text = (
+        f"It redirects more than {MAX_REDIRECTS} times."
+        if _is_same_host(url, to)
+        else f"It answered {status} and points to {to.host[:200]}. Messages are never taken to "
+        "another host; correct the address of the endpoint."
+    )
+    return Unreachable(code=EndpointCode.HTTP_REDIRECTED, text=text, status=status)
+
+
+def _unreachable(problem: Exception) -> Unreachable:
+    """Nothing was sent, so nothing can have arrived."""
+    if isinstance(problem, NotConnectedError):
+        return Unreachable(code=problem.code, text=problem.sentence)
+    if isinstance(problem, httpcore.TimeoutException):
+        text = "There was no connection in time."
+        return Unreachable(code=EndpointCode.CONNECT_TIMEOUT, text=text)
+    text = f"The connection could not be used: {problem}."
+    return Unreachable(code=EndpointCode.CONNECTION_FAILED, text=text)
+
+
+def _no_answer(problem: Exception) -> Unknown:
+    is_late = isinstance(problem, httpcore.TimeoutException)
+    what = "no answer came in time" if is_late else "the connection ended without an answer"
+    text = f"The message was sent, at least a part of it, and {what}. It may have arrived."
+    return Unknown(code=EndpointCode.HTTP_NO_ANSWER, text=text)
+
+
+def _broken_off(told: Accepted) -> Unknown:
+    text = (
+        f"It began to answer {told.status} and broke off or came to no end in time. The message "
+        "may have been taken."
+    )
+    return Unknown(
+        code=EndpointCode.HTTP_BROKEN_OFF, text=text, status=told.status, excerpt=told.excerpt
+    )
+
+
+def _closed() -> Unreachable:
+    return Unreachable(code=EndpointCode.ENDPOINT_CLOSED, text="The endpoint is closed already.")
+
+
+def opened(properties: HttpProperties) -> Deliverer:
+    """The handler type's opener. Raises ValueError for a certificate that cannot be read."""
+    tls = tls_context(
+        properties.ca_certificate, properties.client_certificate, properties.client_key
+    )
+    return HttpEndpoint(properties, tls)

@@ -1,0 +1,154 @@
+"""The properties of an endpoint over HTTP."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from integration.endpoint_types import checks
+from integration.endpoints.declared import (
+    FIELDS,
+    PRIVATE_NETWORK,
+    Declared,
+    Properties,
+    Shape,
+    declare,
+    seconds,
+    secret,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpProperties(Properties):
+    """A request for each message."""
+
+    url: str = declare(
+        "",
+        Declared(
+            shape=Shape.TEMPLATE,
+            label="Address",
+            help=f"Where each message goes. Path and query may hold {FIELDS}; their values are "
+            "percent-encoded. A message without such a field is refused and held.",
+            is_needed=True,
+            check=checks.address,
+        ),
+    )
+    method: str = declare(
+        "POST",
+        Declared(
+            shape=Shape.CHOICE,
+            label="Method",
+            help="GET and DELETE send no body.",
+            choices=tuple((m, m) for m in ("POST", "PUT", "PATCH", "DELETE", "GET")),
+        ),
+    )
+    headers: Mapping[str, str] = declare(
+        {},
+        Declared(
+            shape=Shape.PAIRS,
+            label="Headers",
+            help="One NAME: VALUE a line, with the same fields. Content-Type is the message's own "
+            "unless it stands here.",
+            check=checks.headers,
+        ),
+    )
+    id_header: str = declare(
+        "Idempotency-Key",
+        Declared(
+            label="Header with the message id",
+            help="A partner that remembers it drops repeats; then say below that it does.",
+            check=checks.header,
+        ),
+    )
+    success: str = declare(
+        "200-299",
+        Declared(
+            label="Statuses that mean delivered",
+            help="Others: 408, 425 and 5xx are tried again; 429, 502, 503 and 504 count as an "
+            "outage; the rest hold the message.",
+            check=checks.statuses,
+        ),
+    )
+    auth: str = declare(
+        "none",
+        Declared(
+            shape=Shape.CHOICE,
+            label="Login",
+            help="How the partner knows us.",
+            choices=(
+                ("none", "None"),
+                ("basic", "User and password (basic)"),
+                ("bearer", "Bearer token"),
+                ("api_key", "API key in a header"),
+                ("oauth2", "OAuth2 client credentials"),
+            ),
+        ),
+    )
+    username: str = declare("", Declared(label="User", is_needed=True, only=("auth", ("basic",))))
+    api_key_header: str = declare(
+        "X-API-Key",
+        Declared(label="Header of the API key", only=("auth", ("api_key",)), check=checks.header),
+    )
+    token_url: str = declare(
+        "",
+        Declared(
+            label="Address of tokens",
+            help="Asked for a token with client id and secret; asked again when it has ended, or "
+            "once when the partner answers 401.",
+            is_needed=True,
+            only=("auth", ("oauth2",)),
+            check=checks.address,
+        ),
+    )
+    client_id: str = declare(
+        "", Declared(label="Client id", is_needed=True, only=("auth", ("oauth2",)))
+    )
+    scope: str = declare(
+        "",
+        Declared(label="Scope", help="As the partner names it.", only=("auth", ("oauth2",))),
+    )
+    ca_certificate: str = declare(
+        "",
+        Declared(
+            shape=Shape.PEM,
+            label="Certificates of the authority",
+            help="PEM. Empty: the authorities this machine trusts already.",
+        ),
+    )
+    client_certificate: str = declare(
+        "",
+        Declared(
+            shape=Shape.PEM,
+            label="Our certificate",
+            help="PEM; only where the partner asks for one.",
+        ),
+    )
+    connect_seconds: float = declare(
+        5.0, seconds("Seconds to connect", "No connection within them counts as an outage.")
+    )
+    read_seconds: float = declare(
+        30.0,
+        seconds(
+            "Seconds between pieces of an answer",
+            "Silence for longer ends the call; what was sent may have arrived then.",
+        ),
+    )
+    total_seconds: float = declare(
+        60.0, seconds("Seconds for a whole call", "However the answer comes in, it ends then.")
+    )
+    private_network: bool = declare(False, PRIVATE_NETWORK)
+    password: str = secret("Password", ("auth", ("basic",)))
+    token: str = secret("Token", ("auth", ("bearer",)), is_needed=True)
+    api_key: str = secret("API key", ("auth", ("api_key",)), is_needed=True)
+    client_secret: str = secret("Client secret", ("auth", ("oauth2",)), is_needed=True)
+    client_key: str = declare(
+        "",
+        Declared(
+            shape=Shape.PEM,
+            label="Our private key",
+            help="PEM, of our certificate.",
+            is_secret=True,
+        ),
+    )
+
+    @property
+    def at_once(self) -> int:
+        return 1

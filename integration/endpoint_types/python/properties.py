@@ -1,0 +1,33 @@
+"""The properties of an endpoint that is a Python function."""
+
+from dataclasses import dataclass
+
+from integration.endpoints.declared import (
+    Declared,
+    Properties,
+    declare,
+    seconds,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonProperties(Properties):
+    """A function of an installed app."""
+
+    function: str = declare(
+        "",
+        Declared(
+            label="Function",
+            help="The name it was registered under with @endpoint_function, by an app of "
+            "SLUICE_INTEGRATIONS.",
+            is_needed=True,
+        ),
+    )
+    total_seconds: float = declare(
+        60.0,
+        seconds("Seconds for a call", "One that takes longer may have done its work or not."),
+    )
+
+    @property
+    def at_once(self) -> int:
+        return 1

@@ -1,0 +1,34 @@
+"""What a person may ask for a failed message: from which states, and to which one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from integration.policy.states import ErrorState
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One verb: the states it may start from and the state it leads to."""
+
+    action: str
+    expected: frozenset[ErrorState]
+    target: ErrorState
+
+
+RELEASE: Final = Move("release", frozenset({ErrorState.HOLD}), ErrorState.READY)
+HOLD: Final = Move("hold", frozenset({ErrorState.RETRY, ErrorState.READY}), ErrorState.HOLD)
+DELETE: Final = Move(
+    "delete",
+    frozenset({ErrorState.HOLD, ErrorState.RETRY, ErrorState.READY}),
+    ErrorState.DELETED,
+)
+RESTORE: Final = Move("restore", frozenset({ErrorState.DELETED}), ErrorState.HOLD)
+ARRIVED: Final = Move("arrived", frozenset({ErrorState.HOLD}), ErrorState.RESOLVED)
+EDIT: Final = Move("edit", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
+# The verbs that lead to another state, and with editing all that a bulk operation can do.
+CHANGES: Final[Mapping[str, Move]] = MappingProxyType(
+    {move.action: move for move in (RELEASE, HOLD, DELETE, RESTORE)}
+)
+VERBS: Final[Mapping[str, Move]] = MappingProxyType({**CHANGES, EDIT.action: EDIT})

@@ -1,0 +1,103 @@
+"""The composition root: the only module that joins the real adapters to the road."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from django.conf import settings
+from django.db import close_old_connections
+
+from integration.delivery.collector import calm_collector
+from integration.delivery.report import Report, RunEnding
+from integration.delivery.road import Road
+from integration.delivery.run import run
+from integration.delivery.sending.gates import Gates
+from integration.delivery.sending.lanes import Lanes
+from integration.delivery.sending.sender import Sender
+from integration.delivery.steps import Observer, Silent
+from integration.endpoints.port import Deliverer
+from integration.kafka.source import open_source
+from integration.models import Queue
+from integration.runs import beginning
+from integration.store import deployments
+from integration.store.circuits import DatabaseCircuits
+from integration.store.configuration import snapshot
+from integration.store.desk import PartitionDesk
+from integration.store.ledger import DatabaseLedger
+from integration.store.sessions import django_connection
+from integration.worker import worker_name
+
+MAY_NOT_ACT: Final = (
+    "The database is a copy of another installation's, or was restored and waits for a decision."
+)
+
+
+def run_queue(
+    queue_id: int,
+    *,
+    stop: Callable[[], str | None] = lambda: None,
+    observer: Observer | None = None,
+    endpoints: Callable[[int], Deliverer] | None = None,
+) -> Report:
+    """Run one queue until it is drained, stopped or stuck; never raises for what messages do.
+
+    `stop` is asked about every 200 ms and returns a reason to end (`report.YIELD` when another
+    queue waits), or None. `endpoints` opens an endpoint by its id, in place of the real ones.
+    Clients and sessions are made here, after any fork, and closed at the end.
+    """
+    try:
+        road = build(queue_id, stop=stop, observer=observer or Silent())
+    except Queue.DoesNotExist:
+        return Report().ended(RunEnding.STOPPED, "The queue was deleted.")
+    with django_connection().cursor() as cursor:
+        if not deployments.may_run(cursor, queue_id):
+            return Report().ended(RunEnding.STOPPED, MAY_NOT_ACT)
+    if not road.queue.enabled or road.queue.paused:
+        return Report().ended(RunEnding.STOPPED, "The queue is paused or switched off.")
+    without = beginning.hindrance(queue_id)
+    if without:
+        return Report().ended(RunEnding.OUTAGE, f"The queue has no position yet. {without}")
+    try:
+        with calm_collector(), sending(road, endpoints):
+            return run(road)
+    finally:
+        close_old_connections()
+
+
+@contextmanager
+def sending(road: Road, endpoints: Callable[[int], Deliverer] | None) -> Iterator[None]:
+    """Let a queue that sends call its endpoints; nothing for an inbound queue."""
+    if not road.queue.sends:
+        yield
+        return
+    gates = Gates(DatabaseCircuits(), road.monotonic, road.roll)
+    sender = Sender(gates, Lanes(), endpoints or _real_endpoints())
+    road.send = sender.deliver
+    try:
+        yield
+    finally:
+        sender.close()
+
+
+def _real_endpoints() -> Callable[[int], Deliverer]:
+    """Their libraries are loaded where something is sent, and nowhere else."""
+    from integration.endpoint_types.opening import open_endpoint  # noqa: PLC0415 - see above
+
+    return open_endpoint
+
+
+def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> Road:
+    """The road of one queue on the real adapters. Raises Queue.DoesNotExist."""
+    close_old_connections()
+    worker = worker_name()
+    queue = snapshot(queue_id, worker=worker)
+    provider = Queue.objects.select_related("provider").get(pk=queue_id).provider
+    return Road(
+        queue=queue,
+        source=open_source(provider, topic=queue.topic, queue_name=queue.name),
+        ledger=DatabaseLedger(queue),
+        desk=PartitionDesk(queue.id, worker, queue.handler_timeout_seconds),
+        observer=observer,
+        stop=stop,
+        deployment=settings.SLUICE_DEPLOYMENT,
+    )

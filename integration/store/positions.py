@@ -1,0 +1,48 @@
+"""The first position of a queue's partitions."""
+
+from collections.abc import Mapping
+
+from django.utils import timezone
+
+from integration.models import Queue, QueuePartition
+from integration.store.sessions import alias
+from integration.values import TopicFacts
+
+
+def add_new_partitions(queue: Queue, facts: TopicFacts) -> list[QueuePartition]:
+    """Rows for partitions that the topic got since; they start at the beginning.
+
+    A sequential queue gets none (its order would be lost), nor does a queue whose topic was
+    recreated: both are for the engine to block.
+    """
+    present = list(queue.partitions.all())
+    if queue.is_sequential or any(row.topic_uuid != facts.topic_uuid for row in present):
+        return []
+    new = facts.low.keys() - {row.partition for row in present}
+    return store_positions(
+        queue, facts, {partition: facts.low[partition] for partition in sorted(new)}
+    )
+
+
+def store_positions(
+    queue: Queue, facts: TopicFacts, offsets: Mapping[int, int]
+) -> list[QueuePartition]:
+    """A row for each partition in `offsets`, by partition; rows that exist stay as they are."""
+    now = timezone.now()
+    rows = [
+        QueuePartition(
+            queue=queue,
+            partition=partition,
+            topic_uuid=facts.topic_uuid,
+            next_offset=offset,
+            state_since=now,
+            low_watermark=facts.low[partition],
+            high_watermark=facts.high[partition],
+            seen_at=now,
+        )
+        for partition, offset in sorted(offsets.items())
+    ]
+    # Another run may have seen the same new partition at the same moment.
+    QueuePartition.objects.using(alias()).bulk_create(rows, ignore_conflicts=True)
+    wanted = [row.partition for row in rows]
+    return list(queue.partitions.filter(partition__in=wanted).order_by("partition"))

@@ -1,0 +1,109 @@
+"""Rows of the in-memory twins' tables, one class a table."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from integration.policy.states import ErrorState, OutboxState, PartitionState
+from integration.values import Outgoing, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRow:
+    """A row of the error table; `version` fences every change."""
+
+    id: UUID
+    topic_uuid: str
+    record: Record
+    message_id: str
+    interface: str
+    state: ErrorState
+    code: str
+    attempts: int
+    retry_no: int
+    spent: int
+    carrier: str
+    arrival: tuple[int, int]
+    first_failed_at: float
+    not_before: float | None = None
+    crashes: int = 0
+    late: bool = False
+    apply_as_newest: bool = False
+    version: int = 1
+    epoch: int | None = None
+    edited: bytes | None = None
+    mirrored_at: float | None = None
+    mirror_offset: int | None = None
+    expired: bool = False
+    ended: str = ""
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its identity: (topic UUID, partition, first offset)."""
+        return self.topic_uuid, self.record.partition, self.record.offset
+
+
+@dataclass(slots=True, kw_only=True)
+class PlaceRow:
+    """A partition's row and its lease: `owner` holds the lock, `released` tells a clean end."""
+
+    id: int
+    partition: int
+    topic_uuid: str
+    next_offset: int
+    epoch: int = 0
+    last_batch: UUID | None = None
+    state: PartitionState = PartitionState.RUNNING
+    state_code: str = ""
+    state_text: str = ""
+    state_error: UUID | None = None
+    resume_at: float | None = None
+    probes: int = 0
+    unclean_ends: int = 0
+    unclean_offset: int | None = None
+    suspect_offset: int | None = None
+    suspect_crashes: int = 0
+    owner: object | None = None
+    released: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrackRow:
+    """One ending of one message."""
+
+    partition: int
+    offset: int
+    arrival: int
+    message_id: str
+    interface: str
+    ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class TryRow:
+    """One settled try of a failed message."""
+
+    error: UUID
+    number: int
+    ended: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutRow:
+    """One row of the outbox; `due_at` None means at once."""
+
+    outgoing: Outgoing
+    due_at: float | None
+    state: OutboxState = OutboxState.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class GapRow:
+    """Offsets [start, end) that were passed untried."""
+
+    partition: int
+    topic_uuid: str
+    start: int
+    end: int
+    reason: str
+    acknowledged: bool = False

@@ -1,0 +1,291 @@
+"""What the in-memory twins share: the clock, the tables of one queue, and how a batch changes them.
+
+Rows are never altered in place unless they are a partition's; a settlement is applied at once,
+when nothing can fail any more, so that there is nothing to undo.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from integration.delivery.owned import Owned
+from integration.delivery.settlement import NewError, RowChange, Settlement, StateChange
+from integration.delivery.snapshot import QueueSnapshot
+from integration.policy.states import (
+    CLOSED,
+    OPEN,
+    ErrorState,
+    OutboxKind,
+    OutboxState,
+    PartitionState,
+)
+from tests.support.memory.clock import MemoryClock
+from tests.support.memory.rows import (
+    ErrorRow,
+    GapRow,
+    OutRow,
+    PlaceRow,
+    TrackRow,
+    TryRow,
+)
+from tests.support.memory.sending import MemoryCalls, MemoryCircuits
+
+TOPIC_UUID: Final = "twin-topic"
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction will have caused once it commits."""
+
+    id: UUID
+    arrival: int
+    effects: list[Any] = field(default_factory=list)
+    settlement: Settlement | None = None
+
+
+class MemoryDatabase:
+    """The tables of one queue, committed. Single-threaded; other actors act between statements.
+
+    `interrupt` is told the name of every statement before it runs ("settle", "commit", "answer",
+    …) and returns true to break the session there: a broken "answer" is a commit that happened
+    although nobody was told.
+    """
+
+    def __init__(
+        self,
+        queue: QueueSnapshot,
+        positions: Mapping[int, int],
+        *,
+        topic_uuid: str = TOPIC_UUID,
+        clock: MemoryClock | None = None,
+    ) -> None:
+        self.queue = queue
+        self.clock = clock or MemoryClock()
+        self.places = {
+            partition: PlaceRow(
+                id=1000 + partition,
+                partition=partition,
+                topic_uuid=topic_uuid,
+                next_offset=offset,
+            )
+            for partition, offset in positions.items()
+        }
+        self.errors: dict[UUID, ErrorRow] = {}
+        self.tries: list[TryRow] = []
+        self.tracks: list[TrackRow] = []
+        self.outbox: list[OutRow] = []
+        self.seen: dict[str, bytes] = {}
+        self.gaps: list[GapRow] = []
+        self.circuits = MemoryCircuits(self.clock)
+        self.calls = MemoryCalls(self.errors, self.circuits)
+        self.logged: list[tuple[int, int, int, int]] = []
+        self.effects: list[Any] = []
+        self.arrivals = count(1)
+        self.locked: set[UUID] = set()
+        self.moves: set[tuple[ErrorState, ErrorState]] = set()
+        self.removed = False
+        self.error_queue: MemoryDatabase | None = None
+        self.feeders: list[MemoryDatabase] = []
+        self.interrupt: Callable[[str], bool] = lambda _: False
+
+    def add_partition(self, partition: int, offset: int, topic_uuid: str) -> None:
+        """A partition that the topic got since; a sequential queue and another topic get none."""
+        strange = any(place.topic_uuid != topic_uuid for place in self.places.values())
+        if partition in self.places or strange or self.queue.sequential or self.removed:
+            return
+        self.places[partition] = PlaceRow(
+            id=1000 + partition,
+            partition=partition,
+            topic_uuid=topic_uuid,
+            next_offset=offset,
+        )
+
+    def remove(self) -> None:
+        """Somebody deletes the queue: whoever still works on it owns nothing any more."""
+        self.removed = True
+        self.errors.clear()
+
+    def place(self, owned: Owned) -> PlaceRow:
+        return self.places[owned.partition]
+
+    def is_owned(self, owned: Owned) -> bool:
+        """The fence: whether this epoch is still the partition's. Everything written asks."""
+        return not self.removed and self.place(owned).epoch == owned.epoch
+
+    def stands_at(self, owned: Owned) -> bool:
+        """The fence of everything that moves: the epoch, and the position it was read with."""
+        return self.is_owned(owned) and self.place(owned).next_offset == owned.next_offset
+
+    def error_at(self, topic_uuid: str, partition: int, offset: int) -> ErrorRow | None:
+        wanted = (topic_uuid, partition, offset)
+        return next((row for row in self.errors.values() if row.place == wanted), None)
+
+    def change(self, error: UUID, version: int, **values: Any) -> bool:
+        """Compare-and-set of one row, as people and the engine do it; false when it moved on.
+
+        A row that a transaction has claimed cannot be changed by others: false as well.
+        """
+        row = self.errors[error]
+        if row.version != version or error in self.locked:
+            return False
+        self._store(replace(row, version=version + 1, **values))
+        return True
+
+    def _store(self, row: ErrorRow) -> None:
+        known = self.errors.get(row.id)
+        if known is not None and known.state is not row.state:
+            self.moves.add((known.state, row.state))
+        if row.state is ErrorState.RETRY and row.not_before is None:
+            raise IntegrityError("retry_has_a_time")
+        self.errors[row.id] = row
+
+    def open_rows(self) -> list[ErrorRow]:
+        return [row for row in self.errors.values() if row.state in OPEN]
+
+    def feed(self, error_queue: "MemoryDatabase") -> None:
+        """Send copies to that error queue: one PostgreSQL, so one clock and one sequence too."""
+        self.error_queue, self.clock = error_queue, error_queue.clock
+        self.arrivals = error_queue.arrivals
+        error_queue.feeders.append(self)
+
+    def set_state(self, place: PlaceRow, change: StateChange) -> None:
+        if change.state is PartitionState.BACKOFF and change.resume_seconds is None:
+            raise IntegrityError("backoff_has_an_end")
+        place.state, place.state_code = change.state, change.code
+        place.state_text, place.state_error = change.text, change.error
+        place.resume_at = self._from_now(change.resume_seconds)
+        place.probes = change.probes
+
+    def _from_now(self, seconds: float | None) -> float | None:
+        return None if seconds is None else self.clock.seconds + seconds
+
+    def commit(self, owned: Owned, batch: Batch) -> None:
+        """Everything the batch caused, at once."""
+        settlement = batch.settlement
+        if settlement is None:
+            return
+        place = self.place(owned)
+        self.effects += batch.effects
+        self.tracks += [
+            TrackRow(owned.partition, track[0], batch.arrival, *track[1:4])
+            for track in settlement.tracks
+        ]
+        self.tracks += [
+            TrackRow(partition, track[0], batch.arrival, *track[1:4])
+            for partition, track in settlement.strays
+        ]
+        mirrored = {row.error for row in settlement.outgoing if row.kind == OutboxKind.MIRROR}
+        for new in settlement.new_errors:
+            self._fail(place, new, (batch.arrival, new.id in mirrored))
+        unknown = {new.id for new in settlement.new_errors} - self.errors.keys()
+        for change in settlement.changes:
+            self._change(change, mirrored=change.row.id in mirrored)
+        for message_id, content, _ in settlement.seen:
+            self.seen.setdefault(message_id, content)
+        self.outbox += [
+            OutRow(row, self._from_now(row.delay_seconds))
+            for row in settlement.outgoing
+            if row.error not in unknown
+        ]
+        for failure, offset in settlement.mirrors:
+            for rows in (feeder.errors for feeder in self.feeders if failure in feeder.errors):
+                rows[failure] = replace(rows[failure], mirror_offset=offset)
+        if settlement.logged is not None:
+            self.logged.append((batch.arrival, owned.partition, *settlement.logged))
+        self._advance(owned, batch, settlement)
+
+    def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> None:
+        """A first failure, or a closed row met again after a rewind: then it is opened again."""
+        arrival, mirrored = extra
+        unit, record = new.unit, new.unit.record
+        known = self.error_at(place.topic_uuid, record.partition, record.offset)
+        if known is not None:
+            if known.state in CLOSED:
+                self._reopen(known, new)
+            return
+        self._store(
+            ErrorRow(
+                id=new.id,
+                topic_uuid=place.topic_uuid,
+                record=record,
+                message_id=unit.message_id,
+                interface=unit.interface,
+                state=new.state,
+                code=new.failure.code,
+                attempts=new.counters.attempts,
+                retry_no=new.counters.retry_no,
+                spent=new.counters.spent,
+                crashes=new.counters.crashes,
+                carrier=new.carrier,
+                arrival=(arrival, record.offset),
+                first_failed_at=self.clock.seconds,
+                not_before=self._from_now(new.delay_seconds),
+                mirrored_at=self.clock.seconds if mirrored else None,
+            )
+        )
+        self._tried(new.id, new.counters.attempts, new.state, new.failure.code)
+
+    def _reopen(self, known: ErrorRow, new: NewError) -> None:
+        row = replace(
+            known,
+            state=new.state,
+            code=new.failure.code,
+            attempts=known.attempts + 1,
+            spent=new.counters.spent,
+            not_before=self._from_now(new.delay_seconds),
+            carrier="row",
+            ended="",
+            version=known.version + 1,
+        )
+        self._store(row)
+        self._tried(row.id, row.attempts, new.state, new.failure.code)
+
+    def _change(self, change: RowChange, *, mirrored: bool) -> None:
+        known = self.errors[change.row.id]
+        if known.version != change.row.version:
+            return
+        resolved = change.state is ErrorState.RESOLVED
+        row = replace(
+            known,
+            state=change.state,
+            version=known.version + 1,
+            epoch=None,
+            code=known.code if change.failure is None else change.failure.code,
+            attempts=change.counters.attempts,
+            retry_no=change.counters.retry_no,
+            spent=change.counters.spent,
+            not_before=self._from_now(change.delay_seconds),
+            carrier=change.carrier,
+            mirrored_at=self.clock.seconds if mirrored else known.mirrored_at,
+            ended=change.ended if resolved else "",
+        )
+        self._store(row)
+        code = "" if change.failure is None else change.failure.code
+        self._tried(row.id, row.attempts, change.ended, code)
+        if change.row.carrier == "topic":
+            self.cancel_tickets(row.id)
+
+    def _tried(self, error: UUID, number: int, ended: str, code: str) -> None:
+        self.tries.append(TryRow(error, number, ended, code))
+
+    def cancel_tickets(self, error: UUID) -> None:
+        """Tickets not yet sent would only be counted as stale."""
+        for place, row in enumerate(self.outbox):
+            mine = row.outgoing.error == error and row.outgoing.kind == OutboxKind.TICKET
+            if mine and row.state is OutboxState.PENDING:
+                self.outbox[place] = replace(row, state=OutboxState.CANCELLED)
+
+    def _advance(self, owned: Owned, batch: Batch, settlement: Settlement) -> None:
+        if settlement.dispatch is not None:
+            self.calls.write(settlement.dispatch, owned)
+        place = self.place(owned)
+        place.next_offset, place.last_batch = settlement.next_offset, batch.id
+        suspect = place.suspect_offset
+        if owned.isolate_until is not None and suspect is not None and suspect < place.next_offset:
+            place.suspect_offset, place.suspect_crashes = None, 0
+        if settlement.state is not None:
+            self.set_state(place, settlement.state)
