@@ -10,6 +10,7 @@ from django.db import transaction
 from integration.errors import IntegrationError
 from integration.kafka import admin
 from integration.kafka.errors import TopicUnknownError
+from integration.kafka.publisher import RELAY_TOPIC
 from integration.models import Queue, QueuePartition
 from integration.policy.states import OPEN
 from integration.store.positions import store_positions
@@ -54,7 +55,8 @@ def check(queue: Queue, *, has_topic: bool = True) -> None:
     """
     stored = Queue.objects.using(alias()).filter(pk=queue.pk).first()
     mistakes: Mistakes = {}
-    for found in (_start(queue), _error_queue(queue), _unchangeable(queue, stored)):
+    found_by = (_start(queue), _error_queue(queue), _unchangeable(queue, stored), _internal(queue))
+    for found in found_by:
         for field, sentences in found.items():
             mistakes.setdefault(field, []).extend(sentences)
     if not mistakes and has_topic and _topic_matters(queue, stored):
@@ -72,6 +74,14 @@ def _start(queue: Queue) -> Mistakes:
     if queue.start_from == Queue.StartFrom.GROUP and not queue.start_group:
         return {"start_group": ["Name the consumer group whose position is to be taken over."]}
     return {}
+
+
+def _internal(queue: Queue) -> Mistakes:
+    """Kafka's own topics, and the relay's, hold no messages of anybody's."""
+    if not (queue.topic.startswith("__") or queue.topic == RELAY_TOPIC):
+        return {}
+    whose = "Sluice's relay" if queue.topic == RELAY_TOPIC else "Kafka"
+    return {"topic": [f"{queue.topic} is internal to {whose}: choose another topic."]}
 
 
 def _error_queue(queue: Queue) -> Mistakes:

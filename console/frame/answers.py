@@ -17,8 +17,8 @@ class BadVersionError(BadRequest):
 
     def __init__(self) -> None:
         super().__init__(
-            "The form does not say which version of the failure it is about: its field “version” "
-            "is missing or is no number. Open the failure and use the buttons there."
+            "The form does not say which version it was made of: its field “version” is missing or "
+            "is no number. Open the page again and use the buttons there."
         )
 
 

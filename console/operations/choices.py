@@ -9,6 +9,7 @@ from console.failures.filters import FailureFilterForm
 from console.frame.access import Right, has, needs, scope_of
 from console.frame.answers import actor_of, parse_id, see, see_list
 from console.frame.asked import chosen_of, number_of, query_of
+from console.operations.pages import need_right_of
 from integration.actions import operations
 from integration.actions.operation_problems import NothingChosenError
 from integration.actions.operations import Wish
@@ -22,6 +23,7 @@ def review(request: HttpRequest) -> HttpResponse:
     verb = request.POST.get("verb", "")
     if request.method != "POST" or verb not in VERBS:
         return see("failures")
+    need_right_of(request, verb)
     form = FailureFilterForm(
         query_of(request), may_see_payload=has(request.user, Right.VIEW_PAYLOAD)
     )

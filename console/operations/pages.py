@@ -24,6 +24,7 @@ from integration.actions.operation_trial import Trial
 from integration.actions.operations import Wish
 from integration.errors import IntegrationError
 from integration.models import Operation
+from integration.policy.moves import EDIT
 from integration.policy.states import OperationState
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.operations import operations as found
@@ -67,6 +68,12 @@ def operation_list(request: HttpRequest) -> HttpResponse:
 @needs(Right.VIEW)
 def operation_page(request: HttpRequest, operation_id: UUID) -> HttpResponse:
     return show(request, wanted(request, operation_id))
+
+
+def need_right_of(request: HttpRequest, verb: str) -> None:
+    """Raises PermissionDenied where this person may not carry out what they plan."""
+    if verb == EDIT.action and not has(request.user, Right.EDIT_PAYLOAD):
+        raise PermissionDenied(Right.EDIT_PAYLOAD.missing)
 
 
 def wanted(request: HttpRequest, operation_id: UUID) -> Operation:
@@ -256,6 +263,7 @@ def again(request: HttpRequest, operation_id: UUID) -> HttpResponse:
     part, verb = request.POST.get("part", ""), request.POST.get("verb", "")
     if request.method != "POST" or verb not in WORDS or part not in {"failed", "skipped"}:
         return see("operation", operation_id)
+    need_right_of(request, verb)
     wish = Wish(verb=verb, actor=actor_of(request), query=operation.query, retry_of=operation.pk)
     chosen = found.again(operation, Show(part))
     try:

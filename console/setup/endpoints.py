@@ -30,6 +30,10 @@ DELIVERY: Final = ("idempotent", "rate_per_second", "max_concurrent", "open_afte
 # Where a secret goes: whoever changes it has to know the secret.
 DESTINATION: Final = ("host", "port", "username", "sslmode", "ca_certificate", "client_id")
 ADDRESSES: Final = ("url", "token_url")
+NOT_YOUR_FOLDER: Final = (
+    "You may know of some external systems only: choose the folder {own}, or one below it. Other "
+    "folders may hold files of other partners; an administrator whom nothing limits can choose one."
+)
 ENTER_AGAIN: Final = (
     "Enter it again: it would be sent to another place, and a stored secret goes only where it "
     "was stored for."
@@ -117,6 +121,7 @@ class EndpointForm(SetupForm):
         found = properties_in(self.kind, self.cleaned_data)
         secrets = secrets_in(self.kind, self.cleaned_data, self._stored)
         told = mistakes(self.kind, found) or secret_mistakes(self.kind, found, secrets)
+        told = told or self._foreign_folder(found)
         for name, sentence in told.items():
             field = self.fields.get(name)
             label = str(field.label or name).rstrip("*") if field is not None else name
@@ -129,6 +134,15 @@ class EndpointForm(SetupForm):
         self.cleaned_data["properties"] = found
         self.instance.secrets = json.dumps(secrets, sort_keys=True) if secrets else ""
         return self.cleaned_data
+
+    def _foreign_folder(self, found: Mapping[str, Any]) -> dict[str, str]:
+        """Partners share one base folder: limited people stay below their system's name."""
+        system = self.cleaned_data.get("system")
+        if self.kind != "file" or self.scope.is_whole or system is None:
+            return {}
+        own = str(system)
+        is_own = f"{found.get('folder', '')}/".startswith(f"{own}/")
+        return {} if is_own else {"folder": NOT_YOUR_FOLDER.format(own=own)}
 
     def _update_errors(self, errors: ValidationError) -> None:
         """What is wrong was told beside the fields; the row would tell it once more."""

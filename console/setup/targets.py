@@ -159,6 +159,8 @@ TARGETS = Noun(
     filters=words_and_switch("channel__name", "system__name", "queue__name"),
     rows=selectors.targets,
     stops=selectors.stopped_with_target,
+    # A target gets all that is published to its channel, whoever's it is.
+    is_founding=True,
     more=_more,
     label="",
     card_page="console/setup/target.html",

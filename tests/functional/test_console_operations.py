@@ -232,6 +232,16 @@ def test_viewers_read_and_may_do_nothing():
     assert operation.title in client.get(reverse("operations")).text
 
 
+def test_operators_plan_no_edit_they_may_not_carry_out():
+    held = some_held(1)
+    operation = started(plan())
+    client = logged_in("Operators")
+    chosen = {"verb": "edit", "chosen": f"{held[0].pk}:1"}
+    assert client.post(reverse("review"), chosen).status_code == 403
+    assert act(client, operation, "again", part="skipped", verb="edit").status_code == 403
+    assert Operation.objects.count() == 1
+
+
 def test_limited_people_neither_choose_nor_see_what_is_not_theirs():
     mine, theirs = (ExternalSystem.objects.create(name=name) for name in ("mine", "theirs"))
     a_held(a_queue_row("continuous", system=mine))

@@ -217,3 +217,18 @@ def test_a_file_names_each_secret_by_reference(
     assert "never written into this file" in config("plan", text=written)[1]
     without = told.replace(f"token: ${{ENV:{name}}}", "odd: kept")
     assert "There is no stored secret to keep" in config("plan", text=without)[1]
+
+
+@pytest.mark.parametrize(
+    ("folder", "status"),
+    [("mine", 303), ("mine/in", 303), ("theirs", 422), ("mine-too", 422), ("", 422)],
+)
+def test_files_of_limited_people_stay_in_the_folder_of_their_system(
+    folder: str, status: int
+) -> None:
+    mine = ExternalSystem.objects.create(name="mine")
+    sent = {**forms()["endpoint"], "system": mine.pk, "handler_type": "file"}
+    sent |= {"folder": folder, "file_name": "{message_id}.txt"}
+    assert limited_to(mine).post(reverse("endpoint-new"), sent).status_code == status
+    assert Endpoint.objects.filter(system=mine).exists() is (status == 303)
+    assert logged_in().post(reverse("endpoint-new"), {**sent, "name": "any"}).status_code == 303

@@ -168,9 +168,18 @@ class TestScope:
         for name in ("target", "target-change", "target-delete"):
             assert limited.get(reverse(name, args=[theirs.pk])).status_code == 404
         assert limited.post(reverse("target-switch", args=[theirs.pk])).status_code == 404
-        form = limited.get(reverse("target-new")).context["form"]
+        mine = channel.targets.get(system__name="erp")
+        form = limited.get(reverse("target-change", args=[mine.pk])).context["form"]
         assert offered(form, "queue") == {"erp-out"}
         assert offered(form, "system") == {"erp"}
+
+    def test_only_people_whom_nothing_limits_let_a_partner_listen_to_a_channel(self) -> None:
+        channel, other = a_channel("MXPO", "secret-partner"), a_channel("MXINV", "erp")
+        limited = limited_to(a_system("erp"))
+        queue = other.targets.get().queue
+        sent = {"channel": channel.pk, "system": a_system("erp").pk, "queue": queue.pk}
+        assert limited.post(reverse("target-new"), sent).status_code == 403
+        assert channel.targets.count() == 1
 
     def test_a_channel_is_changed_by_people_whom_nothing_limits(self) -> None:
         channel = a_channel("MXPO", "erp")

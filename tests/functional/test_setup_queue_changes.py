@@ -1,6 +1,7 @@
 """Changing, cloning and deleting queues over HTTP: what stays closed, who comes second, rights."""
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -8,6 +9,7 @@ from django.utils import timezone
 from console.models import Limit
 from crontasks.models import CronInstance
 from devstack.server import Server
+from integration import registration
 from integration.actions import configuration
 from integration.models import (
     ConfigurationChange,
@@ -18,6 +20,7 @@ from integration.models import (
 )
 from tests.functional.setup_world import NEW, a_form, a_name, made, mistakes
 from tests.support.rows import a_held, a_person, a_place, a_queue_row
+from tests.support.set_up import limited_to
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 WEEK = 604_800
@@ -225,3 +228,27 @@ def test_a_limited_person_writes_to_no_topic_of_somebody_else(*, is_limited: boo
     form = a_form(client, address, topic=foreign.topic, show="1")
     told = "not yours to use" in client.post(address, form).text
     assert told is is_limited
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_shown"), [("mine.orders", True), ("minerals", False), ("orders", False)]
+)
+def test_of_a_topic_without_a_queue_only_the_name_tells_whose_it_is(
+    topic: str, *, is_shown: bool
+) -> None:
+    mine = ExternalSystem.objects.create(name="mine")
+    provider = a_queue_row(system=mine).provider
+    sent = {"name": "new-one", "system": mine.pk, "provider": provider.pk, "topic": topic}
+    sent |= {"topic_from": "adopt", "kind": "continuous", "start_from": "end", "show": "1"}
+    refused = "not yours to use" in limited_to(mine).post(reverse("queue-new"), sent).text
+    assert refused is not is_shown
+    effects = limited_to(mine).post(f"{reverse('queue-new-effects')}?part=topic", sent).text
+    assert ("not yours to use" in effects) is not is_shown
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "sluice-relay"])
+def test_internal_topics_are_nobodys_messages(topic: str) -> None:
+    queue = a_queue_row(topic=topic)
+    with pytest.raises(ValidationError) as mistakes:
+        registration.check(queue)
+    assert set(mistakes.value.message_dict) == {"topic"}

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 
 from console.setup.queues import outbound
-from console.setup.queues.form import QueueForm
+from console.setup.queues.form import FOREIGN_TOPIC, QueueForm
 from integration import registration
 from integration.counting import so_many
 from integration.durations import written
@@ -83,6 +83,8 @@ def effects_of(form: QueueForm, *, asks_broker: bool) -> Effects:
         values["order"] = tuple(outbound.order_words(queue))
     if not (queue.topic and queue.provider_id):
         values["topic_words"] = UNNAMED
+    elif form.is_foreign:
+        values["problem"] = FOREIGN_TOPIC
     elif asks_broker:
         values |= _asked(form)
     return Effects(**values)
@@ -99,7 +101,8 @@ def _asked(form: QueueForm) -> dict[str, Any]:
         return {"problem": str(problem)}
     if creates:
         words = f"{queue.topic} exists already: adopt it, or choose another name."
-        return {"topic": fit, "problem": words}
+        # Whoever is limited learns no more of it than that.
+        return {"problem": words} | ({"topic": fit} if form.scope.is_whole else {})
     return {"topic": fit, **_starts(form)}
 
 

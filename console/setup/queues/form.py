@@ -34,7 +34,11 @@ TAKEN_TOPIC: Final = (
     "Another queue of this direction has this topic already: each message has one reader here. "
     "Use that queue, or another topic."
 )
-FOREIGN_TOPIC: Final = "This topic is not yours to use. Ask an administrator whom nothing limits."
+FOREIGN_TOPIC: Final = (
+    "This topic is not yours to use. Yours are those of your queues, and those whose name begins "
+    "with the name of the queue's external system and a dot, hyphen or underscore. Ask an "
+    "administrator whom nothing limits."
+)
 TAKEN_NAMES: Final = frozenset({"new"})
 
 
@@ -240,8 +244,8 @@ class QueueForm(SetupForm):
             # Django tells this above the form; it is the topic that has to be another.
             del self.errors[NON_FIELD_ERRORS]
             self.add_error("topic", TAKEN_TOPIC)
-        elif {"provider", "topic"}.intersection(self.changed_data):
-            self._refuse_foreign()
+        elif {"provider", "topic"}.intersection(self.changed_data) and self.is_foreign:
+            self.add_error("topic", FOREIGN_TOPIC)
         if self.errors or not self.asks_broker:
             return
         try:
@@ -255,11 +259,10 @@ class QueueForm(SetupForm):
         except ValidationError as mistakes:
             self._tell(mistakes)
 
-    def _refuse_foreign(self) -> None:
-        """Whoever may not know of a queue neither reads its topic nor writes to it."""
-        queue = self.instance
-        if queue_setup.is_foreign(queue.provider_id, queue.topic, self.scope):
-            self.add_error("topic", FOREIGN_TOPIC)
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this person may not use the topic; what Kafka knows of it is not shown then."""
+        return queue_setup.is_foreign(self.instance, self.scope, is_made=self.creates_topic)
 
     @property
     def creates_topic(self) -> bool:

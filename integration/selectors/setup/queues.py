@@ -63,10 +63,22 @@ def is_named(name: str) -> bool:
     return Queue.objects.filter(name=name).exists()
 
 
-def is_foreign(provider_id: int | None, topic: str, scope: Scope) -> bool:
-    """Whether a queue that this scope may not know of has the topic, in either direction."""
-    found = Queue.objects.filter(provider=provider_id, topic=topic)
-    return not scope.is_whole and found.exclude(scope.within("system")).exists()
+def is_foreign(queue: Queue, scope: Scope, *, is_made: bool) -> bool:
+    """Whether limited people may not use the queue's topic, neither to read nor to write.
+
+    That is so where a queue which this scope may not know of has it, in either direction. Kafka
+    does not tell whose a topic is that no queue has: its name has to begin with that of the
+    queue's system and a dot, hyphen or underscore, unless it `is_made` along with the queue.
+    """
+    if scope.is_whole:
+        return False
+    having = Queue.objects.filter(provider=queue.provider_id, topic=queue.topic)
+    if having.exclude(scope.within("system")).exists():
+        return True
+    if is_made or having.exists():
+        return False
+    named = queue.system.name if queue.system is not None else ""
+    return not (named and queue.topic.startswith(tuple(f"{named}{sign}" for sign in ".-_")))
 
 
 def readers(scope: Scope) -> QuerySet[Queue]:
