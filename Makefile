@@ -29,8 +29,8 @@ stop: ## stop what `make run` started; the data stay
 status: ## tell what runs
 	@$(STARTER) -m devstack status || true
 
-test: setup ## every test, on real servers of their own
-	@$(OURS) -m pytest -n $(TESTERS) --dist loadfile --max-worker-restart 0
+test: setup ## every test, on real servers of their own (FAST=0: without those of `make check`)
+	@$(OURS) -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(if $(filter 0,$(FAST)),-m "not fast")
 
 smoke: setup ## 10,000 messages through two queues and three SIGKILLs; prints one JSON line
 	@$(OURS) -m bench.smoke

@@ -7,6 +7,9 @@ from tests.support.browser import (  # noqa: F401 - hooks and fixtures are found
     pytest_collection_modifyitems,
     pytest_terminal_summary,
 )
+from tests.support.emptying import (  # noqa: F401 - hooks and fixtures are found by name here
+    django_db_setup,
+)
 from tests.support.servers import (  # noqa: F401 - hooks and fixtures are found by name here
     child_environment,
     django_db_modify_db_settings,

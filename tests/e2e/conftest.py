@@ -13,19 +13,23 @@ from tests.support.rows import PASSWORD, a_person
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser(chromium_program: Path, live_server: LiveServer) -> Iterator[Browser]:
-    """One a test, begun after its database and ended before.
+    """One for all tests of a file; what a test does stays in its own contexts.
 
     While Playwright is at work an event loop runs in this thread, and Django then suspects
     every statement of it.
     """
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium_program, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium_program, args=["--no-sandbox", "--disable-dev-shm-usage"]
+            )
+            yield browser
+            browser.close()
+            # While the loop runs, this thread has connections that nobody else would close.
+            connections.close_all()
 
 
 @pytest.fixture
@@ -39,10 +43,8 @@ def open_page(
     browser: Browser,
     live_server: LiveServer,
     complaints: list[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[OpenPage]:
     """Log somebody in: `open_page("Editors", javascript=False, width=390, colours="dark")`."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     contexts: list[BrowserContext] = []
 
     def open_page(
@@ -67,8 +69,6 @@ def open_page(
         for page in context.pages:
             page.wait_for_load_state("networkidle")
         context.close()
-    # While the loop runs, this thread has connections of its own that nobody else would close.
-    connections.close_all()
 
 
 def watch(page: Page, home: str, complaints: list[str]) -> None:

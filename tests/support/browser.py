@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from devstack import chromium
+from tests.support.heavy_first import heavy_first
 
 MARK = "browser"
 
@@ -13,7 +14,8 @@ MARK = "browser"
 # Last, after -m and -k: a run that does not want the browser's tests does not miss them.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the browser's tests out, loudly; under CI the run fails instead."""
+    """Heavy files first; without a browser its tests are left out, loudly (a failure under CI)."""
+    heavy_first(items)
     if chromium.find() is not None:
         return
     kept = [item for item in items if item.get_closest_marker(MARK) is None]
