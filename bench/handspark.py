@@ -52,7 +52,7 @@ PRODUCER: Final[Mapping[str, str]] = {
 }
 
 
-def judged(session: Any, folder: str) -> Any:  # noqa: ANN401 - untyped here
+def judged(session: Any, folder: str) -> Any:
     """All rows: place, key and document, or why there is none and what the row was."""
     session.conf.set("spark.sql.files.maxPartitionBytes", PARTITION_BYTES)
     rows = session.read.csv(folder, schema=SCHEMA, header=True, escape='"')
@@ -68,7 +68,7 @@ def judged(session: Any, folder: str) -> Any:  # noqa: ANN401 - untyped here
     )
 
 
-def _value(name: str, kind: str) -> Any:  # noqa: ANN401 - a column
+def _value(name: str, kind: str) -> Any:
     return fn.expr(f"try_cast({name} AS {TYPES[kind]})") if kind in TYPES else fn.col(name)
 
 
@@ -80,7 +80,7 @@ def _flaws(name: str, kind: str, required: object) -> Iterator[Any]:
         yield fn.when(is_wrong, fn.lit(f"{name} is no {kind}"))
 
 
-def store(session: Any, said: Mapping[str, Any]) -> Counts:  # noqa: ANN401 - untyped here
+def store(session: Any, said: Mapping[str, Any]) -> Counts:
     """Copy all rows into the stage, then store the last document of each key."""
     database = os.environ["SLUICE_DATABASE_URL"]
     with psycopg.connect(database) as target:
@@ -110,7 +110,7 @@ def _copied(database: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[int]:
     yield len(refused)
 
 
-def send(session: Any, said: Mapping[str, Any]) -> Counts:  # noqa: ANN401 - untyped here
+def send(session: Any, said: Mapping[str, Any]) -> Counts:
     """Give the last document of each key to Spark's Kafka sink, as an envelope."""
     rows = judged(session, said["source"]).where("why IS NULL")
     newest = Window.partitionBy("key").orderBy(fn.col("place").desc())

@@ -161,7 +161,7 @@ def settle_aside(loop: Loop, messages: list[Message]) -> None:
     loop.commit((messages[-1].offset() or 0) + 1)
 
 
-def _upsert(loop: Loop, body: Any, offset: int) -> None:  # noqa: ANN401 - parsed JSON
+def _upsert(loop: Loop, body: Any, offset: int) -> None:
     loop.cursor.execute(statements.UPSERT_ONE, (*row_of(body), 0, offset))
 
 

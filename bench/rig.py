@@ -59,7 +59,7 @@ class Rig:
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.session.execute(sql, parameters).fetchall()
 
-    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:  # noqa: ANN401 - a column
+    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
         row = self.session.execute(sql, parameters).fetchone()
         return None if row is None else row[0]
 

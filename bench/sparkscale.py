@@ -15,7 +15,7 @@ from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Range
 
 
-def transform(session: Any, said: Mapping[str, Any]) -> Counts:  # noqa: ANN401 - untyped here
+def transform(session: Any, said: Mapping[str, Any]) -> Counts:
     """Read and map what the parameters name; how many documents and rejects come of it."""
     parameters = ImportParameters.of(said)
     plan = planning.plan(parameters)

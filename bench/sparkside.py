@@ -59,7 +59,7 @@ def await_it(rig: Rig, process: Process, holds: Callable[[], object], what: str)
         rig.until(lambda: False, f"{what}; {process.name} ended: {process.last_line()}", 0)
 
 
-def session_of(master: str = "") -> Any:  # noqa: ANN401 - untyped here
+def session_of(master: str = "") -> Any:
     """A session with the settings that Sluice's own has; no master is all processors."""
     jars = os.environ.get("SLUICE_SPARK_JARS")
     return open_session(SessionSettings(master=master, jars=Path(jars) if jars else None))

@@ -56,7 +56,7 @@ def produce(bootstrap: str, topic: str, payloads: Iterable[bytes]) -> int:
     return count
 
 
-def _produce_one(writing: Producer, topic: str, payload: bytes, reported: Any) -> None:  # noqa: ANN401 - the library's callback
+def _produce_one(writing: Producer, topic: str, payload: bytes, reported: Any) -> None:
     while True:
         try:
             writing.produce(topic, value=payload, partition=0, on_delivery=reported)

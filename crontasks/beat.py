@@ -45,7 +45,7 @@ class InstanceEntry(ModelEntry):  # type: ignore[misc] # the library has no type
     def instance(self) -> CronInstance | None:
         return getattr(self.model, "instance", None)
 
-    def is_due(self) -> Any:  # noqa: ANN401 - celery's named tuple
+    def is_due(self) -> Any:
         instance = self.instance
         if instance is None:
             return super().is_due()
@@ -99,7 +99,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     # is away, without a heartbeat. Each send takes a connection of the pool instead.
     producer = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - celery's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.leadership = Leadership(LockClass.BEAT, "sluice beat")
         self.heart = Heart(kind="beat", node=beat_node())
         self.stood_at = self.beat_at = self.looked_at = float("-inf")
@@ -112,11 +112,11 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     def setup_schedule(self) -> None:
         """Nothing is read before this beat leads, and nothing is installed at all."""
 
-    def enabled_models_qs(self) -> Any:  # noqa: ANN401 - a query set without types
+    def enabled_models_qs(self) -> Any:
         # All of them: a moment missed hours ago may have to run now.
         return self.Model.objects.enabled().select_related("instance", "interval", "crontab")
 
-    def tick(self, *args: Any, **kwargs: Any) -> float:  # noqa: ANN401 - celery's signature
+    def tick(self, *args: Any, **kwargs: Any) -> float:
         """One step; returns seconds until the next. Never raises for an absent database."""
         try:
             if not self._leads():
@@ -134,10 +134,10 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     def apply_async(
         self,
         entry: InstanceEntry,
-        producer: Any = None,  # noqa: ANN401 - celery's signature
+        producer: Any = None,
         advance: bool = True,
-        **kwargs: Any,  # noqa: ANN401 - celery's signature
-    ) -> Any:  # noqa: ANN401 - celery's signature
+        **kwargs: Any,
+    ) -> Any:
         """Act upon the due moment of an instance; other periodic tasks go their usual way."""
         instance = entry.instance
         if instance is None:

@@ -11,12 +11,12 @@ from django.db import connections
 class Cursor(Protocol):
     """A psycopg cursor or Django's wrapper of one."""
 
-    def execute(self, sql: Any, params: Any = None, /) -> object: ...  # noqa: ANN401 - two libraries
+    def execute(self, sql: Any, params: Any = None, /) -> object: ...
 
     @property
     def rowcount(self) -> int: ...
 
-    def fetchone(self) -> Any: ...  # noqa: ANN401 - a row
+    def fetchone(self) -> Any: ...
 
     def fetchall(self) -> Sequence[Any]: ...
 

@@ -25,7 +25,7 @@ class CronTask(Protocol):
     parameters: ClassVar[type[Any]]
     asks_only: ClassVar[bool]
 
-    def run(self, parameters: Any, context: Context) -> Outcome:  # noqa: ANN401 - own dataclass
+    def run(self, parameters: Any, context: Context) -> Outcome:
         """Do the work; expected endings are values. Anything raised ends the run as FAILED."""
 
 

@@ -12,7 +12,7 @@ RUN_RELAY: Final = "crontasks.tasks.run_relay"
 DRIVE_RUN: Final = "crontasks.tasks.drive_run"
 
 
-def enqueue(name: str, arguments: Sequence[object] = (), **options: Any) -> None:  # noqa: ANN401 - Celery's
+def enqueue(name: str, arguments: Sequence[object] = (), **options: Any) -> None:
     """Send one Celery task; `options` are those of Celery's send_task.
 
     Raises kombu's OperationalError when the broker does not answer: it is asked once.

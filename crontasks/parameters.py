@@ -23,14 +23,14 @@ P = TypeVar("P", bound=Dataclass)
 
 
 def option(
-    default: Any,  # noqa: ANN401 - as wide as dataclasses.field
+    default: Any,
     text: str,
     *,
     least: float | None = None,
     most: float | None = None,
     secret: bool = False,
     lines: bool = False,
-) -> Any:  # noqa: ANN401 - as wide as dataclasses.field
+) -> Any:
     """A parameter with a default, a sentence for the form, and limits for numbers.
 
     A `secret` text is stored encrypted and shown to nobody; `...` as default makes it required;
@@ -67,7 +67,7 @@ def describe(kind: type[Dataclass]) -> list[Described]:
     return [_described(field, hints[field.name]) for field in dataclasses.fields(kind)]
 
 
-def _described(field: "dataclasses.Field[Any]", hint: Any) -> Described:  # noqa: ANN401 - a type hint
+def _described(field: "dataclasses.Field[Any]", hint: Any) -> Described:
     optional, plain = _unwrapped(hint)
     is_required = field.default is dataclasses.MISSING
     return Described(
@@ -134,7 +134,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _wanted(hint: Any) -> str:  # noqa: ANN401 - a type hint
+def _wanted(hint: Any) -> str:
     optional, plain = _unwrapped(hint)
     if isinstance(plain, type) and issubclass(plain, Enum):
         words = "one of " + ", ".join(str(member.value) for member in plain)
@@ -145,14 +145,14 @@ def _wanted(hint: Any) -> str:  # noqa: ANN401 - a type hint
     return f"{words} or null" if optional else words
 
 
-def _unwrapped(hint: Any) -> tuple[bool, Any]:  # noqa: ANN401 - a type hint
+def _unwrapped(hint: Any) -> tuple[bool, Any]:
     if get_origin(hint) in (Union, UnionType):
         rest = [part for part in get_args(hint) if part is not NoneType]
         return True, rest[0]
     return False, hint
 
 
-def _value(hint: Any, raw: object) -> object:  # noqa: ANN401 - a type hint
+def _value(hint: Any, raw: object) -> object:
     optional, plain = _unwrapped(hint)
     if raw is None and optional:
         return None

@@ -61,7 +61,7 @@ class Message:
         record: Record,
         origin: Origin,
         message_id: str,
-        body: Any,  # noqa: ANN401 - whatever the payload was
+        body: Any,
         document: Document | None,
     ) -> None:
         self.record = record

@@ -33,7 +33,7 @@ _KNOWN: Final = _WITH_VALUE | _WITH_SOURCE | {"remove"}
 class _Pointer(JSONPointer):
     """The pointer of the standard: the library's own also finds names of names."""
 
-    def _handle_key_error(self, obj: Any, key: str, err: Exception) -> object:  # noqa: ANN401, ARG002 - the library's signature
+    def _handle_key_error(self, obj: Any, key: str, err: Exception) -> object:  # noqa: ARG002 - the library's signature
         raise JSONPointerKeyError(key) from err
 
 

@@ -30,7 +30,7 @@ def unseal(value: Mapping[str, str]) -> str:
         raise SecretUnreadableError from e
 
 
-def masked(value: Any, before: Any = None) -> Any:  # noqa: ANN401 - any JSON values
+def masked(value: Any, before: Any = None) -> Any:
     """The same JSON value with "set" for each secret: what pages, audit and files show.
 
     A secret that was another one in `before` is "set anew".

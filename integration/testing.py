@@ -83,7 +83,7 @@ class Published:
         return (self.headers.get("sluice-destination") or b"").decode()
 
     @property
-    def body(self) -> Any:  # noqa: ANN401 - dict, list, scalar or lxml element
+    def body(self) -> Any:
         """The payload, out of its envelope and parsed; None for a tombstone."""
         if self.value is None:
             return None
@@ -121,7 +121,7 @@ def a_message(
     headers: Headers = (),
     system: str | None = None,
     user: str | None = None,
-    **facts: Any,  # noqa: ANN401 - any attribute of Message
+    **facts: Any,
 ) -> Message:
     """Build a message as a handler gets it.
 
@@ -159,7 +159,7 @@ def run_handler(
     headers: Headers = (),
     system: str | None = None,
     user: str | None = None,
-    **facts: Any,  # noqa: ANN401 - as for a_message
+    **facts: Any,
 ) -> Outcome:
     """Hand one payload to the handler of an interface, or to a handler itself.
 
@@ -200,7 +200,7 @@ def an_outbound_queue(name: str, *, topic: str | None = None) -> Queue:
     return queue
 
 
-def a_publish_channel(name: str, *systems: str, **fields: Any) -> PublishChannel:  # noqa: ANN401 - columns of the model
+def a_publish_channel(name: str, *systems: str, **fields: Any) -> PublishChannel:
     """Set up what publish() may name, with a target and an outbound queue for each system.
 
     Rows in the test's database, which go with its transaction. `fields` are those of the channel:

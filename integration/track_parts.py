@@ -16,7 +16,7 @@ IN_UTC: Final = "SET LOCAL TimeZone = 'UTC'"
 LIST: Final = f"""
 SELECT c.relname, pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits i
 JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '{TABLE}'::regclass ORDER BY c.relname
-"""  # noqa: S608 - a constant
+"""
 _BOUNDS: Final = re.compile(r"FROM \((?:'([^']+)'|MINVALUE)\) TO \('([^']+)'\)")
 
 

@@ -18,7 +18,7 @@ from integration.models import Provider, Queue
 AUTHOR: Final = Author("seed_sample", "The sample")
 
 
-def entered(form: type[SetupForm], **fields: Any) -> Any:  # noqa: ANN401 - a row of any noun
+def entered(form: type[SetupForm], **fields: Any) -> Any:
     """Store what the empty page would store with these fields filled in.
 
     Raises ValidationError with what the form says, and IntegrationError.
@@ -29,7 +29,7 @@ def entered(form: type[SetupForm], **fields: Any) -> Any:  # noqa: ANN401 - a ro
     return filled.instance
 
 
-def entered_queue(provider: Provider, topic: str, **fields: Any) -> Queue:  # noqa: ANN401 - columns
+def entered_queue(provider: Provider, topic: str, **fields: Any) -> Queue:
     """The same for a queue; its topic is created, or adopted from the beginning.
 
     Raises ValidationError and IntegrationError.

@@ -139,7 +139,7 @@ def queues() -> Iterator[tuple[str, int, dict[str, Any]]]:
         )
 
 
-def _endpoint_named(name: str) -> Any:  # noqa: ANN401 - looked up when its queue is made
+def _endpoint_named(name: str) -> Any:
     return lambda: Endpoint.objects.get(name=name)
 
 

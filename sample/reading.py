@@ -25,7 +25,7 @@ def fields_of(message: Message) -> Fields:
     return found if isinstance(found, dict) else {}
 
 
-def _element(element: Any) -> Any:  # noqa: ANN401 - a text or nested fields
+def _element(element: Any) -> Any:
     if not len(element):
         return (element.text or "").strip()
     fields: Fields = {}
@@ -40,7 +40,7 @@ def _element(element: Any) -> Any:  # noqa: ANN401 - a text or nested fields
     return fields
 
 
-def need(fields: Fields, name: str) -> Any:  # noqa: ANN401 - as the partner sent it
+def need(fields: Fields, name: str) -> Any:
     """A field that has to be there. Raises PermanentError."""
     value = fields.get(name)
     if value is None or value == "":
@@ -48,7 +48,7 @@ def need(fields: Fields, name: str) -> Any:  # noqa: ANN401 - as the partner sen
     return value
 
 
-def many(value: Any) -> list[Fields]:  # noqa: ANN401 - as the partner sent it
+def many(value: Any) -> list[Fields]:
     """A repeatable part as a list: XML cannot tell one from a list of one."""
     if isinstance(value, dict):
         return [value]

@@ -150,7 +150,7 @@ def _remove_rows(queues: list[Queue]) -> int:
     removed = 0
     with connection.cursor() as cursor:
         for table, which in ROWS:
-            cursor.execute(f"DELETE FROM {table} WHERE {which}", said)  # noqa: S608 - constants
+            cursor.execute(f"DELETE FROM {table} WHERE {which}", said)
             removed += cursor.rowcount
     emptied = Operation.objects.filter(pk__in=operations, items__isnull=True)
     removed += emptied.delete()[0]
@@ -159,7 +159,7 @@ def _remove_rows(queues: list[Queue]) -> int:
     return removed
 
 
-def _numbers(model: type[models.Model], **which: Any) -> list[int]:  # noqa: ANN401 - a condition
+def _numbers(model: type[models.Model], **which: Any) -> list[int]:
     return list(model._default_manager.filter(**which).values_list("pk", flat=True))
 
 

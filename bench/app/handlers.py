@@ -74,7 +74,7 @@ def sleep_while_slow(message: Message) -> None:
         )
 
 
-def _sent_at(body: Any) -> float | None:  # noqa: ANN401 - parsed JSON
+def _sent_at(body: Any) -> float | None:
     value = body.get("sent_at")
     return None if value is None else float(value)
 

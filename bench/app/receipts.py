@@ -17,7 +17,7 @@ def connect() -> None:
         signals.task_received.connect(note, dispatch_uid="bench-receipts")
 
 
-def note(request: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def note(request: Any, **_: Any) -> None:
     now = time.time()
     line = f"{now:.6f} {request.name} {request.args[0] if request.args else ''}\n"
     with open(os.environ[VARIABLE], "a", encoding="utf-8") as file:  # noqa: PTH123 - hot enough

@@ -33,7 +33,7 @@ def connect() -> None:
         signals.task_postrun.connect(end, dispatch_uid="bench-sampling-end")
 
 
-def begin(task: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def begin(task: Any, **_: Any) -> None:
     if task.name == "crontasks.tasks.run_queue":
         _stacks.clear()
         _began["at"] = _now()
@@ -43,7 +43,7 @@ def begin(task: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
         signal.setitimer(timer, EVERY_SECONDS, EVERY_SECONDS)
 
 
-def end(task: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def end(task: Any, **_: Any) -> None:
     if task.name == "crontasks.tasks.run_queue":
         signal.setitimer(_clock()[0], 0)
         # The kernel's tick may be longer than what was asked for: what a sample stands for is

@@ -44,7 +44,7 @@ class Sending(threading.Thread):
             self.failure = "not every message was written"
 
     def _reported(self, queue: str, seq: int) -> Callable[[Any, Any], None]:
-        def note(error: object, message: Any) -> None:  # noqa: ANN401 - the library's callback
+        def note(error: object, message: Any) -> None:
             with contextlib.suppress(Exception):
                 if error is None:
                     self.offsets[queue, seq] = message.offset()

@@ -35,7 +35,7 @@ class StoredObjectAdmin(LookedAt):
         """
         return "deleted" if row.is_deleted else ""
 
-    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - Django's signature
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ARG002 - Django's signature
         return () if has(request.user, Right.VIEW_PAYLOAD) else ("document", "xml")
 
     def change_view(

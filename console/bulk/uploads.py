@@ -33,7 +33,7 @@ class Streamed(FileUploadHandler):
         self.arriving: Arriving | None = None
         self.problem: BulkError | None = None
 
-    def new_file(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
         super().new_file(*args, **kwargs)
         if self.arriving is not None or self.field_name != FIELD:
             raise SkipFile

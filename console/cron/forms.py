@@ -89,10 +89,10 @@ class CronForm(SetupForm):
 
     def __init__(
         self,
-        *args: Any,  # noqa: ANN401 - Django's signature
+        *args: Any,
         definition: Definition,
         hindrance: Hindrance,
-        **kwargs: Any,  # noqa: ANN401 - Django's signature
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.definition, self.hindrance = definition, hindrance
@@ -192,7 +192,7 @@ class OneRunForm(forms.Form):
 
     def __init__(
         self,
-        *args: Any,  # noqa: ANN401 - Django's signature
+        *args: Any,
         definition: Definition,
         instance: CronInstance,
         hindrance: Hindrance,

@@ -13,7 +13,7 @@ OPEN: Final = checks.Warning(
 )
 
 
-def tokens_need_tls(**_: Any) -> list[checks.Warning]:  # noqa: ANN401 - Django's signature
+def tokens_need_tls(**_: Any) -> list[checks.Warning]:
     """Tokens travel in a header of every request."""
     return [] if settings.SECURE_SSL_REDIRECT else [OPEN]
 

@@ -83,7 +83,7 @@ def _length(text: str) -> int:
     return int(text)
 
 
-def _read(meta: Any, wanted: int) -> bytes:  # noqa: ANN401 - a WSGI environment
+def _read(meta: Any, wanted: int) -> bytes:
     """At most `wanted` bytes. Behind our own server they have all come already, or never will."""
     stream, found, left = meta["wsgi.input"], [], wanted
     try:

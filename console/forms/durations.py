@@ -13,14 +13,14 @@ EXAMPLE = "For example 10 s, 5 min, 2 h or 7 d."
 class DurationField(forms.CharField):
     """Seconds as a number; shown as "5 min". An empty optional one is None."""
 
-    def __init__(self, *, least_seconds: float = 0, **kwargs: Any) -> None:  # noqa: ANN401 - Django's
+    def __init__(self, *, least_seconds: float = 0, **kwargs: Any) -> None:
         super().__init__(max_length=40, **kwargs)
         self.least_seconds = least_seconds
 
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def prepare_value(self, value: Any) -> Any:
         return durations.written(value) if isinstance(value, int | float) else value
 
-    def clean(self, value: Any) -> float | None:  # noqa: ANN401 - Django's signature
+    def clean(self, value: Any) -> float | None:
         text = super().clean(value)
         if not text:
             return None
@@ -37,7 +37,7 @@ class DurationField(forms.CharField):
 class WholeSecondsField(DurationField):
     """As above, for columns that hold whole seconds."""
 
-    def clean(self, value: Any) -> int | None:  # noqa: ANN401 - Django's signature
+    def clean(self, value: Any) -> int | None:
         seconds = super().clean(value)
         return None if seconds is None else round(seconds)
 
@@ -45,12 +45,12 @@ class WholeSecondsField(DurationField):
 class DurationListField(forms.CharField):
     """A list of seconds; shown as "10 s, 1 min, 5 min". Empty is the empty list."""
 
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def prepare_value(self, value: Any) -> Any:
         if isinstance(value, list):
             return ", ".join(durations.written(float(one)) for one in value)
         return value
 
-    def clean(self, value: Any) -> list[float]:  # noqa: ANN401 - Django's signature
+    def clean(self, value: Any) -> list[float]:
         try:
             return durations.read_list(super().clean(value))
         except ValueError as mistake:

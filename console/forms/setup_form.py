@@ -34,7 +34,7 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
         help_text="Optional. It is kept in the history of changes, for those who wonder later.",
     )
 
-    def __init__(self, *args: Any, scope: Scope = EVERYTHING, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, scope: Scope = EVERYTHING, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.scope = scope
         for field in self.fields.values():
@@ -54,7 +54,7 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
         lead = [HTML(f'<p class="text-secondary">{escape(sentence)}</p>')] if sentence else []
         return Fieldset(title, *lead, *(Field(n) for n in names if n in self.fields))
 
-    def entered(self, name: str) -> Any:  # noqa: ANN401 - as the field has it
+    def entered(self, name: str) -> Any:
         """What a field holds now, to tell its effect; asked before the field is drawn."""
         if self.is_bound:
             return self.data.get(name)
@@ -75,7 +75,7 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
                 field.disabled = True
 
 
-def copy_of(row: Any, label: str, fields: Sequence[str], taken: Sequence[str]) -> dict[str, Any]:  # noqa: ANN401 - a row of any noun
+def copy_of(row: Any, label: str, fields: Sequence[str], taken: Sequence[str]) -> dict[str, Any]:
     """The values a clone's form begins with: all of `fields`, but a name that is free."""
     found = forms.model_to_dict(row, fields=list(fields))
     found[label] = free_name(str(getattr(row, label)), taken)

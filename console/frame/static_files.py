@@ -22,7 +22,7 @@ class HashedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc] #
     So it ends the build; a page never fails by it. What was not collected goes by its plain name.
     """
 
-    def post_process(self, *args: Any, **options: Any) -> Iterator[Any]:  # noqa: ANN401 - Django's
+    def post_process(self, *args: Any, **options: Any) -> Iterator[Any]:
         """What Django yields of each file, and at the end what a template names in vain."""
         yield from super().post_process(*args, **options)
         if not options.get("dry_run"):

@@ -17,7 +17,7 @@ BY_PERMISSION: Final = {right.permission.split(".")[1]: right.words for right in
 class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg] # Django's
     """Roles, each with what it allows beside its name."""
 
-    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature
+    def label_from_instance(self, obj: Any) -> str:
         codes = [permission.codename for permission in obj.permissions.all()]
         words = [words for code, words in BY_PERMISSION.items() if code in codes]
         return f"{obj.name}: may {'; '.join(words)}" if words else f"{obj.name}: may do nothing yet"
@@ -68,7 +68,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         "why",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         is_new = self.instance.pk is None
         self.fields["password"].help_text = (
@@ -81,7 +81,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
         self.helper = FormHelper()
         self.helper.form_tag = False
 
-    def clean_systems(self) -> Any:  # noqa: ANN401 - a queryset of Django's
+    def clean_systems(self) -> Any:
         """Raises ValidationError where ticked systems would limit nothing: nobody means that."""
         systems = self.cleaned_data["systems"]
         if systems and not self.cleaned_data.get("is_limited"):

@@ -16,7 +16,7 @@ SEEN: Final = "sluice_seen"
 NOTED_SECONDS: Final = 60
 
 
-def begin(sender: object, request: HttpRequest, **_: Any) -> None:  # noqa: ANN401, ARG001 - a signal
+def begin(sender: object, request: HttpRequest, **_: Any) -> None:  # noqa: ARG001 - a signal
     """Receives Django's `user_logged_in`: both limits begin."""
     request.session[BEGAN] = request.session[SEEN] = int(time.time())
 

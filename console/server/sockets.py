@@ -68,7 +68,7 @@ class BufferedSocket(socket.socket):
     def recv(self, size: int, flags: int = 0, /) -> bytes:  # noqa: ARG002 - the socket's own
         return b"" if self._given is None else self._given.read(size)
 
-    def sendall(self, data: Any, flags: int = 0, /) -> None:  # noqa: ANN401, ARG002 - the socket's own
+    def sendall(self, data: Any, flags: int = 0, /) -> None:  # noqa: ARG002 - the socket's own
         """Keep the answer for the line. Raises ConnectionResetError when nobody reads it."""
         if not self._unsent:
             with suppress(BlockingIOError):
@@ -81,11 +81,11 @@ class BufferedSocket(socket.socket):
                 raise ConnectionResetError(errno.ECONNRESET, "the answer was left unread")
             self.flush()
 
-    def send(self, data: Any, flags: int = 0, /) -> int:  # noqa: ANN401, ARG002 - the socket's own
+    def send(self, data: Any, flags: int = 0, /) -> int:  # noqa: ARG002 - the socket's own
         self.sendall(data)
         return len(data)
 
-    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:  # noqa: ANN401
+    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
         """Copy a file to the line; the kernel's own way would wait for the reader."""
         file.seek(offset)
         left, sent = count, 0

@@ -52,7 +52,7 @@ class _Wait(NamedTuple):
 class BufferedWorker(ThreadWorker):  # type: ignore[misc]
     """Collects whole requests before threads see them. For plain HTTP/1: TLS ends at the proxy."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - gunicorn's own
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waits: dict[TConn, _Wait] = {}
         self._arriving: dict[TConn, Arriving] = {}
@@ -64,7 +64,7 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         self._stops_at: float | None = None
 
     @classmethod
-    def check_config(cls, cfg: Any, log: Any) -> None:  # noqa: ANN401 - gunicorn's own
+    def check_config(cls, cfg: Any, log: Any) -> None:
         """Raises ValueError for TLS."""
         super().check_config(cfg, log)
         if cfg.is_ssl:
@@ -89,7 +89,7 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
 
     # --- from the line to a thread ---
 
-    def accept(self, listener: Any) -> None:  # noqa: ANN401 - gunicorn's own
+    def accept(self, listener: Any) -> None:
         """A new connection. It costs no thread until it has asked something."""
         try:
             accepted, client = listener.accept()

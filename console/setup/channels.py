@@ -78,7 +78,7 @@ class ChannelForm(SetupForm):
             "to see payloads. It takes their space in the database until its day is dropped.",
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         structure: Any = self.fields["structure"]
         structure.empty_label = "None: anything of the format is published"
@@ -95,7 +95,7 @@ class ChannelForm(SetupForm):
         )
 
 
-def _judged(structure: Any) -> str:  # noqa: ANN401 - an ObjectStructure or None
+def _judged(structure: Any) -> str:
     """What the chosen structure does to what is published."""
     if structure is None:
         return "With one its JSON Schema judges each payload where it is published."
@@ -104,7 +104,7 @@ def _judged(structure: Any) -> str:  # noqa: ANN401 - an ObjectStructure or None
     return f"The JSON Schema of {structure} refuses what does not fit it (SCHEMA_VIOLATION)."
 
 
-def _keyed(path: str, structure: Any) -> str:  # noqa: ANN401 - as above
+def _keyed(path: str, structure: Any) -> str:
     """Where the key of a message comes from."""
     begins = "A key given to publish() wins. "
     if path:

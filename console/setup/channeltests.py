@@ -53,7 +53,7 @@ class ChannelTestForm(forms.Form):
         help_text="Optional. It is kept in the history of changes; the payload is not.",
     )
 
-    def __init__(self, *args: Any, channel: PublishChannel, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, channel: PublishChannel, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         judged = "It is judged as every payload of the channel is"
         if channel.structure is not None and channel.structure.json_schema is not None:

@@ -29,33 +29,33 @@ PLAIN: Final = {"spellcheck": "false", "autocomplete": "off"}
 class PairLines(forms.CharField):
     """Pairs, one a line."""
 
-    def __init__(self, sign: str, **given: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, sign: str, **given: Any) -> None:
         super().__init__(widget=forms.Textarea(attrs=dict(LINES)), **given)
         self.sign = sign
 
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def prepare_value(self, value: Any) -> Any:
         return lines_of(value, self.sign) if isinstance(value, Mapping) else value
 
-    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def to_python(self, value: Any) -> Any:
         try:
             return pairs_of(super().to_python(value) or "", self.sign)
         except ValueError as problem:
             raise ValidationError(str(problem)) from problem
 
-    def has_changed(self, initial: Any, data: Any) -> bool:  # noqa: ANN401 - Django's signature
+    def has_changed(self, initial: Any, data: Any) -> bool:
         return bool(self.prepare_value(initial or {}) != (data or ""))
 
 
 class Names(forms.CharField):
     """Names, separated by commas."""
 
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
 
-    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def to_python(self, value: Any) -> Any:
         return [one.strip() for one in (super().to_python(value) or "").split(",") if one.strip()]
 
-    def has_changed(self, initial: Any, data: Any) -> bool:  # noqa: ANN401 - Django's signature
+    def has_changed(self, initial: Any, data: Any) -> bool:
         return bool(self.prepare_value(initial or []) != (data or ""))
 
 
@@ -83,7 +83,7 @@ def initial_of(handler_type: str, properties: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+def _plain(value: Any) -> Any:
     """5 seconds are 5, and not 5.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

@@ -69,7 +69,7 @@ class EndpointForm(SetupForm):
             "time tries whether it is back; no retry is spent meanwhile.",
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         system: Any = self.fields["system"]
         system.queryset = nouns.systems(self.scope)

@@ -23,15 +23,15 @@ SHARED = (
 )
 
 
-def _nobody(_row: Any, _scope: Scope) -> list[Use]:  # noqa: ANN401 - a row of any noun
+def _nobody(_row: Any, _scope: Scope) -> list[Use]:
     return []
 
 
-def _silent(_row: Any) -> str:  # noqa: ANN401 - a row of any noun
+def _silent(_row: Any) -> str:
     return ""
 
 
-def _nothing(_request: HttpRequest, _row: Any) -> Mapping[str, object]:  # noqa: ANN401 - as above
+def _nothing(_request: HttpRequest, _row: Any) -> Mapping[str, object]:
     return {}
 
 
@@ -96,7 +96,7 @@ class Noun:
         bound = self.is_shared or (founds and self.is_founding)
         return SHARED if bound and not scope_of(user).is_whole else ""
 
-    def held_of(self, user: User | AnonymousUser, row: Any) -> int:  # noqa: ANN401 - a row of any noun
+    def held_of(self, user: User | AnonymousUser, row: Any) -> int:
         """How many messages the row's being off has put on hold that this person may release now.
 
         0 while it is off and for those who may not; counted no further than failures are.

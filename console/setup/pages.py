@@ -161,7 +161,7 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     return see(noun.one, number)
 
 
-def found_row(request: HttpRequest, noun: Noun, number: int) -> Any:  # noqa: ANN401 - a row of any noun
+def found_row(request: HttpRequest, noun: Noun, number: int) -> Any:
     """The row, if this person may know of it; else a 404."""
     row = noun.rows(scope_of(request.user)).filter(pk=number).first()
     if row is None:
@@ -169,7 +169,7 @@ def found_row(request: HttpRequest, noun: Noun, number: int) -> Any:  # noqa: AN
     return row
 
 
-def new_form(request: HttpRequest, noun: Noun, given: Any) -> SetupForm:  # noqa: ANN401 - POST or None
+def new_form(request: HttpRequest, noun: Noun, given: Any) -> SetupForm:
     """The form of a row that is not there yet."""
     scope = scope_of(request.user)
     if given is not None:
@@ -250,7 +250,7 @@ def _show_deletion(
     return render(request, "console/setup/delete.html", context, status=status)
 
 
-def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:  # noqa: ANN401 - a row of any noun
+def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:
     return {
         "noun": noun,
         "row": row,

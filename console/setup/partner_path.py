@@ -53,7 +53,7 @@ class PartnerPath:
 
     rows: dict[str, Any]
 
-    def row(self, step: str) -> Any:  # noqa: ANN401 - a row of the step's noun
+    def row(self, step: str) -> Any:
         return self.rows.get(step)
 
     def with_row(self, step: str, row: Model) -> "PartnerPath":

@@ -98,7 +98,7 @@ class ProviderForm(KeepsSecrets):
             "properties": forms.Textarea(attrs={"rows": 3, "class": "lines"}),
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name, none in (("security_protocol", []), ("sasl_mechanism", [("", "none")])):
             field = self.fields[name]

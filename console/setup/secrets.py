@@ -29,7 +29,7 @@ class KeepsSecrets(SetupForm):
 
     secret_fields: ClassVar[Sequence[str]] = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._stored = {name: getattr(self.instance, name, "") for name in self.secret_fields}
         for name, value in self._stored.items():

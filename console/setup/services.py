@@ -67,7 +67,7 @@ class ServiceForm(SetupForm):
             "dropped.",
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         structure: Any = self.fields["structure"]
         structure.empty_label = "None: the registered handler takes them"

@@ -27,22 +27,22 @@ class PathLines(forms.CharField):
 
     widget = forms.Textarea(attrs={"rows": 3, "class": "lines", "spellcheck": "false"})
 
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def prepare_value(self, value: Any) -> Any:
         return "\n".join(map(str, value)) if isinstance(value, list) else value
 
-    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def to_python(self, value: Any) -> Any:
         return [
             line.strip() for line in (super().to_python(value) or "").splitlines() if line.strip()
         ]
 
-    def has_changed(self, initial: Any, data: Any) -> bool:  # noqa: ANN401 - Django's signature
+    def has_changed(self, initial: Any, data: Any) -> bool:
         return bool(self.prepare_value(initial) != data)
 
 
 class OptionalDocument(forms.JSONField):
     """JSON, or nothing: an empty field says that there is none, better than the word null."""
 
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def prepare_value(self, value: Any) -> Any:
         return "" if value is None else super().prepare_value(value)
 
 

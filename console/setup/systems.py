@@ -62,7 +62,7 @@ class SystemForm(SetupForm):
             "message on hold. No retry is spent, nothing is lost.",
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["max_body_bytes"].required = False
         if self.instance.pk:

@@ -23,7 +23,7 @@ FITS = "Only what fits the external system is offered."
 class QueueChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # its model is its queryset's
     """Outbound queues, each with what it keeps and where it ends."""
 
-    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature
+    def label_from_instance(self, obj: Any) -> str:
         kind = "sequential" if obj.is_sequential else "continuous"
         end = f", to {obj.endpoint}" if obj.endpoint else ", read by the partner"
         return f"{obj.name} ({kind}{end})"
@@ -32,7 +32,7 @@ class QueueChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # its model
 class EndpointChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # as above
     """Endpoints with their type."""
 
-    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature
+    def label_from_instance(self, obj: Any) -> str:
         return f"{obj.name} ({obj.get_handler_type_display()}, {obj.system})"
 
 
@@ -67,7 +67,7 @@ class TargetForm(SetupForm):
             }
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         channel: Any = self.fields["channel"]
         channel.queryset = selectors.channels()
@@ -120,7 +120,7 @@ class TargetForm(SetupForm):
         )
 
 
-def _chosen(rows: Any, value: object) -> Any:  # noqa: ANN401 - a queryset and one of its rows
+def _chosen(rows: Any, value: object) -> Any:
     text = str(value)
     fits = text.isascii() and text.isdecimal() and len(text) < 19
     return rows.filter(pk=int(text)).first() if fits else None

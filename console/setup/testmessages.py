@@ -85,7 +85,7 @@ class TestMessageForm(forms.Form):
         help_text="Optional. It is kept in the history of changes; the payload is not.",
     )
 
-    def __init__(self, *args: Any, hint: str = "", **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, hint: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["interface"].widget.attrs["list"] = "known-services"
         if hint:

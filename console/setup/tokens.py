@@ -87,7 +87,7 @@ class TokenForm(forms.Form):
         required=False, max_length=500, label="Why", help_text="Kept in the history of changes."
     )
 
-    def __init__(self, *args: Any, scope: Scope, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, scope: Scope, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["services"]
         assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101 - declared above

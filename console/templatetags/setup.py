@@ -59,7 +59,7 @@ def address(noun: Noun, verb: str) -> str:
 
 
 @register.filter
-def of(pattern: str, row: Any) -> str:  # noqa: ANN401 - a row of any noun
+def of(pattern: str, row: Any) -> str:
     """The address of a verb on this row; see `address`."""
     one, colon, verb = pattern.partition(":")
     if not colon:
@@ -80,7 +80,7 @@ def switched(value: object) -> SafeString:
 
 
 @register.simple_tag
-def filter_field(field: Any) -> SafeString:  # noqa: ANN401 - a form's bound field
+def filter_field(field: Any) -> SafeString:
     """A field of a list's filter, small."""
     look = "form-select" if hasattr(field.field, "choices") else "form-control"
     return SafeString(field.as_widget(attrs={"class": f"{look} {look}-sm"}))

@@ -20,7 +20,7 @@ _ASK: Final = f"""
       AND EXISTS (
         SELECT 1 FROM integration_provider p
         WHERE NOT {locks.is_held(locks.LockClass.RELAY, locks.relay_key_sql("p.id"))})
-    RETURNING id"""  # noqa: S608 - constants
+    RETURNING id"""
 
 
 @crontask("relay", title="Relay", asks_only=True)

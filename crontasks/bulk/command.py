@@ -60,7 +60,7 @@ class BulkCommand(BaseCommand):
         said = {one.name: options[one.name] for one in describe(CATALOGUE[self.job].wish)}
         return said | {name: "\n".join(said[name]) for name in self.lines}
 
-    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         wish = self._wish(options)
         actor = options["actor"] or f"manage.py bulk_{self.job}"
         try:

@@ -56,7 +56,7 @@ def live(name: str, log_level: str) -> None:
     keeper = Keeper()
     keeper.keep()
 
-    def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+    def begin(sender: Any, **_: Any) -> None:
         # In the thread that also drives: a session is never replaced under a run.
         sender.timer.call_repeatedly(KEEP_SECONDS, _keep, (keeper,))
 

@@ -65,7 +65,7 @@ _LOOK: Final = f"""
                OR sent_at < clock_timestamp() - make_interval(secs => {REISSUE_SECONDS}))
         ORDER BY asked_at FOR UPDATE SKIP LOCKED LIMIT (SELECT drivers FROM idle)
     )
-    RETURNING id"""  # noqa: S608 - constants
+    RETURNING id"""
 _NOTE: Final = """
     UPDATE integration_bulkrun SET sent_at = clock_timestamp()
     WHERE id = %s AND state = 'ASKED' RETURNING id"""

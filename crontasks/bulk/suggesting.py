@@ -42,7 +42,7 @@ class Suggestion:
     required: bool
 
 
-def places(key_paths: Sequence[str], version_path: str, schema: Any) -> list[Place]:  # noqa: ANN401 - JSON
+def places(key_paths: Sequence[str], version_path: str, schema: Any) -> list[Place]:
     """Every place that a structure names: the key's are required."""
     found = {place.name: place for place in _of_schema(schema, "", DEPTH, needed=True)}
     for path, is_key in [*((path, True) for path in key_paths), (version_path, False)]:
@@ -96,7 +96,7 @@ def _own(column: str, taken: set[str], *, is_small: bool) -> str:
     return name if is_free else ""
 
 
-def _of_schema(schema: Any, before: str, depth: int, *, needed: bool) -> Iterator[Place]:  # noqa: ANN401 - JSON
+def _of_schema(schema: Any, before: str, depth: int, *, needed: bool) -> Iterator[Place]:
     members = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(members, Mapping) or not depth:
         return

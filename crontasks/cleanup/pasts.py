@@ -22,7 +22,7 @@ FORGOTTEN: Final = f"""{older_than("t.seen_at", "ids_days")}
     AND NOT EXISTS (
         SELECT 1 FROM integration_queuepartition p
         WHERE p.queue_id = t.queue_id AND p.partition = t.partition
-          AND t.offset >= p.low_watermark AND t.offset < p.high_watermark)"""  # noqa: S608 - constants
+          AND t.offset >= p.low_watermark AND t.offset < p.high_watermark)"""
 SURPLUS: Final = """t.state <> 'RUNNING' AND t.id NOT IN (
         SELECT newest.id FROM crontasks_croninstance i CROSS JOIN LATERAL (
             SELECT r.id FROM crontasks_cronrun r

@@ -64,7 +64,7 @@ class Rule:
         """SQL: the next %(chunk)s rows to remove, as key and status, locked."""
         return f"""
             SELECT {self.key}, {self.status} FROM {self.source} WHERE {self.condition()}
-            ORDER BY {self.order} LIMIT %(chunk)s FOR UPDATE OF t SKIP LOCKED"""  # noqa: S608 - constants
+            ORDER BY {self.order} LIMIT %(chunk)s FOR UPDATE OF t SKIP LOCKED"""
 
     def removals(self) -> list[str]:
         """SQL: take picked rows away, %(keys)s, with what goes along."""
@@ -78,11 +78,11 @@ class Rule:
 
 
 def _removed(table: str, column: str) -> str:
-    return f"DELETE FROM {table} WHERE {column} = ANY(%(keys)s)"  # noqa: S608 - constants
+    return f"DELETE FROM {table} WHERE {column} = ANY(%(keys)s)"
 
 
 def _loosened(table: str, column: str) -> str:
-    return f"UPDATE {table} SET {column} = NULL WHERE {column} = ANY(%(keys)s)"  # noqa: S608 - constants
+    return f"UPDATE {table} SET {column} = NULL WHERE {column} = ANY(%(keys)s)"
 
 
 def older_than(column: str, parameter: str) -> str:

@@ -28,7 +28,7 @@ class Cleaning(CronTask, Protocol):
     rules: ClassVar[tuple[Rule, ...]]
 
     @staticmethod
-    def said(parameters: Any, at: datetime) -> Mapping[str, object]: ...  # noqa: ANN401 - its own
+    def said(parameters: Any, at: datetime) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _counting(rule: Rule, names: Sequence[str]) -> str:
                    floor(extract(epoch FROM {AT} - {rule.since}) / 86400)::int AS days,
                    {rule.is_due()} AS now{judged}
             FROM {rule.source} WHERE {rule.condition("%(last)s::timestamptz")}
-        ) over_rows GROUP BY status, days ORDER BY status, days"""  # noqa: S608 - constants
+        ) over_rows GROUP BY status, days ORDER BY status, days"""
 
 
 def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[Protected]:
@@ -118,7 +118,7 @@ def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[P
     found = []
     for why, condition in [*spared, *kept]:
         cursor.execute(
-            f"SELECT count(*) FROM (SELECT 1 FROM {rule.source} WHERE {condition} "  # noqa: S608 - constants
+            f"SELECT count(*) FROM (SELECT 1 FROM {rule.source} WHERE {condition} "
             f"LIMIT {COUNT_CAP + 1}) counted",
             said,
         )

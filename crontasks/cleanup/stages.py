@@ -27,8 +27,7 @@ TABLES: Final = r"""(
     WHERE c.relkind = 'r' AND c.relname::text ~ '^bulk_[0-9a-f]{32}_') t"""
 # Whatever takes the run again waits for this, and finds nothing staged afterwards.
 LOCKED: Final = (
-    f"SELECT 1 FROM integration_bulkrun WHERE id = %s AND state IN {ENDED} "  # noqa: S608 - constants
-    "FOR UPDATE SKIP LOCKED"
+    f"SELECT 1 FROM integration_bulkrun WHERE id = %s AND state IN {ENDED} FOR UPDATE SKIP LOCKED"
 )
 PATIENCE: Final = "SET LOCAL lock_timeout = '1s'"
 # A run without a row is nobody's: its tables go at once.
@@ -90,7 +89,7 @@ def remove(
     removed: Counter[str] = Counter()
     with django_cursor() as cursor:
         cursor.execute(
-            f"SELECT t.name, t.run::text, t.state FROM {rule.source} "  # noqa: S608 - constants
+            f"SELECT t.name, t.run::text, t.state FROM {rule.source} "
             f"WHERE {rule.condition()} ORDER BY t.name",
             parameters,
         )

@@ -165,7 +165,7 @@ def _name(kind: Kind, entry: Entry) -> str | None:
     return kind.named(values) if is_whole else None
 
 
-def _row(kind: Kind, entry: Entry) -> Any:  # noqa: ANN401 - a row of any model
+def _row(kind: Kind, entry: Entry) -> Any:
     found: models.Model | None = kind.rows_named([entry.values[k].value for k in kind.keys]).first()
     if found is None and kind.model is CronInstance:
         found = _consumer(entry)
@@ -229,7 +229,7 @@ def _differs(column: facts.Column, was: models.Model, row: models.Model) -> bool
     return facts.differs(column, getattr(was, column.attname), getattr(row, column.attname))
 
 
-def _judge(row: models.Model, was: Any) -> None:  # noqa: ANN401 - the same row as it is stored
+def _judge(row: models.Model, was: Any) -> None:
     if isinstance(row, Queue) and was is not None and was.partitions.exists():
         moved = [name for name in STARTS if getattr(row, name) != getattr(was, name)]
         if moved:

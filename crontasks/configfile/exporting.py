@@ -40,7 +40,7 @@ def export(*, references: bool = False) -> str:
     return HEAD + told
 
 
-def _rows(kind: Kind) -> Any:  # noqa: ANN401 - rows of any model
+def _rows(kind: Kind) -> Any:
     related = [c.name for c in kind.columns.values() if c.is_relation]
     found = (
         kind.model._default_manager.select_related(*related)

@@ -26,7 +26,7 @@ def shown(kind: Kind, row: models.Model, names: Names | None = None) -> dict[str
     return {name: _shown(kind, row, column, names) for name, column in kind.columns.items()}
 
 
-def _shown(kind: Kind, row: models.Model, column: Column, names: Names | None) -> Any:  # noqa: ANN401 - a YAML value
+def _shown(kind: Kind, row: models.Model, column: Column, names: Names | None) -> Any:
     if isinstance(column, models.ForeignKey):
         related = getattr(row, column.name)
         return None if related is None else getattr(related, name_column(type(related)))
@@ -45,7 +45,7 @@ def _hidden(names: Names | None, *parts: str) -> str:
     return KEPT if names is None else names.reference(*parts)
 
 
-def _json_shown(value: Any, names: Names | None, parts: tuple[str, ...]) -> Any:  # noqa: ANN401 - a JSON value
+def _json_shown(value: Any, names: Names | None, parts: tuple[str, ...]) -> Any:
     if not isinstance(value, Mapping):
         return value
     return {
@@ -54,7 +54,7 @@ def _json_shown(value: Any, names: Names | None, parts: tuple[str, ...]) -> Any:
     }
 
 
-def differs(column: Column, before: Any, after: Any) -> bool:  # noqa: ANN401 - two values of the column
+def differs(column: Column, before: Any, after: Any) -> bool:
     """Whether two raw values are stored differently."""
     if isinstance(column, models.JSONField):
         # Numbers of JSON come back from the database as they went in; key order does not count.
@@ -62,7 +62,7 @@ def differs(column: Column, before: Any, after: Any) -> bool:  # noqa: ANN401 - 
     return bool(before != after)
 
 
-def meant(row: models.Model, column: Column, given: Given, lookup: Lookup) -> Any:  # noqa: ANN401 - a value of the column
+def meant(row: models.Model, column: Column, given: Given, lookup: Lookup) -> Any:
     """What the file means for this column of this row.
 
     Raises ValueError with a sentence, SecretReferenceError.
@@ -85,7 +85,7 @@ def _family(column: Column) -> type[Any]:
     return next(family for family in _READERS if isinstance(column, family))
 
 
-def _referred(column: "models.ForeignKey[Any, Any]", value: Any) -> models.Model | None:  # noqa: ANN401 - a YAML value
+def _referred(column: "models.ForeignKey[Any, Any]", value: Any) -> models.Model | None:
     if value is None:
         return None
     target = column.related_model
@@ -99,7 +99,7 @@ def _referred(column: "models.ForeignKey[Any, Any]", value: Any) -> models.Model
     return found
 
 
-def _parameters(row: CronInstance, value: Any, lookup: Lookup) -> dict[str, Any]:  # noqa: ANN401 - a YAML value
+def _parameters(row: CronInstance, value: Any, lookup: Lookup) -> dict[str, Any]:
     found = dict(_object(value))
     definition = registry.get(row.task)
     described = [] if definition is None else parameters.describe(definition.task.parameters)
@@ -113,7 +113,7 @@ def _parameters(row: CronInstance, value: Any, lookup: Lookup) -> dict[str, Any]
     return found
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - a YAML value
+def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if value is None:
@@ -121,25 +121,25 @@ def _text(value: Any) -> str:  # noqa: ANN401 - a YAML value
     raise ValueError("Write a text; put it in quotes.")
 
 
-def _truth(value: Any) -> bool:  # noqa: ANN401 - a YAML value
+def _truth(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     raise ValueError("Write true or false.")
 
 
-def _whole(value: Any) -> int:  # noqa: ANN401 - a YAML value
+def _whole(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
     raise ValueError("Write a whole number.")
 
 
-def _number(value: Any) -> float:  # noqa: ANN401 - a YAML value
+def _number(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
         return float(value)
     raise ValueError("Write a number.")
 
 
-def _moment(value: Any) -> datetime:  # noqa: ANN401 - a YAML value
+def _moment(value: Any) -> datetime:
     try:
         found = value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
     except ValueError:
@@ -149,7 +149,7 @@ def _moment(value: Any) -> datetime:  # noqa: ANN401 - a YAML value
     return found
 
 
-def _json(value: Any) -> Any:  # noqa: ANN401 - a YAML value
+def _json(value: Any) -> Any:
     try:
         json.dumps(value)
     except TypeError:
@@ -157,7 +157,7 @@ def _json(value: Any) -> Any:  # noqa: ANN401 - a YAML value
     return value
 
 
-def _object(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a YAML value
+def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError("Write names with values, or {}.")  # noqa: TRY004 - as every reader
     found: Mapping[str, Any] = _json(value)

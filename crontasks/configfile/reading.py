@@ -158,7 +158,7 @@ def _members(
             yield name, value
 
 
-def _plain(reader: _Reader, node: yaml.Node, place: str) -> Any:  # noqa: ANN401 - any YAML value
+def _plain(reader: _Reader, node: yaml.Node, place: str) -> Any:
     """The value as JSON has it, and times as they are; a mistake is told and becomes None."""
     if isinstance(node, yaml.MappingNode):
         return {n: _plain(reader, v, place) for n, v in _members(reader, node, place)}

@@ -68,7 +68,7 @@ SELECT f.queue_id, 'unblocked ' || f.id || ' ' || e.version
     WHERE f.state = 'BLOCKED' AND e.state IN ('DELETED', 'RESOLVED')
 UNION ALL
 SELECT queue_id, 'rows ' || count(*) || ' ' || sum(version) || ' ' || min(id::text)
-    FROM rows GROUP BY queue_id"""  # noqa: S608 - constants of two modules
+    FROM rows GROUP BY queue_id"""
 
 
 @dataclass(frozen=True, slots=True)

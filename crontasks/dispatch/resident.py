@@ -33,14 +33,14 @@ def connect() -> None:
     signals.worker_shutting_down.connect(end, dispatch_uid="sluice-shutdown")
 
 
-def before_fork(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def before_fork(sender: Any, **_: Any) -> None:
     _main.add(os.getpid())
     sender.options.update(SILENT)
     sender.app.steps["consumer"].add(SignsOfLife)
     shutdown.share()
 
 
-def after_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def after_fork(**_: Any) -> None:
     """The pool replaces a process that ended: one that hangs may end itself.
 
     A pool that forks none says so in the main process, which nothing of ours replaces.
@@ -49,18 +49,18 @@ def after_fork(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
         watchdog.own_this_process()
 
 
-def begin_task(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def begin_task(**_: Any) -> None:
     """A pool of one that forks nothing, as the Spark driver's, works in the consumer's thread."""
     if threading.current_thread() is threading.main_thread():
         signs.begin_work()
 
 
-def end_task(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def end_task(**_: Any) -> None:
     if threading.current_thread() is threading.main_thread():
         signs.end_work()
 
 
-def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def begin(sender: Any, **_: Any) -> None:
     """The pool is forked: now threads and sessions may exist in the main process."""
     heart = Heart(
         kind="worker",
@@ -80,7 +80,7 @@ def begin(sender: Any, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
         resident.start()
 
 
-def end(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def end(**_: Any) -> None:
     """Runs inside a signal handler: sets flags, waits for nothing."""
     shutdown.announce()
     for resident in _residents:

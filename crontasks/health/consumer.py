@@ -53,12 +53,12 @@ class SignsOfLife(bootsteps.StartStopStep):
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
-    def start(self, c: Any) -> None:  # noqa: ANN401 - Celery's consumer
+    def start(self, c: Any) -> None:
         handlers = _handlers(c)
         if _ASKING in handlers:
             handlers[_ASKING] = _telling(handlers[_ASKING])
 
-    def register_with_event_loop(self, c: Any, hub: Any) -> None:  # noqa: ANN401 - see above
+    def register_with_event_loop(self, c: Any, hub: Any) -> None:
         hub.timer.call_repeatedly(SIGN_EVERY_SECONDS, _look, (c,))
 
 
@@ -77,13 +77,13 @@ def _telling(read: Callable[..., object]) -> Callable[..., object]:
     return told
 
 
-def _look(c: Any) -> None:  # noqa: ANN401 - Celery's consumer
+def _look(c: Any) -> None:
     """While every slot is taken nothing is asked of the broker: that the loop turns is enough."""
     if _ASKING not in _handlers(c) or not c.task_consumer.channel.qos.can_consume():
         signs.give()
 
 
-def _handlers(c: Any) -> dict[str, Callable[..., object]]:  # noqa: ANN401 - Celery's consumer
+def _handlers(c: Any) -> dict[str, Callable[..., object]]:
     """How the transport of Redis and Valkey reads answers; others have none of these."""
     handlers: dict[str, Callable[..., object]] = getattr(c.task_consumer.channel, "handlers", {})
     return handlers

@@ -20,7 +20,7 @@ _OWNERS: Final = f"""
     FROM integration_queuepartition p
     LEFT JOIN integration_partitionlease s ON s.partition_id = p.id AND s.released_at IS NULL
     CROSS JOIN LATERAL (SELECT {locks.is_held(locks.LockClass.PARTITION, "p.id")} AS held) l
-    WHERE p.queue_id = %s ORDER BY p.partition"""  # noqa: S608 - constants
+    WHERE p.queue_id = %s ORDER BY p.partition"""
 
 
 def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way

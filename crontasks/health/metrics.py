@@ -23,7 +23,7 @@ _RUNS: Final = f"""
     FROM crontasks_croninstance i
     LEFT JOIN LATERAL (SELECT r.state FROM crontasks_cronrun r WHERE r.instance_id = i.id
         AND r.started_at > statement_timestamp() - interval '{RUNS_SECONDS} s') r ON true
-    GROUP BY i.task, r.state ORDER BY i.task"""  # noqa: S608 - a constant of this module
+    GROUP BY i.task, r.state ORDER BY i.task"""
 _HEARTS: Final = """
     SELECT kind, node, extract(epoch FROM clock_timestamp() - seen_at)::float, slots, queues,
            clock_skew_seconds

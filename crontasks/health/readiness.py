@@ -82,7 +82,7 @@ _PLACES: Final = f"""
         ) decided ON true
         WHERE {IS_WANTED} AND (x.id IS NULL OR x.enabled)
     )
-    SELECT verdict, count(DISTINCT queue) FROM place GROUP BY verdict"""  # noqa: S608 - constants
+    SELECT verdict, count(DISTINCT queue) FROM place GROUP BY verdict"""
 
 
 class Health(Enum):

@@ -70,7 +70,7 @@ _RUNS: Final = f"""
             WHEN is_held AND is_again THEN 'again'
             ELSE 'works' END AS stage
     FROM run WHERE is_held OR overdue
-    ORDER BY queue, partition"""  # noqa: S608 - constants
+    ORDER BY queue, partition"""
 _SERVES: Final = f"""kind = 'worker' AND 'celery' = ANY(string_to_array(queues, ','))
     AND seen_at > clock_timestamp() - make_interval(secs => {ALIVE_SECONDS})"""
 # Slots that other Celery tasks take: cron tasks, bulk operations, and the relay where it shares.
@@ -87,7 +87,7 @@ _OTHERS: Final = f"""(
             SELECT 1 FROM crontasks_heartbeat
             WHERE {_SERVES} AND 'relay' = ANY(string_to_array(queues, ','))
               AND EXISTS ({locks.held(LockClass.RELAY)}) LIMIT 1) shared
-    )"""  # noqa: S608 - constants
+    )"""
 _WAITS: Final = f"""
     WITH {LOCKED}, total AS (
         SELECT (SELECT coalesce(sum(slots), 0) FROM crontasks_heartbeat WHERE {_SERVES}) AS slots,
@@ -107,7 +107,7 @@ _WAITS: Final = f"""
         WHERE q.start_requested_at IS NOT NULL AND {IS_WANTED} AND {HAS_WORK_TO_TAKE}
     )
     SELECT total.slots, total.others, total.now, wait.id, wait.system_id, wait.name, wait.since
-    FROM total LEFT JOIN wait ON true ORDER BY wait.since, wait.name"""  # noqa: S608 - constants
+    FROM total LEFT JOIN wait ON true ORDER BY wait.since, wait.name"""
 
 
 class Stage(Enum):

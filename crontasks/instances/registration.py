@@ -31,13 +31,13 @@ def connect() -> None:
     post_migrate.connect(ship, dispatch_uid="sluice-shipped-instances")
 
 
-def queue_saved(instance: Queue, *, raw: bool = False, **_: Any) -> None:  # noqa: ANN401 - Django's signature
+def queue_saved(instance: Queue, *, raw: bool = False, **_: Any) -> None:
     """Receiver: every queue that runs has one consumer instance, of the kind that fits it."""
     if not raw:
         consumer_of(instance)
 
 
-def target_saved(instance: ChannelTarget, *, raw: bool = False, **_: Any) -> None:  # noqa: ANN401 - Django's signature
+def target_saved(instance: ChannelTarget, *, raw: bool = False, **_: Any) -> None:
     """Receiver: a target with an endpoint of its own makes its queue one that sends."""
     if not raw:
         consumer_of(instance.queue)
@@ -63,12 +63,12 @@ def consumer_of(queue: Queue) -> None:
         instance.save()
 
 
-def instance_deleted(instance: Any, **_: Any) -> None:  # noqa: ANN401 - Django's signature
+def instance_deleted(instance: Any, **_: Any) -> None:
     """Receiver: beat forgets a deleted instance."""
     periodic.remove(instance)
 
 
-def ship(sender: Any, *, using: str = "default", **_: Any) -> None:  # noqa: ANN401 - Django's signature
+def ship(sender: Any, *, using: str = "default", **_: Any) -> None:
     """Receiver: what every installation needs; the instances are yours to change after."""
     tables = connections[using].introspection.table_names()
     if getattr(sender, "name", "") != "crontasks" or TABLE not in tables:

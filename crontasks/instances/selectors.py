@@ -258,5 +258,5 @@ def _pausing(found: CronInstance) -> ConfigurationChange | None:
     return changes.filter(after__active=False).order_by("-at", "-id").first()
 
 
-def _annotated(found: CronInstance, name: str) -> Any:  # noqa: ANN401 - a column of the query
+def _annotated(found: CronInstance, name: str) -> Any:
     return getattr(found, name)

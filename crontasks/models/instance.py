@@ -92,7 +92,7 @@ class CronInstance(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def save(self, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def save(self, **options: Any) -> None:
         """Raises ValidationError; nothing invalid is ever handed to beat."""
         self.crontab = " ".join(self.crontab.split())
         self.full_clean()

@@ -35,13 +35,13 @@ _STATES: Final = f"""
     FROM integration_queuepartition p JOIN integration_queue q ON q.id = p.queue_id
     WHERE q.enabled AND NOT q.paused
       AND (p.state IN ('BLOCKED', 'BRAKED') OR {IS_HELD_BACK} OR (p.state IN ('OUTAGE', 'WAITING')
-           AND p.state_since < clock_timestamp() - interval '30 s'))"""  # noqa: S608 - constants
+           AND p.state_since < clock_timestamp() - interval '30 s'))"""
 _BURSTS: Final = f"""
     SELECT q.name, count(*) FROM integration_messageerror e
     JOIN integration_queue q ON q.id = e.queue_id
     WHERE e.state = 'HOLD'
       AND e.last_failed_at > clock_timestamp() - make_interval(mins => {BURST_MINUTES})
-    GROUP BY q.name HAVING count(*) >= {BURST_ROWS}"""  # noqa: S608 - constants
+    GROUP BY q.name HAVING count(*) >= {BURST_ROWS}"""
 # As the overview tells it. Once it is told, it is over only with some distance: a queue that is
 # read slowly would pass the line again and again.
 _OVER_SHARE: Final = 1.5
@@ -58,7 +58,7 @@ _EXPIRING: Final = f"""
     WHERE lag > 0 AND oldest + make_interval(secs => kept - soon * CASE WHEN EXISTS (
         SELECT FROM crontasks_notice n
         WHERE n.kind = 'EXPIRING' AND n.subject = queue.name AND n.closed_at IS NULL)
-        THEN {_OVER_SHARE} ELSE 1 END) < clock_timestamp()"""  # noqa: S608 - constants
+        THEN {_OVER_SHARE} ELSE 1 END) < clock_timestamp()"""
 _GAPS: Final = """
     SELECT q.name || '[' || p.partition || ']', sum(g.to_offset - g.from_offset)::bigint
     FROM integration_gap g JOIN integration_queuepartition p ON p.id = g.partition_id
@@ -77,7 +77,7 @@ _UNREAD: Final = f"""
            OR i.last_scheduled_at > coalesce(s.released_at, s.taken_at, 'epoch'::timestamptz)
               + make_interval(secs => {UNREAD_SECONDS}))
       AND coalesce(greatest(p.progressed_at, s.released_at), 'epoch'::timestamptz)
-          < clock_timestamp() - make_interval(secs => {UNREAD_SECONDS})"""  # noqa: S608 - constants
+          < clock_timestamp() - make_interval(secs => {UNREAD_SECONDS})"""
 _UNSENT: Final = f"""
     SELECT v.name, count(*) FROM integration_outboxrow o
     JOIN integration_provider v ON v.id = o.provider_id
@@ -85,7 +85,7 @@ _UNSENT: Final = f"""
       AND greatest(o.created_at, o.not_before)
           < clock_timestamp() - make_interval(secs => {UNSENT_SECONDS})
       AND NOT {locks.is_held(LockClass.RELAY, locks.relay_key_sql("o.provider_id", "o.shard"))}
-    GROUP BY v.name"""  # noqa: S608 - constants
+    GROUP BY v.name"""
 
 _REFUSED: Final = """
     SELECT q.name, min(o.id), min(o.dead_code) FROM integration_outboxrow o

@@ -37,7 +37,7 @@ _IDLE: Final = f"""
     WHERE q.id = ANY(%s) AND q.enabled AND NOT q.paused
       AND {IS_READ}
       AND NOT coalesce(i.works, false)
-    ORDER BY q.name LIMIT 100"""  # noqa: S608 - a constant
+    ORDER BY q.name LIMIT 100"""
 # Policies are followed try by try: only those that could take so long are looked at.
 MOST_POLICIES: Final = 50
 # The relay sends within a second; what is due for so long does not go out by itself.

@@ -56,7 +56,7 @@ _ASK: Final = f"""
           AND (%s::uuid IS NULL OR id = %s)
         ORDER BY asked_at NULLS FIRST, id FOR UPDATE SKIP LOCKED
     )
-    RETURNING id, asked_at"""  # noqa: S608 - a constant of this module
+    RETURNING id, asked_at"""
 _STANDS: Final = "SELECT 1 FROM integration_operation WHERE id = %s AND asked_at = %s"
 _TAKE_BACK: Final = "UPDATE integration_operation SET asked_at = NULL WHERE id = ANY(%s)"
 logger = logging.getLogger(__name__)

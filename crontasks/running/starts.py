@@ -39,7 +39,7 @@ IS_FREE: Final = """(
 HAS_WORK_TO_TAKE: Final = f"""(
         NOT EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id)
         OR EXISTS (SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = q.id AND {IS_FREE})
-    )"""  # noqa: S608 - constants of this module
+    )"""
 
 # A request is sent once it was noted on the queue's instance; one that a person's decision left
 # (integration.actions) is newer than that note and goes out at the dispatcher's next look.
@@ -49,7 +49,7 @@ MAY_ASK: Final = f"""(
             SELECT 1 FROM crontasks_croninstance i
             WHERE i.queue_id = q.id AND (i.asked_at IS NULL OR i.asked_at < q.start_requested_at)
         )
-    )"""  # noqa: S608 - constants of this module
+    )"""
 # A request that nobody took is made again every ten seconds; the wait goes on as long as no run
 # took a partition meanwhile.
 _ASK: Final = f"""
@@ -70,7 +70,7 @@ _ASK: Final = f"""
                 THEN i.waits_since ELSE asked.start_requested_at END
         FROM asked, was WHERE i.queue_id = asked.id
     )
-    SELECT start_requested_at FROM asked"""  # noqa: S608 - constants of this module
+    SELECT start_requested_at FROM asked"""
 _STANDS: Final = "SELECT 1 FROM integration_queue WHERE id = %s AND start_requested_at = %s"
 _TAKE_BACK: Final = "UPDATE integration_queue SET start_requested_at = NULL WHERE id = ANY(%s)"
 

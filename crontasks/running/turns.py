@@ -34,7 +34,7 @@ _WAITING: Final = f"""
         SELECT extract(epoch FROM clock_timestamp() - asked_at) FROM integration_operation
         WHERE state = 'RUNNING' AND asked_at > clock_timestamp() - interval '60 s'
     )
-    SELECT count(*), coalesce(max(age), 0)::float FROM waiting"""  # noqa: S608 - constants
+    SELECT count(*), coalesce(max(age), 0)::float FROM waiting"""
 
 
 def patience_seconds(waiting: int) -> float:

@@ -28,7 +28,7 @@ from integration.store.written import TableChange, counts, written_since
 from integration.values import Outgoing, Record
 
 CONSOLE: Final = "the console"
-READ_ROW: Final = f"SELECT {rows.COLUMNS} FROM integration_messageerror e WHERE e.id = %s"  # noqa: S608 - constants
+READ_ROW: Final = f"SELECT {rows.COLUMNS} FROM integration_messageerror e WHERE e.id = %s"
 READ_DOCUMENT: Final = (
     "SELECT coalesce(document::text, xml) FROM integration_storedobject "
     "WHERE structure_id = %s AND key = %s"

@@ -36,7 +36,7 @@ def encode(document: object) -> str:
         return _exact(document)
 
 
-def _exact(value: Any) -> str:  # noqa: ANN401 - any document
+def _exact(value: Any) -> str:
     form = _FORMS.get(type(value))
     if form is not None:
         return form(value)

@@ -60,7 +60,7 @@ def check_pattern(pattern: str) -> None:
 
 
 @lru_cache(maxsize=128)
-def _compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2 comes without types
+def _compiled(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY_BYTES

@@ -31,11 +31,11 @@ class Structure(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def key_paths(self) -> Any: ...  # noqa: ANN401 - JSON
+    def key_paths(self) -> Any: ...
     @property
     def version_path(self) -> str: ...
     @property
-    def json_schema(self) -> Any: ...  # noqa: ANN401 - JSON
+    def json_schema(self) -> Any: ...
     @property
     def tombstone(self) -> str: ...
 
@@ -157,7 +157,7 @@ def _compiled(name: str, paths: tuple[str, ...], schema: str | None, deletes: bo
     )
 
 
-def schema_problems(schema: Any, body: object, limit: int = 20) -> list[str]:  # noqa: ANN401 - a JSON Schema
+def schema_problems(schema: Any, body: object, limit: int = 20) -> list[str]:
     """What of a document the schema refuses: where, and why. An empty list means nothing."""
     if is_xml(body):
         return ["A JSON Schema cannot judge an XML document: each of them would be held."]

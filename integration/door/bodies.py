@@ -98,7 +98,7 @@ def _bounded(parts: Iterator[bytes], most_bytes: int) -> list[bytes]:
     return found
 
 
-def _elements(root: Any) -> Iterator[bytes]:  # noqa: ANN401 - an lxml element
+def _elements(root: Any) -> Iterator[bytes]:
     """One document for each child of the …Set element, if it has several of one name.
 
     The root and the set stay around each of them, with their attributes and namespaces.
@@ -118,13 +118,13 @@ def _elements(root: Any) -> Iterator[bytes]:  # noqa: ANN401 - an lxml element
         group.remove(child)
 
 
-def _group(root: Any) -> Any | None:  # noqa: ANN401 - an lxml element
+def _group(root: Any) -> Any | None:
     if _is_set(root):
         return root
     return root[0] if len(root) == 1 and _is_set(root[0]) else None
 
 
-def _is_set(element: Any) -> bool:  # noqa: ANN401 - an lxml element
+def _is_set(element: Any) -> bool:
     return bool(etree.QName(element).localname.endswith(_SET))
 
 

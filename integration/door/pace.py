@@ -47,7 +47,7 @@ def _counted(key: str) -> int:
 
 
 @cache
-def counters(url: str) -> Any:  # noqa: ANN401 - the client's types depend on its settings
+def counters(url: str) -> Any:
     """One pool of connections a process, made at the first post: after the fork."""
     return redis.Redis.from_url(
         url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS

@@ -26,7 +26,7 @@ _OWN_ROW: Final = "currval(pg_get_serial_sequence('integration_outboxrow', 'id')
 _INSERT: Final = f"""
 INSERT INTO integration_receipt ({_COLUMNS})
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, {{rows}}, clock_timestamp())
-ON CONFLICT DO NOTHING RETURNING id"""  # noqa: S608 - constants
+ON CONFLICT DO NOTHING RETURNING id"""
 _QUEUED: Final = _INSERT.format(rows=f"coalesce(%s::bigint, {_OWN_ROW}), {_OWN_ROW}")
 _CALLED: Final = _INSERT.format(rows="NULL, NULL")
 # Receipt first: where its id is taken, no message is written. Both have the number that is drawn.
@@ -37,8 +37,8 @@ INSERT INTO integration_receipt ({_COLUMNS})
 SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s, row, row, clock_timestamp() FROM drawn
 ON CONFLICT DO NOTHING RETURNING first_row)
 INSERT INTO integration_outboxrow (id, {outbox.COLUMNS})
-SELECT first_row, {outbox.MARKS} FROM receipt RETURNING id"""  # noqa: S608 - constants
-_FIND: Final = f"SELECT {_COLUMNS} FROM integration_receipt WHERE system_id = %s AND "  # noqa: S608 - constants
+SELECT first_row, {outbox.MARKS} FROM receipt RETURNING id"""
+_FIND: Final = f"SELECT {_COLUMNS} FROM integration_receipt WHERE system_id = %s AND "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,7 @@ class _Stream(httpcore.NetworkStream):
             raise _not_connected(problem) from problem
         return _Stream(inner, self._call)
 
-    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
+    def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
 
 
@@ -201,7 +201,7 @@ class Transport(httpx.BaseTransport):
 class _Answer(httpx.SyncByteStream):
     """The body of an answer; closed early, its connection is closed with it."""
 
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - httpcore says no more
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def __iter__(self) -> Iterator[bytes]:

@@ -66,7 +66,7 @@ class Properties:
         return {}
 
 
-def declare(default: Any, declared: Declared) -> Any:  # noqa: ANN401 - a dataclass field of any type
+def declare(default: Any, declared: Declared) -> Any:
     """A dataclass field with its declaration; a mapping is copied for each value of the class."""
     marks = {_MARK: declared}
     if isinstance(default, dict | list):
@@ -102,7 +102,7 @@ PRIVATE_NETWORK: Final = Declared(
 
 def secret(
     label: str, only: tuple[str, tuple[str, ...]] | None = None, *, is_needed: bool = False
-) -> Any:  # noqa: ANN401 - a dataclass field
+) -> Any:
     """A text that is stored sealed and shown to nobody."""
     declared = Declared(label=label, only=only, is_secret=True, is_needed=is_needed)
     return declare("", declared)
@@ -113,7 +113,7 @@ def declarations(kind: type[Any]) -> dict[str, Declared]:
     return {one.name: one.metadata[_MARK] for one in dataclasses.fields(kind)}
 
 
-def default_of(kind: type[Any], name: str) -> Any:  # noqa: ANN401 - a JSON value
+def default_of(kind: type[Any], name: str) -> Any:
     return getattr(kind(), name)
 
 
@@ -158,14 +158,14 @@ def _is_nothing(value: object) -> bool:
     return value is None or value in ("", {}, [])
 
 
-def _of_value(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _of_value(declared: Declared, value: Any) -> str:
     told = _JUDGES[declared.shape](declared, value)
     if not told and declared.check is not None:
         told = declared.check(value)
     return told
 
 
-def _text(_declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _text(_declared: Declared, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         return "must be a text"
     if not value.isprintable():
@@ -173,7 +173,7 @@ def _text(_declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON valu
     return f"is longer than {MAX_CHARACTERS:,} characters" if len(value) > MAX_CHARACTERS else ""
 
 
-def _template(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _template(declared: Declared, value: Any) -> str:
     if told := _text(declared, value):
         return told
     try:
@@ -183,18 +183,18 @@ def _template(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON v
     return ""
 
 
-def _pem(_declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _pem(_declared: Declared, value: Any) -> str:
     if not isinstance(value, str) or "-----BEGIN " not in value or _NUL in value:
         return "must be a certificate in PEM: it begins with -----BEGIN CERTIFICATE-----"
     return "is too long" if len(value) > MAX_PEM_CHARACTERS else ""
 
 
-def _choice(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _choice(declared: Declared, value: Any) -> str:
     known = [one for one, _ in declared.choices]
     return "" if value in known else f"must be one of {', '.join(known)}"
 
 
-def _number(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _number(declared: Declared, value: Any) -> str:
     kinds = int if declared.is_whole else int | float
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
     if is_number and declared.least <= value <= declared.most:
@@ -203,11 +203,11 @@ def _number(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON val
     return f"must be a {what} from {declared.least:g} to {declared.most:g}"
 
 
-def _flag(_declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _flag(_declared: Declared, value: Any) -> str:
     return "" if isinstance(value, bool) else "must be true or false"
 
 
-def _pairs(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _pairs(declared: Declared, value: Any) -> str:
     if not isinstance(value, dict) or len(value) > MAX_PAIRS:
         return f"must be names with values, at most {MAX_PAIRS}"
     for name, one in value.items():
@@ -216,7 +216,7 @@ def _pairs(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON valu
     return ""
 
 
-def _names(declared: Declared, value: Any) -> str:  # noqa: ANN401 - a JSON value
+def _names(declared: Declared, value: Any) -> str:
     if not isinstance(value, list) or len(value) > MAX_PAIRS:
         return f"must be a list of names, at most {MAX_PAIRS}"
     told = next((told for one in value if (told := _text(declared, one))), "")

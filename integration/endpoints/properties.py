@@ -36,7 +36,7 @@ def register(handler_type: str, kind: type[Properties], opener: str) -> None:
     OPENERS[handler_type] = opener
 
 
-def mistakes(handler_type: str, properties: Any) -> dict[str, str]:  # noqa: ANN401 - what was entered
+def mistakes(handler_type: str, properties: Any) -> dict[str, str]:
     """What is wrong, as a sentence for each property; empty when they can be kept."""
     kind = KINDS.get(handler_type)
     if kind is None:
@@ -91,7 +91,7 @@ def read_secrets(text: str) -> dict[str, str]:
     return found
 
 
-def read(handler_type: str, properties: Any, secrets: Mapping[str, str]) -> Properties:  # noqa: ANN401 - a JSON value
+def read(handler_type: str, properties: Any, secrets: Mapping[str, str]) -> Properties:
     """The properties as their handler takes them. Raises ValueError with all that is wrong."""
     found = mistakes(handler_type, properties) or secret_mistakes(handler_type, properties, secrets)
     if found:

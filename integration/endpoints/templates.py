@@ -65,7 +65,7 @@ class Fields:
     _body: Any = field(default=_MISSING)
 
     @property
-    def body(self) -> Any:  # noqa: ANN401 - what the payload is
+    def body(self) -> Any:
         """JSON as Python has it, the root element of XML, or a Flaw."""
         if self._body is _MISSING:
             self._body = body_of(self.parcel.body)
@@ -86,7 +86,7 @@ class Field:
         self.name = name
         self._find = _finder(name)
 
-    def value(self, fields: Fields) -> Any:  # noqa: ANN401 - a value of the payload
+    def value(self, fields: Fields) -> Any:
         """What the message has there: a scalar, or a JSON object or array; None when nothing."""
         return self._find(fields)
 
@@ -119,7 +119,7 @@ class Template:
             part if isinstance(part, str) else written(needed(part, fields)) for part in self._parts
         )
 
-    def value(self, fields: Fields) -> Any:  # noqa: ANN401 - a value of the payload
+    def value(self, fields: Fields) -> Any:
         """What a column gets: a lone field as it is (None when missing), else the filled text."""
         if len(self._parts) == 1 and isinstance(self._parts[0], Field):
             return self._parts[0].value(fields)
@@ -134,7 +134,7 @@ def needed(one: Field, fields: Fields) -> str:
     return text
 
 
-def as_text(value: Any) -> str:  # noqa: ANN401 - a value of a payload
+def as_text(value: Any) -> str:
     """How a value of a payload is written where texts are; nothing for None.
 
     >>> as_text(True), as_text(Decimal("1.50")), as_text(None)
@@ -187,7 +187,7 @@ def _finder(name: str) -> Callable[[Fields], Any]:
     return lambda fields: path.first(fields.body)
 
 
-def _walked(body: Any, steps: list[str | int]) -> Any:  # noqa: ANN401 - a value of the payload
+def _walked(body: Any, steps: list[str | int]) -> Any:
     if isinstance(body, Flaw | etree._Element):  # noqa: SLF001 - lxml's only name for it
         return None
     for step in steps:
@@ -195,7 +195,7 @@ def _walked(body: Any, steps: list[str | int]) -> Any:  # noqa: ANN401 - a value
     return body
 
 
-def _inside(body: Any, step: str | int) -> Any:  # noqa: ANN401 - a value of the payload
+def _inside(body: Any, step: str | int) -> Any:
     if isinstance(step, int):
         return body[step] if isinstance(body, list) and step < len(body) else None
     return body.get(step) if isinstance(body, dict) else None

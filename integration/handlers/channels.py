@@ -114,7 +114,7 @@ def target_of_queue(name: str) -> Target:
     )
 
 
-def _rules(row: Any) -> Rules:  # noqa: ANN401 - a PublishChannel, see above
+def _rules(row: Any) -> Rules:
     plan = None if row.structure is None else plan_for(row.structure)
     paths: tuple[Path, ...] = () if plan is None else plan.paths
     if row.key_path:
@@ -122,7 +122,7 @@ def _rules(row: Any) -> Rules:  # noqa: ANN401 - a PublishChannel, see above
     return Rules(channel=row.name, is_xml=row.format == XML, key_paths=paths, plan=plan)
 
 
-def _target(row: Any) -> Target:  # noqa: ANN401 - a dictionary of _WAY
+def _target(row: Any) -> Target:
     most = row["queue__topic_max_bytes"] or DEFAULT.max_bytes
     if row["endpoint_id"] or row["queue__endpoint_id"]:
         # What is delivered from the topic is read by the rules of everything that is read.

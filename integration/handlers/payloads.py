@@ -84,7 +84,7 @@ def prepare(rules: Rules, payload: object, key: Key = None) -> Prepared:
     return Prepared(text, _found_key(rules, body) if needs_key else _bytes(key))
 
 
-def as_text(payload: Any) -> str | bytes:  # noqa: ANN401 - what an author hands over
+def as_text(payload: Any) -> str | bytes:
     """The payload's text: what is text already stays as it is. Raises ValueError."""
     if isinstance(payload, str | bytes):
         return payload

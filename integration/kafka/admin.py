@@ -236,7 +236,7 @@ def _create(admin: AdminClient, to: Connection, new: NewTopic) -> bool:
     return _was_done(asked[new.topic], to, new.topic)
 
 
-def _was_done(future: Any, to: Connection, topic: str) -> bool:  # noqa: ANN401 - library's future
+def _was_done(future: Any, to: Connection, topic: str) -> bool:
     try:
         answer(future, to.name)
     except BrokerRefusedError as e:

@@ -215,7 +215,7 @@ def _why_unreached(problem: OSError, host: str) -> str:
     return f"It cannot be reached: {problem.args[-1] if problem.args else problem}."
 
 
-def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:  # noqa: ANN401 - library's value
+def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:
     """The cluster's description; a refused login ends the wait at once. Raises KafkaException."""
     asked = admin.describe_cluster(
         include_authorized_operations=True, request_timeout=GREETING_SECONDS
@@ -250,7 +250,7 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
     )
 
 
-def operation_name(operation: Any) -> str:  # noqa: ANN401 - the library's enumeration
+def operation_name(operation: Any) -> str:
     """As kafka-acls.sh spells it: DESCRIBE_CONFIGS is DescribeConfigs."""
     return "".join(part.capitalize() for part in operation.name.split("_"))
 
@@ -275,7 +275,7 @@ def judged(
     return Finding(resource.words, worst(r.verdict for r in rights), text, rights, mends)
 
 
-def answered(future: "Future[Any]") -> Any:  # noqa: ANN401 - the library's own values
+def answered(future: "Future[Any]") -> Any:
     """Wait for one answer. Raises KafkaException, also when none comes in time."""
     try:
         return future.result(timeout=ANSWER_SECONDS + 1)

@@ -82,7 +82,7 @@ class FactsReader:
                     raise
             time.sleep(MOVING_PAUSE_SECONDS)
 
-    def _with_marks(self, found: Any, asked: list[dict[Any, Any]]) -> TopicFacts:  # noqa: ANN401
+    def _with_marks(self, found: Any, asked: list[dict[Any, Any]]) -> TopicFacts:
         partitions = frozenset(partition.id for partition in found.partitions)
         if partitions != self._partitions:
             self._partitions = partitions
@@ -152,7 +152,7 @@ def collect_offsets(asked: dict[TopicPartition, Any], provider: str) -> Offsets:
     return {place.partition: answer(future, provider).offset for place, future in asked.items()}
 
 
-def answer(future: Future[Any], provider: str) -> Any:  # noqa: ANN401 - the library's own values
+def answer(future: Future[Any], provider: str) -> Any:
     """Wait for one answer. Raises TopicGoneError or BrokerUnreachableError."""
     try:
         return future.result(timeout=ANSWER_SECONDS + 1)

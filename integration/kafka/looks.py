@@ -104,7 +104,7 @@ def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[st
     return found
 
 
-def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any, Any]]:  # noqa: ANN401 - the library's
+def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any, Any]]:
     partitions = [partition.id for partition in described.partitions]
     # The log's end first: what is written between the questions is not taken for a transaction.
     end = ask_offsets(admin, topic, dict.fromkeys(partitions, LATEST), stable=False)
@@ -116,7 +116,7 @@ def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any,
 
 def _facts(
     to: Connection,
-    described: Any,  # noqa: ANN401 - the library's
+    described: Any,
     marks: list[dict[Any, Any]],
 ) -> tuple[TopicFacts, Offsets] | None:
     try:

@@ -177,7 +177,7 @@ class _Asking:
             return self._unanswered(resource, needed, problem, text)
         return judged(self._provider, resource, needed, _names(described), text)
 
-    def _described_group(self, name: str) -> Any:  # noqa: ANN401 - the library's own values
+    def _described_group(self, name: str) -> Any:
         """A cluster that has never had a group needs a moment for its first coordinator."""
         deadline = time.monotonic() + COORDINATOR_SECONDS
         while True:
@@ -233,7 +233,7 @@ class _Asking:
         return replace(found, is_needed=False)
 
 
-def _names(described: Any) -> frozenset[str] | None:  # noqa: ANN401 - the library's own values
+def _names(described: Any) -> frozenset[str] | None:
     allowed = described.authorized_operations
     return None if allowed is None else frozenset(operation_name(one) for one in allowed)
 

@@ -78,7 +78,7 @@ class Guard:
         """Whether the transaction is still the one it was, and the handler respected it."""
         return self._is_same and self._refused is None
 
-    def __call__(self, execute: Callable[..., Any], sql: object, *more: Any) -> Any:  # noqa: ANN401 - Django's wrapper
+    def __call__(self, execute: Callable[..., Any], sql: object, *more: Any) -> Any:
         if self.is_over:
             raise OutOfTimeError
         command = ends_transaction(_text(sql))

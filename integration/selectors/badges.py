@@ -72,7 +72,7 @@ def counted(waiting: Sequence[Waiting], scope: Scope) -> list[Badge]:
     values: list[Any] = []
     for one in waiting:
         text, found = text_of(one.rows(scope).order_by()[: CAP + 1])
-        counts.append(f"(SELECT count(*) FROM ({text}) AS counted)")  # noqa: S608 - Django's text
+        counts.append(f"(SELECT count(*) FROM ({text}) AS counted)")
         values += found
     [row] = fetch_all(f"SELECT {', '.join(counts)}", values)
     return [Badge(count, one.word) for count, one in zip(row, waiting, strict=True)]

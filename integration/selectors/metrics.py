@@ -33,7 +33,7 @@ _QUEUES: Final = f"""
            sum(p.next_offset)::float, sum(p.epoch)::float,
            {", ".join(f"count(*) FILTER (WHERE p.state = '{s}')" for s in PartitionState)}
     FROM integration_queue q LEFT JOIN integration_queuepartition p ON p.queue_id = q.id
-    WHERE {IS_READ} GROUP BY q.id ORDER BY q.name"""  # noqa: S608 - an enum's names
+    WHERE {IS_READ} GROUP BY q.id ORDER BY q.name"""
 _FAILURES: Final = f"""
     SELECT q.name, s.state, few.count
     FROM integration_queue q
@@ -43,11 +43,8 @@ _FAILURES: Final = f"""
         WHERE e.queue_id = q.id AND e.state = s.state
           AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
         LIMIT {FAILURES_CAP}) found) few
-    WHERE {IS_READ} ORDER BY q.name, s.state"""  # noqa: S608 - an enum's names
-_NAMES: Final = (
-    f"SELECT q.id, q.name FROM integration_queue q WHERE {IS_READ} "  # noqa: S608 - a constant
-    "ORDER BY q.name"
-)
+    WHERE {IS_READ} ORDER BY q.name, s.state"""
+_NAMES: Final = f"SELECT q.id, q.name FROM integration_queue q WHERE {IS_READ} ORDER BY q.name"
 _ENDPOINTS: Final = """
     SELECT e.name, (e.enabled AND coalesce(e.paused_until <= clock_timestamp(), true))::int,
            CASE WHEN c.state <> 'CLOSED'
@@ -58,7 +55,7 @@ _ENDPOINTS: Final = """
 _UNKNOWN: Final = f"""
     SELECT q.name, (SELECT count(*) FROM integration_delivery d
         WHERE d.queue_id = q.id AND d.state IN ('SENDING', 'UNKNOWN') AND d.state = 'UNKNOWN')
-    FROM integration_queue q WHERE {SENDS} ORDER BY q.name"""  # noqa: S608 - a constant
+    FROM integration_queue q WHERE {SENDS} ORDER BY q.name"""
 _CONNECTIONS: Final = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
            current_setting('max_connections')::int

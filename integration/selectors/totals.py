@@ -24,7 +24,7 @@ _OPEN: Final = f"""
               AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
             LIMIT {COUNT_CAP + 1}) one
         LIMIT {COUNT_CAP + 1}) few)
-    FROM (VALUES ('HOLD'), ('RETRY')) s (state)"""  # noqa: S608 - a constant of this module
+    FROM (VALUES ('HOLD'), ('RETRY')) s (state)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

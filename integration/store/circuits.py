@@ -109,7 +109,7 @@ class DatabaseCircuits:
         left = 0.0 if found is None or found[0] is None else float(found[0])
         return max(left - ahead, 0.001)
 
-    def _first(self, sql: str, parameters: Any) -> tuple[Any, ...] | None:  # noqa: ANN401
+    def _first(self, sql: str, parameters: Any) -> tuple[Any, ...] | None:
         try:
             with django_connection().cursor() as cursor:
                 cursor.execute(sql, parameters)

@@ -95,7 +95,7 @@ def _endpoint(row: Endpoint | None) -> EndpointSnapshot | None:
     )
 
 
-def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:  # noqa: ANN401 - only compared
+def _mark(queue: Queue, rows: list[EnterpriseService]) -> Any:
     system, error_queue = queue.system, queue.error_queue
     services = tuple((r.interface, r.enabled, r.structure_id, _marked(r.structure)) for r in rows)
     return (
@@ -135,7 +135,7 @@ def _followed(trackings: Iterable[Tracking]) -> dict[str, Following]:
     return {interface: follow for interface, follow in found.items() if follow is not None}
 
 
-def _marked(structure: ObjectStructure | None) -> Any:  # noqa: ANN401 - only compared
+def _marked(structure: ObjectStructure | None) -> Any:
     if structure is None:
         return None
     paths = repr((structure.key_paths, structure.version_path, structure.json_schema))

@@ -66,7 +66,7 @@ WHERE {_HERE} AND CASE WHEN d.error IS NULL
   THEN d.topic_uuid <> %(topic)s OR d."offset" < %(next)s
   ELSE NOT EXISTS (SELECT 1 FROM integration_messageerror e WHERE e.id = d.error
     AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')) END
-"""  # noqa: S608 - constants
+"""
 # The code of a call that a restore interrupted and that people want to look at themselves.
 HELD_CODE: Final = "RESTORED_REVIEW"
 DOUBTS: Final = f"""
@@ -75,7 +75,7 @@ SELECT d.id, d.error, d."offset", d.attempt, d.code = '{HELD_CODE}',
   WHERE r.queue_id = d.queue_id AND r.partition = d.partition AND r."offset" = d."offset"
   AND r.topic_uuid = d.topic_uuid AND r.code = 'SENT_AGAIN')
 FROM integration_delivery d WHERE {_HERE} ORDER BY d.id
-"""  # noqa: S608 - constants
+"""
 DELIVERED: Final = """
 SELECT "offset", message_id FROM integration_delivery
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
@@ -196,5 +196,5 @@ def _intent(intent: Intent, owned: Owned) -> list[Any]:
     ]
 
 
-def _bytes(value: Any) -> bytes | None:  # noqa: ANN401 - what the driver gives
+def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)

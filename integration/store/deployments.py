@@ -19,7 +19,7 @@ _STANDING: Final = f"""
     SELECT d.name, d.environment, d.database_mark, {MARK}, r.id, r.examined_at IS NOT NULL
     FROM (SELECT 1) one LEFT JOIN integration_deployment d ON true
     LEFT JOIN integration_restore r ON r.closed_at IS NULL
-    ORDER BY (d.name = %s AND d.environment = %s), d.id LIMIT 1"""  # noqa: S608 - a constant of this module
+    ORDER BY (d.name = %s AND d.environment = %s), d.id LIMIT 1"""
 _NOTE_MARK: Final = (
     "UPDATE integration_deployment SET database_mark = %s WHERE database_mark = %s RETURNING id"
 )
@@ -74,7 +74,7 @@ class Standing:
         return self.is_moved and self.noted_mark.rsplit("/", 1)[0] != self.mark.rsplit("/", 1)[0]
 
 
-def standing(cursor: Any) -> Standing:  # noqa: ANN401 - psycopg's and Django's alike
+def standing(cursor: Any) -> Standing:
     """How this database stands now. Raises the cursor's own error when it is away."""
     ours = (settings.SLUICE_DEPLOYMENT, settings.SLUICE_ENVIRONMENT)
     cursor.execute(_STANDING, ours)
@@ -82,7 +82,7 @@ def standing(cursor: Any) -> Standing:  # noqa: ANN401 - psycopg's and Django's 
     return Standing(name, environment, noted or "", mark, restore_id, bool(is_examined))
 
 
-def foreign_environment(cursor: Any) -> str | None:  # noqa: ANN401 - psycopg's and Django's alike
+def foreign_environment(cursor: Any) -> str | None:
     """Whose database this is if it is not ours; None when it belongs to this installation.
 
     Raises the cursor's own error when the database is away.
@@ -90,7 +90,7 @@ def foreign_environment(cursor: Any) -> str | None:  # noqa: ANN401 - psycopg's 
     return standing(cursor).owner
 
 
-def may_act(cursor: Any) -> bool:  # noqa: ANN401 - psycopg's and Django's alike
+def may_act(cursor: Any) -> bool:
     """Whether anything may be read, sent, delivered or accepted with this database.
 
     Not in a copy, and not between noticing a restore and having looked what it means; what is
@@ -105,7 +105,7 @@ def may_act(cursor: Any) -> bool:  # noqa: ANN401 - psycopg's and Django's alike
     return found.restore_id is None or found.is_examined
 
 
-def may_run(cursor: Any, queue_id: int) -> bool:  # noqa: ANN401 - psycopg's and Django's alike
+def may_run(cursor: Any, queue_id: int) -> bool:
     """Whether this queue may be read: see `may_act`, and no decision about it is open."""
     if not may_act(cursor):
         return False
@@ -113,7 +113,7 @@ def may_run(cursor: Any, queue_id: int) -> bool:  # noqa: ANN401 - psycopg's and
     return bool(cursor.fetchone()[0])
 
 
-def _note(cursor: Any, found: Standing) -> bool:  # noqa: ANN401 - psycopg's and Django's alike
+def _note(cursor: Any, found: Standing) -> bool:
     """Note where the data is by now; whether that is a return to be looked at."""
     cursor.execute(_NOTE_MARK, (found.mark, found.noted_mark))
     is_first = cursor.fetchone() is not None
@@ -122,7 +122,7 @@ def _note(cursor: Any, found: Standing) -> bool:  # noqa: ANN401 - psycopg's and
     return found.is_moved or not (found.restore_id is None or found.is_examined)
 
 
-def notice(cursor: Any, how: str, text: str) -> None:  # noqa: ANN401 - psycopg's and Django's alike
+def notice(cursor: Any, how: str, text: str) -> None:
     """Write down that the database went back; one that is open already is looked at anew."""
     cursor.execute(NOTICE, (how, text))
 

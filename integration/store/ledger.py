@@ -145,12 +145,12 @@ class DatabaseLedger:
             return False
         return bool(found) and found[0][0] == batch
 
-    def _all(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    def _all(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         with connections[alias()].cursor() as cursor:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
 
-    def _count(self, sql: str, parameters: Any) -> int:  # noqa: ANN401
+    def _count(self, sql: str, parameters: Any) -> int:
         with connections[alias()].cursor() as cursor:
             cursor.execute(sql, parameters)
             return int(cursor.rowcount)

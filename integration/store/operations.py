@@ -87,7 +87,7 @@ _LOCK: Final = f"""
 SELECT e.id, e.version, e.state, {IS_LATE}, e.queue_id, e.carrier
 FROM integration_messageerror e {WITH_PLACE}
 WHERE e.id = ANY(%s) ORDER BY e.id FOR UPDATE OF e SKIP LOCKED
-"""  # noqa: S608 - constants of this module
+"""
 _CONTENT: Final = """
 SELECT id, version, queue_id, interface, coalesce(edited_payload, payload), headers
 FROM integration_messageerror WHERE id = ANY(%s) AND (%s::text IS NULL OR state = %s)

@@ -49,10 +49,10 @@ def insert(rows: Sequence[Outgoing]) -> None:
             values += parameters(row)
         marks = ", ".join([f"({MARKS})"] * len(rows))
         # The columns and marks are constants of this module; every value is a parameter.
-        cursor.execute(f"INSERT INTO integration_outboxrow ({COLUMNS}) VALUES {marks}", values)  # noqa: S608
+        cursor.execute(f"INSERT INTO integration_outboxrow ({COLUMNS}) VALUES {marks}", values)
 
 
-def _take_turns(cursor: Any, queues: Sequence[int]) -> None:  # noqa: ANN401 - Django's cursor
+def _take_turns(cursor: Any, queues: Sequence[int]) -> None:
     """Hold the turn of each queue until the transaction ends; nobody else inserts meanwhile.
 
     A lock of its own and not that of the queue's row: who starts, changes or removes a queue must

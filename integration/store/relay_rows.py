@@ -1,5 +1,4 @@
 """The SQL of the relay's Outbox port: every statement carries the epoch of its owner."""
-# ruff: noqa: S608 - statements are put together from constants here; values are parameters
 
 import json
 from binascii import a2b_base64

@@ -29,7 +29,7 @@ COLUMNS: Final = """
 HEAD: Final = f"""
 SELECT {COLUMNS}, e.ended FROM integration_messageerror e
 WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" = %s
-"""  # noqa: S608 - COLUMNS is a constant
+"""
 OPEN_BETWEEN: Final = """
 SELECT "offset" FROM integration_messageerror
 WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" BETWEEN %s AND %s
@@ -45,14 +45,14 @@ WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY')
        THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp())
   AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e.partition = %(partition)s
            AND e."offset" >= %(next)s)
-"""  # noqa: S608 - COLUMNS is a constant
+"""
 _IN_ORDER: Final = "ORDER BY e.arrival_batch, e.arrival_index LIMIT %(limit)s"
 _OWN: Final = f"""
 SELECT {COLUMNS}, e.arrival_batch AS batch, e.arrival_index AS place
 FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s
   AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e."offset" >= %(next)s)
-"""  # noqa: S608 - COLUMNS is a constant
+"""
 _IS_DUE: Final = """e.not_before + CASE e.carrier WHEN 'topic'
        THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp()"""
 # Each branch reads the index of open failures in its order and stops at the limit: behind a
@@ -61,7 +61,7 @@ DUE: Final = f"""
 SELECT * FROM (
   ({_OWN} AND e.state = 'READY' {_IN_ORDER})
   UNION ALL ({_OWN} AND e.state = 'RETRY' AND {_IS_DUE} {_IN_ORDER})
-) e ORDER BY e.batch, e.place LIMIT %(limit)s"""  # noqa: S608 - constants
+) e ORDER BY e.batch, e.place LIMIT %(limit)s"""
 # Rows of partitions that are gone are looked for when nothing else is due.
 DUE_OF_NOBODY: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
@@ -69,7 +69,7 @@ WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY') AND NOT EXISTS (
     SELECT 1 FROM integration_queuepartition p
     WHERE p.queue_id = e.queue_id AND p.partition = e.partition)
   AND (e.state = 'READY' OR {_IS_DUE}) {_IN_ORDER}
-"""  # noqa: S608 - constants
+"""
 # Over an open failure `e`: nothing that arrived before it is open under its key.
 IS_FIRST_OF_KEY: Final = """NOT EXISTS (
     SELECT 1 FROM integration_messageerror o
@@ -82,12 +82,12 @@ DUE_BY_KEY: Final = f"{_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER}"
 DUE_IN_TURN: Final = f"""
 WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
 {_DUE} AND NOT EXISTS (SELECT 1 FROM turn WHERE {strict_order.WAITS})
-{_IN_ORDER}"""  # noqa: S608 - constants
+{_IN_ORDER}"""
 TICKETED: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 JOIN unnest(%s::uuid[], %s::int[]) t (id, retry_no) ON e.id = t.id AND e.retry_no = t.retry_no
 WHERE e.queue_id = %s AND e.state = 'RETRY'
-"""  # noqa: S608 - COLUMNS is a constant
+"""
 
 
 def open_error(row: Sequence[Any]) -> OpenError:
@@ -178,7 +178,7 @@ REOPEN: Final = (
 def insert_sql(count: int) -> str:
     marks = ", ".join([INSERT_ROW] * count)
     return (
-        f"INSERT INTO integration_messageerror ({INSERT_COLUMNS}) VALUES {marks} {REOPEN}"  # noqa: S608 - constants
+        f"INSERT INTO integration_messageerror ({INSERT_COLUMNS}) VALUES {marks} {REOPEN}"
         'RETURNING id, "offset", attempts'
     )
 

@@ -29,21 +29,21 @@ WRITE: Final = f"""
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state = 'RETRY' LIMIT {COUNT_CAP}) few) retrying
     WHERE {IS_READ}
-    ON CONFLICT DO NOTHING"""  # noqa: S608 - a constant of this module
+    ON CONFLICT DO NOTHING"""
 PRUNE: Final = f"""
     DELETE FROM integration_queuesample WHERE id IN (
         SELECT id FROM integration_queuesample
         WHERE at < statement_timestamp() - interval '{KEPT_HOURS} h'
-        ORDER BY at LIMIT {PRUNE_ROWS})"""  # noqa: S608 - constants of this module
+        ORDER BY at LIMIT {PRUNE_ROWS})"""
 
 
-def write(cursor: Any) -> int:  # noqa: ANN401 - psycopg's and Django's cursors alike
+def write(cursor: Any) -> int:
     """Write one sample of every queue with a position; returns how many. Raises DatabaseError."""
     cursor.execute(WRITE)
     return int(cursor.rowcount)
 
 
-def prune(cursor: Any) -> int:  # noqa: ANN401 - psycopg's and Django's cursors alike
+def prune(cursor: Any) -> int:
     """Remove samples older than a day, at most PRUNE_ROWS of them; returns how many."""
     cursor.execute(PRUNE)
     return int(cursor.rowcount)

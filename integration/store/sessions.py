@@ -67,7 +67,7 @@ class Backend(NamedTuple):
     started: Any
 
 
-def backend_of(cursor: Any) -> Backend:  # noqa: ANN401 - psycopg's and Django's cursors alike
+def backend_of(cursor: Any) -> Backend:
     cursor.execute("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
     pid, started = cursor.fetchone()
     return Backend(pid, started)

@@ -42,15 +42,15 @@ _NOTE: Final = f"""
             THEN '{TRANSACTION_HANGS}' ELSE '{TRANSACTION_OPEN}' END,
         state_text = {_TOLD}
     {_OF_PARTITION} AND state_code IN ('', '{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')
-    RETURNING state_code"""  # noqa: S608 - constants of this module
+    RETURNING state_code"""
 _FORGET: Final = f"""
     UPDATE integration_queuepartition
     SET state_code = '', state_text = '', state_since = clock_timestamp()
-    {_OF_PARTITION} AND state_code IN ('{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')"""  # noqa: S608 - constants of this module
+    {_OF_PARTITION} AND state_code IN ('{TRANSACTION_OPEN}', '{TRANSACTION_HANGS}')"""
 
 
 def note(
-    cursor: Any,  # noqa: ANN401 - psycopg's and Django's cursors alike
+    cursor: Any,
     place: tuple[int, int, str],
     ends: tuple[int, int],
     limit_seconds: float,

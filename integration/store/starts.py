@@ -27,7 +27,7 @@ IS_UNASKED: Final = f"""(
     )"""
 _LEAVE: Final = f"""
     UPDATE integration_queue q SET start_requested_at = clock_timestamp()
-    WHERE q.id = %s AND {IS_WANTED} AND {IS_UNASKED}"""  # noqa: S608 - constants of this module
+    WHERE q.id = %s AND {IS_WANTED} AND {IS_UNASKED}"""
 
 
 def leave_request(queue_id: int) -> bool:

@@ -33,7 +33,7 @@ CROSS JOIN LATERAL (
   ORDER BY first.rank, first.mirrored_at, first.arrival_batch, first.arrival_index, first.id
   LIMIT 1
 ) head
-WHERE s.is_error_queue AND s.strict_order"""  # noqa: S608 - constants
+WHERE s.is_error_queue AND s.strict_order"""
 # Over a row `e` and the `turn` of its queue's error queue.
 WAITS: Final = """(
     e.mirrored_at IS NOT NULL AND turn.head <> e.id
@@ -41,7 +41,7 @@ WAITS: Final = """(
 )"""
 _AHEAD: Final = f"""
 WITH turn AS MATERIALIZED ({TURNS} AND s.id = %s)
-SELECT turn.head FROM turn, integration_messageerror e WHERE e.id = %s AND {WAITS}"""  # noqa: S608 - constants
+SELECT turn.head FROM turn, integration_messageerror e WHERE e.id = %s AND {WAITS}"""
 # The failure at whose copy the partition was blocked; its own failures are found by their offset.
 COPIED_HEAD: Final = """
 SELECT e.id, e.state, e.ended FROM integration_queuepartition p
@@ -49,7 +49,7 @@ JOIN integration_messageerror e ON e.id = p.state_error AND e.queue_id <> p.queu
 WHERE p.id = %s AND p.state = 'BLOCKED' AND p.state_code = 'HEAD_HELD'"""
 OPEN_COPIES: Final = f"""
 SELECT o.id FROM integration_messageerror o JOIN integration_queue f ON f.id = o.queue_id
-WHERE o.id = ANY(%s) AND f.error_queue_id = %s AND {_OPEN}"""  # noqa: S608 - constants
+WHERE o.id = ANY(%s) AND f.error_queue_id = %s AND {_OPEN}"""
 
 
 def of(error_queue: Queue | None) -> int | None:

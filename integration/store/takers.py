@@ -26,7 +26,7 @@ class Missing:
         )
 
 
-def structure_handler(structure: Any, interface: str = "") -> Registration:  # noqa: ANN401 - a model row, imported only when used
+def structure_handler(structure: Any, interface: str = "") -> Registration:
     """The handler that stores each message into an ObjectStructure row."""
     return Registration(
         interface=interface or structure.name,
@@ -38,7 +38,7 @@ def structure_handler(structure: Any, interface: str = "") -> Registration:  # n
     )
 
 
-def resolve(interface: str, service: Any) -> Registration | Missing:  # noqa: ANN401 - as above
+def resolve(interface: str, service: Any) -> Registration | Missing:
     """The taker of an EnterpriseService row: its structure, else the registered handler.
 
     With several databases configured the handler comes under a guard against the others.

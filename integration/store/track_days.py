@@ -42,7 +42,7 @@ _LEFT: Final = f"""
 SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
   AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{TABLE}'::regclass)
   AND c.relname ~ '^{TABLE}_(d[0-9]{{8}}|before)$'
-"""  # noqa: S608 - a constant
+"""
 _SUMMARIZE: Final = (
     "SELECT coalesce(sum(brin_summarize_new_values(i.indexrelid)), 0) FROM pg_index i "
     "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
@@ -103,7 +103,7 @@ def summarize() -> int:
     return sum(map(_summarized, recent))
 
 
-def _parts(cursor: Any) -> list[Part]:  # noqa: ANN401 - Django's cursor
+def _parts(cursor: Any) -> list[Part]:
     cursor.execute(IN_UTC)
     cursor.execute(LIST)
     return parts_of(cursor.fetchall())
@@ -137,7 +137,7 @@ def _made(day: date) -> bool:
 
 def _dropped(table: str) -> Counter[str]:
     with _cursor() as cursor:
-        cursor.execute(f"SELECT ended, count(*) FROM {table} GROUP BY ended")  # noqa: S608 - its own name
+        cursor.execute(f"SELECT ended, count(*) FROM {table} GROUP BY ended")
         counted = Counter(dict(cursor.fetchall()))
     try:
         with _cursor() as cursor:

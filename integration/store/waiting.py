@@ -36,7 +36,7 @@ def filled(session: psycopg.Connection[Any], act: Callable[[], bool]) -> Iterato
         except StopIteration as end:
             return end.value
 
-    def acting(answer: Answer, *how: Any, **named: Any) -> Any:  # noqa: ANN401 - as psycopg's own
+    def acting(answer: Answer, *how: Any, **named: Any) -> Any:
         return wait(until_answered(answer), *how, **named)
 
     vars(session)["wait"] = acting

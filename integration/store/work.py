@@ -116,7 +116,7 @@ class LedgerWork:
         self._session = self.raw.pgconn
         self.arrival = int(self._frame(BEGIN).get_value(0, 0) or b"0")
 
-    def _run(self, sql: str, parameters: Any = None) -> Any:  # noqa: ANN401 - psycopg's cursor
+    def _run(self, sql: str, parameters: Any = None) -> Any:
         with self.connection.wrap_database_errors:
             return self.raw.execute(sql, parameters)
 

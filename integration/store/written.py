@@ -58,7 +58,7 @@ def written_since(
     return changes
 
 
-def _rows(cursor: Any, table: str, limit: int) -> list[str]:  # noqa: ANN401 - Django's cursor
+def _rows(cursor: Any, table: str, limit: int) -> list[str]:
     parts = [part.strip('"') for part in table.split(".")]
     query = ROWS.format(table=sql.Identifier(*parts), limit=sql.Literal(limit))
     cursor.execute(query.as_string())

@@ -34,7 +34,7 @@ LOOSE: Final = Rule(
     source=f"{DEFAULT} t",
     condition="true",
     since="t.at",
-    removals=(f"DELETE FROM {DEFAULT} WHERE id = ANY(%(keys)s)",),  # noqa: S608 - a constant
+    removals=(f"DELETE FROM {DEFAULT} WHERE id = ANY(%(keys)s)",),
 )
 
 
@@ -189,12 +189,12 @@ def _drop_lot(
 
 
 def _keys(source: str, condition: str) -> str:
-    return f"SELECT t.{KEY} FROM {source} WHERE {condition}"  # noqa: S608 - the cleanup's rules
+    return f"SELECT t.{KEY} FROM {source} WHERE {condition}"
 
 
 def _digests(rows: str, columns: Sequence[Column]) -> str:
     # OFFSET keeps the columns from being computed again for each piece of a digest.
-    return f"SELECT c.{KEY}, {digest_sql(columns)} FROM ({rows} OFFSET 0) c"  # noqa: S608 - as above
+    return f"SELECT c.{KEY}, {digest_sql(columns)} FROM ({rows} OFFSET 0) c"
 
 
 def _ask(session: Session, statement: str, said: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from spark_jobs.tables.blocks import block_cuts
 
 RANGE_ROWS: Final = 50_000
 MOST_RANGES: Final = 200
-_OLD: Final = f"SELECT EXISTS (SELECT 1 FROM {DEFAULT} WHERE at < %s::timestamptz)"  # noqa: S608 - a constant
+_OLD: Final = f"SELECT EXISTS (SELECT 1 FROM {DEFAULT} WHERE at < %s::timestamptz)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def _moments(
                 PARTITION BY (since AT TIME ZONE 'UTC')::date ORDER BY since) AS number
             FROM (SELECT {rule.since} AS since FROM {rule.source} WHERE {rule.condition}
                   AND {rule.since} < %(before)s::timestamptz) old
-        ) placed WHERE number %% %(rows)s = 1 ORDER BY since"""  # noqa: S608 - the cleanup's
+        ) placed WHERE number %% %(rows)s = 1 ORDER BY since"""
     said = {"at": parameters.at, "before": parameters.before, "rows": max(rows, 2)}
     begins = [at.isoformat() for (at,) in session.execute(statement.encode(), said).fetchall()]
     # What is due only later, and older than all of these, lies in the first one.

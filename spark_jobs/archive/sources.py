@@ -86,8 +86,5 @@ def columns_of(
 
 def _along(table: str, refers: str) -> Column:
     """All rows of another table that go with a row, as a JSON array."""
-    rows = (
-        f"SELECT jsonb_agg(to_jsonb(x) ORDER BY x.id) FROM {table} x "  # noqa: S608 - the cleanup's
-        f"WHERE x.{refers} = t.{KEY}"
-    )
+    rows = f"SELECT jsonb_agg(to_jsonb(x) ORDER BY x.id) FROM {table} x WHERE x.{refers} = t.{KEY}"
     return Column(table.partition("_")[2], Kind.TEXT, rows)

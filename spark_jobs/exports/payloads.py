@@ -48,7 +48,7 @@ class Payload:
             return found
         return f"{found:f}" if isinstance(found, Decimal) else encode(found)
 
-    def _at(self, steps: Sequence[str | int]) -> Any:  # noqa: ANN401 - any JSON
+    def _at(self, steps: Sequence[str | int]) -> Any:
         if self._body is _NOT_READ:
             text = self.text
             read = None if text is None else parse_json(text, MAX_DEPTH)

@@ -24,11 +24,11 @@ from spark_jobs.tables.reading import Moment
 RANGE_ROWS: Final = 100_000
 # A plan is a row's value: where there is more to export, its ranges are longer.
 MOST_RANGES: Final = 2_000
-_COUNT: Final = f"SELECT count(*) FROM {DOCUMENTS} WHERE structure_id = %s"  # noqa: S608 - constants
+_COUNT: Final = f"SELECT count(*) FROM {DOCUMENTS} WHERE structure_id = %s"
 _CUTS: Final = f"""
 SELECT key FROM (
   SELECT key, row_number() OVER (ORDER BY key) AS number FROM {DOCUMENTS} WHERE structure_id = %s
-) placed WHERE number %% %s = 0 ORDER BY key"""  # noqa: S608 - as above
+) placed WHERE number %% %s = 0 ORDER BY key"""
 _NOW: Final = "SELECT clock_timestamp()"
 
 
@@ -156,7 +156,7 @@ def _moment(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _one(cursor: psycopg.Cursor[Any]) -> Any:  # noqa: ANN401 - a value of any type
+def _one(cursor: psycopg.Cursor[Any]) -> Any:
     row = cursor.fetchone()
     assert row is not None  # noqa: S101 - an aggregate and a function have a row
     return row[0]

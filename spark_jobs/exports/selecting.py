@@ -76,7 +76,7 @@ class Selection:
         return select(self.columns, self._source(table), f"{self.condition} AND {more}")
 
     def counting(self) -> str:
-        return f"SELECT count(*) FROM {self._source()} WHERE {self.condition}"  # noqa: S608 - constants
+        return f"SELECT count(*) FROM {self._source()} WHERE {self.condition}"
 
     def _source(self, table: str = "") -> str:
         return self.source.format(table=table or self.table)

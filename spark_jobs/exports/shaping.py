@@ -133,7 +133,7 @@ def moment(micros: int) -> str:
     return f"{at.isoformat(timespec='microseconds')}Z"
 
 
-def _as_json(value: Any, kind: Kind) -> str:  # noqa: ANN401 - a value of any kind
+def _as_json(value: Any, kind: Kind) -> str:
     if value is None:
         return "null"
     if kind is Kind.JSON:
@@ -141,7 +141,7 @@ def _as_json(value: Any, kind: Kind) -> str:  # noqa: ANN401 - a value of any ki
     return _quoted(moment(value) if kind is Kind.MOMENT else value)
 
 
-def _as_text(value: Any, kind: Kind) -> str:  # noqa: ANN401 - as above
+def _as_text(value: Any, kind: Kind) -> str:
     if value is None:
         return ""
     if kind is Kind.MOMENT:

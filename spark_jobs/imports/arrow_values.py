@@ -22,7 +22,7 @@ _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def values_of(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def values_of(array: Any) -> list[Any]:
     """One value for each place; None for a null. Raises TypeError for a type JSON has no form of.
 
     Text that is not UTF-8 comes with its bytes escaped, as `surrogateescape` does it.
@@ -33,7 +33,7 @@ def values_of(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
     return form(array)
 
 
-def category(kind: Any) -> str:  # noqa: ANN401 - pyarrow has no types
+def category(kind: Any) -> str:
     """What values of a type are in JSON, in a word; "" for a type that JSON has no form of."""
     if _is_extension(kind):
         return category(kind.storage_type)
@@ -42,34 +42,34 @@ def category(kind: Any) -> str:  # noqa: ANN401 - pyarrow has no types
     return next((word for is_one, word, _ in _FORMS if is_one(kind)), "")
 
 
-def _is_extension(kind: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
+def _is_extension(kind: Any) -> bool:
     return isinstance(kind, pa.BaseExtensionType)
 
 
-def _as_they_are(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _as_they_are(array: Any) -> list[Any]:
     found: list[Any] = array.to_pylist()
     return found
 
 
-def _floats(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _floats(array: Any) -> list[Any]:
     return _each(_double if types.is_float64(array.type) else _single, array.to_pylist())
 
 
-def _days(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _days(array: Any) -> list[Any]:
     return _each(_day, array.cast(pa.date32()).cast(pa.int32()).to_pylist())
 
 
-def _moments(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _moments(array: Any) -> list[Any]:
     unit, zone = array.type.unit, "+00:00" if array.type.tz else ""
     return _each(lambda at: _moment(at, unit, zone), array.cast(pa.int64()).to_pylist())
 
 
-def _times(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _times(array: Any) -> list[Any]:
     unit, whole = array.type.unit, pa.int32() if types.is_time32(array.type) else pa.int64()
     return _each(lambda at: _time(at, unit), array.cast(whole).to_pylist())
 
 
-def _bytes(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _bytes(array: Any) -> list[Any]:
     return _each(lambda data: b64encode(data).decode(), array.to_pylist())
 
 
@@ -77,7 +77,7 @@ def _each(form: Callable[[Any], object], values: Iterable[Any]) -> list[Any]:
     return [None if value is None else form(value) for value in values]
 
 
-def _texts(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _texts(array: Any) -> list[Any]:
     try:
         found: list[Any] = array.to_pylist()
     except UnicodeDecodeError:
@@ -86,7 +86,7 @@ def _texts(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
     return found
 
 
-def _objects(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _objects(array: Any) -> list[Any]:
     names = [array.type.field(place).name for place in range(array.type.num_fields)]
     # As `flatten` gives them: of this slice, and null where the object is.
     columns = [values_of(column) for column in array.flatten()]
@@ -98,7 +98,7 @@ def _objects(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
     ]
 
 
-def _maps(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+def _maps(array: Any) -> list[Any]:
     """An object where the keys are texts, else a list of pairs."""
 
     def pairs(begin: int, end: int) -> list[Any]:
@@ -111,7 +111,7 @@ def _maps(array: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
     return _each(lambda one: [list(pair) for pair in one], found)
 
 
-def _lists(array: Any, items_of: Callable[[int, int], list[Any]]) -> list[Any]:  # noqa: ANN401
+def _lists(array: Any, items_of: Callable[[int, int], list[Any]]) -> list[Any]:
     """The items lie in one array for all lists; of a slice only its own are looked at."""
     if not len(array):
         return []

@@ -7,7 +7,7 @@ says more by references, conditions or patterns, each row is judged when it is t
 from typing import Any
 
 
-def missing_field(schema: Any, place: str) -> str | None:  # noqa: ANN401 - any JSON
+def missing_field(schema: Any, place: str) -> str | None:
     """The part of a place (names with dots between them) that the schema shuts out, if one is.
 
     >>> missing_field({"properties": {"a": {}}, "additionalProperties": False}, "b.c")

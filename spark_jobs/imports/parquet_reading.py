@@ -86,18 +86,18 @@ def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:
                 yield Row(line, "", values)
 
 
-def _place(schema: Any, name: str) -> int:  # noqa: ANN401 - pyarrow has no types
+def _place(schema: Any, name: str) -> int:
     """Columns come in the file's order, not in the one they were asked for in."""
     return int(schema.get_field_index(name))
 
 
-def _portion(facts: Any, groups: Sequence[int]) -> int:  # noqa: ANN401 - pyarrow has no types
+def _portion(facts: Any, groups: Sequence[int]) -> int:
     rows: int = sum(facts.row_group(number).num_rows for number in groups)
     size: int = sum(facts.row_group(number).total_byte_size for number in groups)
     return max(1, min(PORTION_ROWS, PORTION_BYTES * rows // max(size, 1)))
 
 
-def _footer(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
+def _footer(path: Path) -> Any:
     with _opened(path) as file:
         return file.metadata
 

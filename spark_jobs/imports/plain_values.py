@@ -19,7 +19,7 @@ def text_of(value: object) -> str:
     return encode(plainly(value)) if isinstance(value, dict | list) else str(value)
 
 
-def plainly(value: Any) -> Any:  # noqa: ANN401 - any document
+def plainly(value: Any) -> Any:
     """The same with a text wherever JSON has no such number."""
     if isinstance(value, dict):
         return {name: plainly(member) for name, member in value.items()}

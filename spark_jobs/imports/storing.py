@@ -30,7 +30,7 @@ WITH stored AS (
     SELECT DISTINCT ON (d.key COLLATE "C") d.* FROM {documents} d
     ORDER BY d.key COLLATE "C", {order}
   ) n
-  ON CONFLICT (structure_id, key) DO UPDATE SET """  # noqa: S608 - constants
+  ON CONFLICT (structure_id, key) DO UPDATE SET """
     + DOCUMENT
     + REST
     + """

@@ -41,7 +41,7 @@ WITH i AS (
     SELECT e.id, e.version, e.queue_id AS queue, {cost} AS cost
     FROM integration_messageerror e WHERE {condition} ORDER BY e.id LIMIT %(tried)s
   ) first
-) SELECT """  # noqa: S608 - constants
+) SELECT """
     + COLUMNS
     + """
 FROM i JOIN integration_messageerror e ON e.id = i.id

@@ -17,7 +17,7 @@ UNION ALL SELECT 1 FROM {applied} WHERE part = %(part)s
 _READ: Final = f"""
 SELECT {COLUMNS} FROM {{items}} i LEFT JOIN integration_messageerror e ON e.id = i.id
 WHERE i.place >= %s AND i.place < %s ORDER BY i.place
-"""  # noqa: S608 - constants
+"""
 _COPY: Final = "COPY {results} (place, id, version, queue, kind, text, payload) FROM STDIN"
 _SAY: Final = "INSERT INTO {judged} (part, rows) VALUES (%s, %s)"
 

@@ -99,7 +99,7 @@ WITH bare AS (
   SELECT %(structure)s::bigint, n.key, n.document, n.xml, n.version, 1, n.batch, n.place,
     n.message_id, %(uuid)s::text, n.partition, n."offset", clock_timestamp()
   FROM newest n ORDER BY n.key COLLATE "C"
-  ON CONFLICT (structure_id, key) DO UPDATE SET """  # noqa: S608 - constants
+  ON CONFLICT (structure_id, key) DO UPDATE SET """
     + DOCUMENT
     + REST
     + """

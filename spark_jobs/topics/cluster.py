@@ -175,7 +175,7 @@ class Cluster:
         )
 
 
-def _answer(future: "Future[Any]") -> Any:  # noqa: ANN401 - the library's own values
+def _answer(future: "Future[Any]") -> Any:
     return future.result(timeout=ANSWER_SECONDS + 1)
 
 

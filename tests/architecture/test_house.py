@@ -65,6 +65,12 @@ def test_the_main_road_is_short():
         assert lines <= 25, f"{function.name} has {lines} lines"
 
 
+def test_the_page_of_the_architecture_is_one_page():
+    lines = text("ARCHITECTURE.md").splitlines()
+    assert len(lines) <= 110
+    assert not [line for line in lines if len(line) > 120]
+
+
 def test_every_module_begins_with_what_it_is():
     silent = [
         name

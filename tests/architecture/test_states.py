@@ -19,14 +19,15 @@ from tests.architecture.sources import text
 
 pytestmark = pytest.mark.fast
 
+PAGE = "docs/states.md"
 ARROW = re.compile(r"^\s*(\w+)\s*-->\s*(\w+)", re.MULTILINE)
 
 
 def drawn(title: str) -> set[tuple[str, str]]:
-    """The moves of the state diagram below this heading of ARCHITECTURE.md."""
-    page = text("ARCHITECTURE.md")
+    """The moves of the state diagram below this heading of docs/states.md."""
+    page = text(PAGE)
     section = re.search(rf"^#+ {title}\n(.*?)(?=^#+ |\Z)", page, re.MULTILINE | re.DOTALL)
-    assert section is not None, f"ARCHITECTURE.md has no heading {title!r}"
+    assert section is not None, f"{PAGE} has no heading {title!r}"
     block = re.search(r"```mermaid\nstateDiagram.*?\n(.*?)```", section[1], re.DOTALL)
     assert block is not None, f"no state diagram under {title!r}"
     return set(ARROW.findall(block[1]))

@@ -78,7 +78,7 @@ class QueueForm(SetupForm):
             ),
         }
 
-    def __init__(self, *args: Any, asks_broker: bool = True, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    def __init__(self, *args: Any, asks_broker: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.asks_broker = asks_broker
         self.is_new = self.instance.pk is None

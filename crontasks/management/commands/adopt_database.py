@@ -24,7 +24,7 @@ class Command(BaseCommand):
             help="nothing runs any more on the database it was copied from",
         )
 
-    def handle(self, *_args: str, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_args: str, **options: Any) -> None:
         plan = adopting.planned()
         if plan is None:
             self.stdout.write("The database belongs to this installation: there is nothing to do.")

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--actor", default="command", help="who decides, for the history")
         parser.add_argument("--reason", default="", help="why, for the history")
 
-    def handle(self, *_args: str, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_args: str, **options: Any) -> None:
         try:
             if options["restored"]:
                 examining.declare(options["restored"], options["actor"])

@@ -17,7 +17,7 @@ class Command(BulkCommand):
         "fits released by an operation. --dry-run counts all, and tries the change on a sample."
     )
 
-    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *args: Any, **options: Any) -> None:
         if not (options["dry_run"] or options["reason"].strip()):
             raise CommandError("Say why with --reason: it stands in the history of each message.")
         super().handle(*args, **options)

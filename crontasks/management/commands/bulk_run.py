@@ -24,7 +24,7 @@ class Command(BaseCommand):
             "--again", action="store_true", help="although it failed or was cancelled"
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         run: UUID = options["run"]
         if options["again"]:
             again(run, send=False)

@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("queue", help="the queue's name")
 
-    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         try:
             self._walk(options["queue"])
         except ProgrammingError as e:

@@ -51,7 +51,7 @@ class Command(BaseCommand):
             one.add_argument("--reason", default="", help="why, for the history of changes")
             one.add_argument("--user", default="", help="who (default: the user of this system)")
 
-    def handle(self, *_: object, verb: str, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, verb: str, **options: Any) -> None:
         if verb == "export":
             self.stdout.write(export(references=options["secrets"] == "env"), ending="")
             return

@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Checks the installation: database, sessions, keys, broker, providers, beat, workers."
     requires_system_checks = []
 
-    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         findings = diagnose()
         for line in lines(findings):
             self.stdout.write(line)

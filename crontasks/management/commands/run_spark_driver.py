@@ -19,5 +19,5 @@ class Command(BaseCommand):
         parser.add_argument("-n", "--name", default="spark@%h", help="its name; %%h is this host")
         parser.add_argument("--loglevel", default="INFO")
 
-    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         driver.live(options["name"], options["loglevel"])

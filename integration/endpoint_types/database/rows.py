@@ -96,6 +96,6 @@ def ledger_sql(properties: DatabaseProperties) -> str:
     )
 
 
-def _stored(value: Any) -> Any:  # noqa: ANN401 - a value of a payload
+def _stored(value: Any) -> Any:
     """Scalars as they are, so that the column's own type decides; what is nested as JSON text."""
     return as_text(value) if isinstance(value, dict | list) else value

@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--no-sample", action="store_true", help="make the user only")
 
-    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, **options: Any) -> None:
         self._administrator(env.admin_password())
         if not options["no_sample"] and apps.is_installed("sample"):
             call_command("seed_sample", unless_removed=True, stdout=self.stdout)

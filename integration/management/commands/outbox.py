@@ -59,7 +59,7 @@ class Command(BaseCommand):
             said.add_argument("provider", help="whose relay is in doubt")
             _add_who(said)
 
-    def handle(self, *_args: str, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_args: str, **options: Any) -> None:
         verb = options["verb"]
         try:
             if verb == "list":

@@ -27,7 +27,7 @@ class Command(BaseCommand):
             "--key", help="the message's key; without it the channel's key path finds one"
         )
 
-    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, **options: Any) -> None:
         content = content_of(options["file"])
         try:
             done = publish_document(options["channel"], content, options["key"])

@@ -49,7 +49,7 @@ class Command(BaseCommand):
         parser.add_argument("--interface", help="the INTERFACE its handler takes")
         parser.add_argument("--directory", default=".", help="where to put it (default: here)")
 
-    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, **options: Any) -> None:
         name: str = options["name"]
         folder = Path(options["directory"]) / name
         _check(name, folder)

@@ -37,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("--user", help="the user it is to run for")
         parser.add_argument("--attempt", type=int, default=1, help="which try it is")
 
-    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, **options: Any) -> None:
         payload = content_of(options["file"])
         headers = [_header(text) for text in options["header"]]
         facts = {name: options[name] for name in ("system", "user", "attempt")}
@@ -94,7 +94,7 @@ class Command(BaseCommand):
 def _try(
     interface: str,
     payload: bytes,
-    **facts: Any,  # noqa: ANN401 - as for run_handler
+    **facts: Any,
 ) -> tuple[Outcome, list[TableChange]]:
     connection = connections[alias()]
     is_own = not connection.in_atomic_block

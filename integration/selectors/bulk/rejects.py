@@ -23,7 +23,7 @@ FROM (
   SELECT e.code, e.fingerprint, e.text, e.state FROM integration_messageerror e
   WHERE e.queue_id = ANY(%s) AND e.topic_uuid = %s LIMIT {COUNT_CAP + 1}
 ) r GROUP BY 1, 2 ORDER BY 4 DESC, 1
-"""  # noqa: S608 - an enum's names
+"""
 
 
 class Cause(NamedTuple):

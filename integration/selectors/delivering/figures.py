@@ -29,7 +29,7 @@ _WINDOW: Final = f"""
       SELECT state, took_ms, ended_at FROM integration_delivery
       WHERE endpoint_id = e.id AND ended_at > statement_timestamp() - %s * interval '1 second'
       ORDER BY ended_at DESC LIMIT %s) d
-    GROUP BY e.id"""  # noqa: S608 - an enum's names
+    GROUP BY e.id"""
 _OUTCOMES: Final = """
     SELECT state, coalesce(status::text, ''), code, count(*), max(ended_at) FROM (
       SELECT state, status, code, ended_at FROM integration_delivery

@@ -23,7 +23,7 @@ _COUNTS: Final = f"""
         WHERE e.queue_id = d.queue_id AND e.topic_uuid = d.topic_uuid
           AND e.partition = d.partition AND e."offset" = d."offset" AND e.state = 'HOLD'))
       LIMIT {COUNT_CAP + 1}) few
-    GROUP BY 1, 2, 3"""  # noqa: S608 - a constant of this module
+    GROUP BY 1, 2, 3"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,14 @@ SELECT e.queue_id, e.state, e.code, e.fingerprint,
     count(*), min(e.first_failed_at), max(e.last_failed_at), min(e.text)
 FROM integration_operationitem i JOIN integration_messageerror e ON e.id = i.error_id {WITH_PLACE}
 WHERE i.operation_id = %s GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
-"""  # noqa: S608 - constants
+"""
 _SAMPLES: Final = f"""
 SELECT e.id, e.interface, e.message_id, q.name, e.code, e.text, e.state, e.last_failed_at,
   substring(e.key from 1 for {KEY_BYTES})
 FROM integration_operationitem i JOIN integration_messageerror e ON e.id = i.error_id
 JOIN integration_queue q ON q.id = e.queue_id
 WHERE i.operation_id = %s ORDER BY i.place LIMIT %s
-"""  # noqa: S608 - constants
+"""
 
 
 class Share(NamedTuple):

@@ -59,7 +59,7 @@ SELECT i.place, i.error_id, e.id IS NOT NULL, i.outcome, i.text, {_BECAME} AS be
   q.name, e.interface, e.message_id, e.state, e.code, e.text, e.ended,
   substring(e.key from 1 for {KEY_BYTES})
 {_JOINED} LEFT JOIN integration_queue q ON q.id = e.queue_id
-"""  # noqa: S608 - constants
+"""
 
 
 # Whoever released them: they wait for the same. A few tell where they are.

@@ -34,7 +34,7 @@ _RELAYS: Final = f"""
         WHERE o.provider_id = v.id AND o.shard = 0 AND o.state = 'PENDING'
           AND o.not_before <= clock_timestamp()
         ORDER BY o.not_before LIMIT 1) timed ON true
-    ORDER BY v.name"""  # noqa: S608 - a constant of this module
+    ORDER BY v.name"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

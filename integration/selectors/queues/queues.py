@@ -42,7 +42,7 @@ _COUNTS: Final = f"""
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state = s.state
           AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
-        LIMIT %s) found) few"""  # noqa: S608 - an enum's names
+        LIMIT %s) found) few"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class Tryout:
         return bool(self.key) and not (self.problem or self.schema or version_is_bad)
 
 
-def try_out(sample: str, key_paths: Sequence[str], version_path: str, schema: Any) -> Tryout:  # noqa: ANN401 - a JSON Schema, or None
+def try_out(sample: str, key_paths: Sequence[str], version_path: str, schema: Any) -> Tryout:
     """Read the sample as a message would be, an envelope around it included. Raises nothing."""
     if len(sample.encode()) > MAX_BYTES:
         return Tryout(problem=f"The sample is longer than {MAX_BYTES // 1_024} KiB; shorten it.")

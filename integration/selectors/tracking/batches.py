@@ -98,7 +98,7 @@ class Part:
     def rows(self, columns: str, condition: str) -> str:
         """A query for these columns of the rows `t` that meet the condition as well."""
         return " UNION ALL ".join(
-            f"SELECT {columns} FROM integration_messagetrack t WHERE {one} AND {condition}"  # noqa: S608 - constants
+            f"SELECT {columns} FROM integration_messagetrack t WHERE {one} AND {condition}"
             for one in self.conditions
         )
 
@@ -159,7 +159,7 @@ class Walk:
         return whole * min(longer * (covered / whole), 1.0)
 
 
-def beginning(cursor: Any, span: Span, rows: int) -> tuple[Part | None, bool]:  # noqa: ANN401 - as above
+def beginning(cursor: Any, span: Span, rows: int) -> tuple[Part | None, bool]:
     """The first batches of the span that have so many rows, and whether it has no more of them."""
     listed = _listed(cursor, span, rows)
     if not listed:
@@ -175,13 +175,13 @@ def _longer(most: int, read: int, share: float) -> int:
     return max(DOUBLE * most, math.ceil(SURELY * read / share) - read)
 
 
-def counted(cursor: Any, span: Span, most: int) -> int:  # noqa: ANN401 - as above
+def counted(cursor: Any, span: Span, most: int) -> int:
     """How many rows the span has; with more than `most` batches in it, something above `most`."""
     cursor.execute(_COUNTED, {**span.said, "most": most + 1})
     return int(cursor.fetchone()[0])
 
 
-def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:  # noqa: ANN401 - as above
+def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:
     way = "DESC" if span.newest_first else "ASC"
     cursor.execute(_LISTED.format(way=way), {**span.said, "most": most})
     found: list[Listed] = cursor.fetchall()

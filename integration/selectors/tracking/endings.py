@@ -31,7 +31,7 @@ def latest(seconds: int, most: int) -> Endings:
         walk = batches.Walk(cursor, span, most)
         for part in walk.parts():
             cursor.execute(
-                f"SELECT t.queue_id, t.ended, count(*) FROM ({part.rows(COLUMNS, rows.ALL)}) t "  # noqa: S608 - constants
+                f"SELECT t.queue_id, t.ended, count(*) FROM ({part.rows(COLUMNS, rows.ALL)}) t "
                 "GROUP BY t.queue_id, t.ended",
                 part.said,
             )

@@ -111,7 +111,7 @@ def _nearest(span: Span, condition: str, said: Said, queues: Queues) -> tuple[li
         if part is None:
             return [], True
         sql = (
-            f"SELECT DISTINCT ON ({_SAME}) * FROM ({part.rows(rows.COLUMNS, condition)}) t "  # noqa: S608 - constants
+            f"SELECT DISTINCT ON ({_SAME}) * FROM ({part.rows(rows.COLUMNS, condition)}) t "
             f"ORDER BY {_SAME}, t.at {way}, t.id {way}"
         )
         return rows.read(cursor, sql, {**said, **part.said}, queues), is_all

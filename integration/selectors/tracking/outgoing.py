@@ -31,7 +31,7 @@ UNION
   WHERE state = 'PENDING' AND not_before IS NULL
   ORDER BY provider_id, shard, not_before, id LIMIT {LOOKED_THROUGH}) w
   WHERE w.message_id = %(id)s LIMIT {RELATED})
-"""  # noqa: S608 - constants
+"""
 
 STANDS: Final[Mapping[str, str]] = MappingProxyType(
     {

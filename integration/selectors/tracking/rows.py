@@ -28,7 +28,7 @@ FEW_IDS: Final = 20
 FEW: Final = f"""
 WITH found AS MATERIALIZED ({{found}}), counted AS (SELECT count(*) AS number FROM found)
 SELECT found.*, counted.number FROM counted LEFT JOIN found ON counted.number <= {MANY}
-"""  # noqa: S608 - constants
+"""
 FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 # More tries than any retry policy makes.
 ENDINGS_OF_ONE: Final = 1_000
@@ -149,7 +149,7 @@ def few_by_index(
 
 
 def _found(condition: str, limit: int) -> str:
-    return f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {limit}"  # noqa: S608 - constants
+    return f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {limit}"
 
 
 def of_messages(
@@ -200,7 +200,7 @@ def in_order(
         walk = batches.Walk(cursor, span, limit)
         for part in walk.parts():
             sql = (
-                f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "  # noqa: S608 - constants
+                f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "
                 f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(found)}"
             )
             found += read(cursor, sql, {**said, **part.said}, queues)
@@ -219,7 +219,7 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
         walk = batches.Walk(cursor, span, cap + 1)
         for part in walk.parts():
             cursor.execute(
-                f"SELECT count(*) FROM ({part.rows('1', condition)} LIMIT {cap + 1}) counted",  # noqa: S608 - constants
+                f"SELECT count(*) FROM ({part.rows('1', condition)} LIMIT {cap + 1}) counted",
                 {**said, **part.said},
             )
             number += int(cursor.fetchone()[0])
@@ -232,7 +232,7 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
 def newest_unusual(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
     """The newest rows that meet the condition, which names an unusual ending: they have a list."""
     sql = (
-        f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "  # noqa: S608 - constants
+        f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "
         f"ORDER BY t.at DESC, t.id DESC LIMIT {limit}"
     )
     with reading(AS_ASKED) as cursor:
@@ -243,7 +243,7 @@ def count_unusual(condition: str, said: Said, *, cap: int) -> int:
     """How many rows meet such a condition, at most cap + 1."""
     with reading(AS_ASKED) as cursor:
         cursor.execute(
-            f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "  # noqa: S608 - constants
+            f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "
             f"WHERE {condition} LIMIT {cap + 1}) counted",
             said,
         )
@@ -262,7 +262,7 @@ def reading(settings: Mapping[str, str]) -> Iterator[Any]:
         transaction.set_rollback(True, using=alias())
 
 
-def read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:  # noqa: ANN401 - Django's cursor
+def read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:
     cursor.execute(sql, said)
     return _rows(cursor.fetchall(), queues)
 

@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--reason", default="by command", help="for the history of changes")
 
-    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, **options: Any) -> None:
         if not removal.is_there():
             self.stdout.write("The sample is not there.")
             return

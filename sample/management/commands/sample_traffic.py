@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument("--door", default="", help="also post over HTTP, to the console here")
         parser.add_argument("--seed", type=int, help="the same seed sends the same documents")
 
-    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, **options: Any) -> None:
         if options["rate"] <= 0:
             raise CommandError("--rate must be above 0.")
         with _until_told() as over:

@@ -20,7 +20,7 @@ class Command(BaseCommand):
             "--unless-removed", action="store_true", help="not where a person removed it"
         )
 
-    def handle(self, *_: object, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: object, **options: Any) -> None:
         if options["unless_removed"] and was_removed():
             self.stdout.write("The sample was removed; `seed_sample` makes it again.")
             return

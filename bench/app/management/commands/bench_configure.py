@@ -28,7 +28,7 @@ class Command(BaseCommand):
 
     help = "Configure the queues of a benchmark from a JSON list on standard input."
 
-    def handle(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_: Any, **__: Any) -> None:
         provider, _made = Provider.objects.get_or_create(
             name="bench", defaults={"bootstrap_servers": settings.SLUICE_KAFKA_BOOTSTRAP}
         )
