@@ -17,7 +17,8 @@ from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.definitions import registry
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from integration.selectors import changes
 from integration.selectors.bulk import runs
 from integration.selectors.bulk.rejects import rejects

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from crontasks.bulk import storage
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import ShownRun, Standing
 
 STATES: Final[Mapping[str, tuple[str, str, str]]] = {

@@ -17,7 +17,8 @@ from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from crontasks.parameters import Described, describe
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from integration.worker import worker_name
 from spark_jobs.problems import Stopped
 

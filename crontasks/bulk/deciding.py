@@ -16,7 +16,8 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.errors import IntegrationError
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from integration.selectors.scope import EVERYTHING
 from spark_jobs.contract import Preview
 

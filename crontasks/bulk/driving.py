@@ -21,7 +21,8 @@ from crontasks.running import outage
 from integration.clock import database_now
 from integration.documents.refusals import plain_text
 from integration.errors import IntegrationError
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from spark_jobs.contract import JobState, Progress, Report, Tell
 from spark_jobs.problems import JobError, Stopped, lost
 from spark_jobs.running import run as run_job

@@ -8,7 +8,8 @@ from django.db.models import QuerySet
 from crontasks.bulk.errors import died
 from crontasks.bulk.sending import MOST_DEATHS
 from integration.clock import database_now
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from spark_jobs.contract import JobState, Report
 from spark_jobs.problems import JobError, spark_died
 

@@ -20,7 +20,8 @@ from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError, unwritable
 from crontasks.bulk.sharing import SENTINEL
 from crontasks.bulk.storage import UPLOADS, inside, is_set
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from spark_jobs.problems import JobError
 
 PART: Final = ".part"

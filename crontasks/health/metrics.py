@@ -9,7 +9,7 @@ from crontasks.cursor import django_cursor
 from crontasks.health.bulk_runs import open_runs
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.outcome import RunState
-from integration.models import BulkState
+from integration.policy.states import BulkState
 from integration.selectors import metrics
 from integration.selectors.metrics import Family
 from integration.store.sessions import alias

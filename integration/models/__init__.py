@@ -1,6 +1,6 @@
 """The tables. One noun a module; no decisions live here."""
 
-from integration.models.bulk_run import BulkRun, BulkState
+from integration.models.bulk_run import BulkRun
 from integration.models.channel import ChannelTarget, PublishChannel
 from integration.models.configuration_change import ConfigurationChange
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
@@ -23,7 +23,6 @@ __all__ = [
     "ApiToken",
     "BatchLog",
     "BulkRun",
-    "BulkState",
     "ChannelTarget",
     "ConfigurationChange",
     "Delivery",

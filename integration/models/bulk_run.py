@@ -5,15 +5,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-
-class BulkState(models.TextChoices):
-    """Where a run of a bulk job stands."""
-
-    ASKED = "ASKED", "Waits for the Spark driver"
-    RUNNING = "RUNNING", "Running"
-    DONE = "DONE", "Done"
-    FAILED = "FAILED", "Failed"
-    CANCELLED = "CANCELLED", "Cancelled"
+from integration.policy.states import BulkState
 
 
 class BulkRun(models.Model):
@@ -29,7 +21,9 @@ class BulkRun(models.Model):
     wish = models.JSONField(default=dict, help_text="what a person said; asked again by a clone")
     parameters = models.JSONField(default=dict, help_text="what the job is told")
     plan = models.JSONField(default=dict)
-    state = models.CharField(max_length=10, choices=BulkState.choices, default=BulkState.ASKED)
+    state = models.CharField(
+        max_length=10, choices=[(s.value, s.label) for s in BulkState], default=BulkState.ASKED
+    )
     progress = models.JSONField(default=dict, help_text="stage, done, total, rows")
     applied = models.BooleanField(default=False)
     counts = models.JSONField(default=dict, help_text="read, sent, rejected, skipped")
@@ -70,6 +64,12 @@ class BulkRun(models.Model):
 
     class Meta:
         ordering = ["-asked_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=[s.value for s in BulkState]),
+                name="bulk_run_state_known",
+            )
+        ]
         indexes = [
             models.Index(fields=["-asked_at"], name="bulk_run_recent"),
             # The dispatcher looks twice a second for what is to be sent.

@@ -1,8 +1,8 @@
 """Every state a message, a partition or an outgoing row can be in, and the moves between them.
 
-These enums are the only lists. A test compares the states of messages, partitions and outgoing
-rows with the database's CHECK constraints and the models' choices, and with ARCHITECTURE.md: all
-the moves drawn for a message, of a partition only which states there are.
+These enums are the only lists. A test compares them with the database's CHECK constraints, with
+the models' choices and with the drawings of docs/states.md; of a partition's drawing only which
+states there are.
 """
 
 from collections.abc import Mapping
@@ -116,6 +116,37 @@ class OperationState(StrEnum):
     PAUSED = "PAUSED"  # waits for a person: what is done stays done
     DONE = "DONE"  # every message had its turn
     CANCELLED = "CANCELLED"  # a person ended it: what is done stays done, the rest is untouched
+
+
+class BulkState(StrEnum):
+    """Where a run of a bulk job stands."""
+
+    ASKED = "ASKED"  # waits for the Spark driver
+    RUNNING = "RUNNING"  # a driver has it
+    DONE = "DONE"  # all of it counts
+    FAILED = "FAILED"  # its problem tells why, and what to do
+    CANCELLED = "CANCELLED"  # a person ended it
+
+    @property
+    def label(self) -> str:
+        return "Waits for the Spark driver" if self is BulkState.ASKED else self.capitalize()
+
+
+BULK_MOVES: Final[Mapping[BulkState, frozenset[BulkState]]] = {
+    BulkState.ASKED: frozenset({BulkState.RUNNING, BulkState.CANCELLED}),
+    BulkState.RUNNING: frozenset(
+        {
+            BulkState.RUNNING,
+            BulkState.DONE,
+            BulkState.FAILED,
+            BulkState.CANCELLED,
+            BulkState.ASKED,
+        }
+    ),
+    BulkState.DONE: frozenset(),
+    BulkState.FAILED: frozenset({BulkState.ASKED}),
+    BulkState.CANCELLED: frozenset({BulkState.ASKED}),
+}
 
 
 class Ended(StrEnum):

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from integration.models import BulkRun, BulkState, MessageError, Operation, QueuePartition
-from integration.policy.states import ErrorState, OperationState, PartitionState
+from integration.models import BulkRun, MessageError, Operation, QueuePartition
+from integration.policy.states import BulkState, ErrorState, OperationState, PartitionState
 from integration.selectors.scope import Scope, visible_operations, visible_runs
 from integration.store.querysets import text_of
 from integration.store.sessions import fetch_all

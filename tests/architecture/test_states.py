@@ -6,10 +6,12 @@ from enum import StrEnum
 import pytest
 from django.db import models
 
-from integration.models import MessageError, Operation, OutboxRow, QueuePartition
+from integration.models import BulkRun, MessageError, Operation, OutboxRow, QueuePartition
 from integration.policy.operations import OPERATION_MOVES
 from integration.policy.states import (
+    BULK_MOVES,
     TRANSITIONS,
+    BulkState,
     ErrorState,
     OperationState,
     OutboxState,
@@ -51,6 +53,7 @@ def permitted(model: type[models.Model], name: str) -> set[str]:
         (PartitionState, QueuePartition, "partition_state_known"),
         (OutboxState, OutboxRow, "outbox_state_known"),
         (OperationState, Operation, "operation_state_known"),
+        (BulkState, BulkRun, "bulk_run_state_known"),
     ],
 )
 def test_the_database_knows_the_same_states(
@@ -69,6 +72,11 @@ def test_a_failed_message_moves_as_it_is_drawn():
 def test_a_bulk_operation_moves_as_it_is_drawn():
     moves = {(old.value, new.value) for old, news in OPERATION_MOVES.items() for new in news}
     assert drawn("A bulk operation") == moves
+
+
+def test_a_bulk_run_moves_as_it_is_drawn():
+    moves = {(old.value, new.value) for old, news in BULK_MOVES.items() for new in news}
+    assert drawn("A bulk run") == moves
 
 
 def test_the_drawing_of_a_partition_names_every_state():

@@ -7,7 +7,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from crontasks.bulk.command import drive_here, tell_end
 from crontasks.bulk.driving import again
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 
 
 class Command(BaseCommand):

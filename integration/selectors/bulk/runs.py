@@ -9,7 +9,8 @@ from uuid import UUID
 from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
-from integration.models import BulkRun, BulkState
+from integration.models import BulkRun
+from integration.policy.states import BulkState
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.scope import Scope, visible_runs
 
