@@ -66,8 +66,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "console.frame.security.ContentSecurityPolicy",
-    "console.frame.bidi.PlainDirections",
+    "console.layout.security.ContentSecurityPolicy",
+    "console.layout.bidi.PlainDirections",
     "console.monitoring.probes.Probes",
     "console.door.entrance.Door",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -77,7 +77,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "console.frame.security.NoNulBytes",
+    "console.layout.security.NoNulBytes",
     # A cookie with a NUL is refused before anybody asks whose session it names.
     "console.people.session_limits.SessionLimits",
 ]
@@ -94,7 +94,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "console.frame.context.frame",
+                "console.layout.context.frame",
             ]
         },
     }
@@ -145,7 +145,7 @@ STATIC_ROOT = BASE_DIR / ENV.static_root
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     # With DEBUG on, files go by their plain names and are found where they lie.
-    "staticfiles": {"BACKEND": "console.frame.static_files.HashedFiles"},
+    "staticfiles": {"BACKEND": "console.layout.static_files.HashedFiles"},
 }
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_USE_FINDERS = DEBUG
@@ -245,4 +245,4 @@ LOGGING = {
 
 CRISPY_ALLOWED_TEMPLATE_PACKS = "bootstrap5"
 CRISPY_TEMPLATE_PACK = "bootstrap5"
-DJANGO_TABLES2_TEMPLATE = "console/frame/_table.html"
+DJANGO_TABLES2_TEMPLATE = "console/layout/_table.html"

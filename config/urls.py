@@ -15,5 +15,5 @@ urlpatterns = [
     # Pages of the example, where it is installed.
     *([path("", include("sample.urls"))] if apps.is_installed("sample") else []),
 ]
-handler400 = "console.frame.refusals.bad_request"
-handler403 = "console.frame.refusals.forbidden"
+handler400 = "console.layout.refusals.bad_request"
+handler403 = "console.layout.refusals.forbidden"

@@ -7,7 +7,7 @@ from console.changes import pages as changes
 from console.charts import pages as charts
 from console.failures import decisions, edits
 from console.failures import pages as failures
-from console.frame import themes
+from console.layout import themes
 from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox

@@ -1,4 +1,4 @@
-"""Plain values of the road: positions, records, topic facts, and what the engine owns."""
+"""Plain values of the engine: positions, records, topic facts, and what the engine owns."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.frame.access import Right, needs, scope_of
+from console.layout.access import Right, needs, scope_of
 from sample.removal import is_there
 from sample.shares import shares
 

@@ -6,8 +6,8 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 
 from console.admin.records import LookedAt
-from console.frame import trail
-from console.frame.access import Right, has
+from console.layout import trail
+from console.layout.access import Right, has
 from integration.models import StoredObject
 
 

@@ -17,8 +17,8 @@ from console.bulk import imports
 from console.bulk.forms import WishForm, carried, number_of_run, reason_of, wish_of
 from console.bulk.looking import asker_of, hindrance, looked_at, note_rows
 from console.bulk.showing import wished
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import parse_id, see
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import parse_id, see
 from crontasks.bulk import deciding
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError

@@ -11,7 +11,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, QueryDict
 
 from console.forms.parameters import fields_of, name_of, values_of
-from console.frame.answers import parse_id
+from console.layout.answers import parse_id
 from crontasks import parameters
 from crontasks.bulk.catalogue import Entry
 from integration.selectors.bulk import choices

@@ -15,7 +15,7 @@ from django.urls import reverse
 from console.bulk.forms import WishForm, carried, wish_of
 from console.bulk.looking import asker_of, note_rows, sees_text
 from console.forms.parameters import name_of
-from console.frame.access import scope_of
+from console.layout.access import scope_of
 from crontasks import parameters
 from crontasks.bulk import detecting, mapping, storage, uploads
 from crontasks.bulk.catalogue import CATALOGUE, Entry

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from console.frame import trail
-from console.frame.access import Right, has, scope_of
-from console.frame.answers import actor_of
+from console.layout import trail
+from console.layout.access import Right, has, scope_of
+from console.layout.answers import actor_of
 from crontasks.builtin.bulk_job import wish_in
 from crontasks.bulk import deciding, uploads
 from crontasks.bulk.catalogue import CATALOGUE, Entry

@@ -10,9 +10,9 @@ from django.views.decorators.http import require_GET
 from console.bulk.looking import hindrance
 from console.bulk.showing import title_of, wished
 from console.bulk.words import STATES, sentence, stages
-from console.frame import trail
-from console.frame.access import Right, needs, scope_of
-from console.frame.context import refresh_of
+from console.layout import trail
+from console.layout.access import Right, needs, scope_of
+from console.layout.context import refresh_of
 from crontasks.bulk import storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError

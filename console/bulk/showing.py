@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser, User
 
-from console.frame.access import Right, has
+from console.layout.access import Right, has
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.storage import shown
 from crontasks.parameters import Described, describe

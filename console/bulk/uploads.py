@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from console.bulk.looking import asker_of
-from console.frame.access import Right, needs
-from console.frame.answers import SeeOther, see
+from console.layout.access import Right, needs
+from console.layout.answers import SeeOther, see
 from crontasks.bulk.errors import BulkError
 from crontasks.bulk.uploads import Arriving
 

@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 
 from console.bulk.looking import hindrance
 from console.bulk.pages import show, wanted_run
-from console.frame.access import Right, needs
-from console.frame.answers import actor_of, see, tell_problem
+from console.layout.access import Right, needs
+from console.layout.answers import actor_of, see, tell_problem
 from crontasks.bulk import deciding
 from crontasks.bulk.catalogue import CATALOGUE
 from integration.actions.configuration import Author

@@ -9,9 +9,9 @@ from django.shortcuts import render
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.asked import number_of
-from console.frame.list_filter import MOMENT, ListFilterForm
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.asked import number_of
+from console.layout.list_filter import MOMENT, ListFilterForm
 from integration.actions.access import Act
 from integration.selectors import changes
 from integration.selectors.changes import ChangeFilter, Place

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from console.frame.charts import WIDE, Chart, chart
+from console.layout.charts import WIDE, Chart, chart
 from integration.durations import rough
 from integration.selectors.charts.failures import CauseLine, FailureChart
 from integration.selectors.charts.hours import HOUR, HOURS, Hours

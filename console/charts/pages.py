@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.charts.drawings import bars, cause_rows, hour_rows, latency_lines
-from console.frame.access import Right, needs, scope_of
+from console.layout.access import Right, needs, scope_of
 from integration.selectors.bulk.choices import queue_names
 from integration.selectors.charts.failures import failures_by_hour
 from integration.selectors.charts.hours import last_hours, queues_of

@@ -4,8 +4,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.frame.access import Right, needs, scope_of
-from console.frame.asked import number_of
+from console.layout.access import Right, needs, scope_of
+from console.layout.asked import number_of
 from crontasks.cleanup import selectors as cleanups
 from integration.errors import IntegrationError
 from integration.removals import registry

@@ -8,8 +8,8 @@ from django.views.decorators.http import require_GET
 
 from console.cron.forms import OneRunForm
 from console.cron.judging import hindrance_for
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import actor_of, see, see_again, tell_problem
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import actor_of, see, see_again, tell_problem
 from crontasks.definitions import registry
 from crontasks.instances import actions, run_pages, selectors
 from crontasks.instances.selectors import STATES, InstanceDetail, InstanceFilter

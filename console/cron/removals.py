@@ -5,8 +5,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see
 from integration import removals
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError

@@ -15,9 +15,9 @@ from console.cron.judging import asks_for_bulk_jobs, hindrance_for
 from console.cron.pages import found
 from console.forms.conflicts import conflict_of
 from console.forms.setup_form import free_name
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, parse_id, see
-from console.frame.asked import number_of
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, parse_id, see
+from console.layout.asked import number_of
 from crontasks.definitions import Definition, registry
 from crontasks.instances import actions, selectors
 from crontasks.instances.effects import Effect, effect

@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.delivering.forms import PauseForm
-from console.frame.access import Right, has, needs, scope_of
+from console.layout.access import Right, has, needs, scope_of
 from integration.selectors.delivering import endpoints
 
 

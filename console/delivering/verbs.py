@@ -7,8 +7,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from console.delivering.forms import PauseForm
 from console.delivering.pages import show_endpoint
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see, see_again, tell_problem
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, see_again, tell_problem
 from integration.actions import endpoint_switches
 from integration.actions.configuration import Author
 from integration.errors import IntegrationError

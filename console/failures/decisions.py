@@ -8,8 +8,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from console.failures.pages import show_failure
 from console.failures.waits import told_of_release
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see, see_again, tell_problem, version_of
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, see_again, tell_problem, version_of
 from integration.actions import errors
 from integration.actions.problems import LateReleaseError, StateMismatchError
 from integration.errors import IntegrationError

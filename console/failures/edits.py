@@ -12,9 +12,9 @@ from django.views.decorators.http import require_GET
 
 from console.failures.checks import CheckShown, shown
 from console.failures.waits import told_of_release
-from console.frame import trail
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import actor_of, own_page, see, see_again, tell_problem, version_of
+from console.layout import trail
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import actor_of, own_page, see, see_again, tell_problem, version_of
 from integration.actions import check as checks
 from integration.actions import errors
 from integration.actions.problems import PayloadTooLargeError

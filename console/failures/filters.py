@@ -7,9 +7,9 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 
-from console.frame.answers import parse_id
-from console.frame.asked import BadFilterError
-from console.frame.list_filter import MOMENT, ListFilterForm
+from console.layout.answers import parse_id
+from console.layout.asked import BadFilterError
+from console.layout.list_filter import MOMENT, ListFilterForm
 from integration.selectors.failures.failures import Choices, FailureFilter
 
 STATES: Final = (

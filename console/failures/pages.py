@@ -14,9 +14,9 @@ from console.failures.mends import mend_of
 from console.failures.support import support_text
 from console.failures.trends import Trend, trend_of
 from console.failures.waits import now_of
-from console.frame import trail
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import parse_id, see_list
+from console.layout import trail
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import parse_id, see_list
 from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
 from integration.selectors.failures import failures, newness, payload_search

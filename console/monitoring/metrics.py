@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from console.frame.access import Right, has, scope_of
+from console.layout.access import Right, has, scope_of
 from console.monitoring import exposition
 from crontasks.health import metrics
 

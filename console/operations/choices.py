@@ -6,9 +6,9 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 
 from console.failures.filters import FailureFilterForm
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import actor_of, parse_id, see, see_list
-from console.frame.asked import chosen_of, number_of, query_of
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import actor_of, parse_id, see, see_list
+from console.layout.asked import chosen_of, number_of, query_of
 from console.operations.pages import need_right_of
 from integration.actions import operations
 from integration.actions.operation_problems import NothingChosenError

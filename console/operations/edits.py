@@ -4,8 +4,8 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 
-from console.frame.access import Right, needs
-from console.frame.answers import see, see_part, tell_problem, version_of
+from console.layout.access import Right, needs
+from console.layout.answers import see, see_part, tell_problem, version_of
 from console.operations.forms import RecipeForm
 from console.operations.pages import show, wanted
 from integration.actions import operation_trial, operations

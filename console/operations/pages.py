@@ -11,11 +11,11 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.frame import trail
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import actor_of, see, tell_problem, version_of
-from console.frame.asked import number_of
-from console.frame.context import refresh_of
+from console.layout import trail
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import actor_of, see, tell_problem, version_of
+from console.layout.asked import number_of
+from console.layout.context import refresh_of
 from console.operations.forms import RateForm, RecipeForm, StartForm
 from console.operations.words import STATES, WORDS, outcome_words
 from crontasks.health.released import waits_of

@@ -10,9 +10,9 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.frame.access import BULK_ROWS, Right, needs, scope_of
-from console.frame.answers import actor_of, parse_id, see, see_list, tell_problem
-from console.frame.asked import chosen_of, number_of, query_of
+from console.layout.access import BULK_ROWS, Right, needs, scope_of
+from console.layout.answers import actor_of, parse_id, see, see_list, tell_problem
+from console.layout.asked import chosen_of, number_of, query_of
 from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox
 from integration.actions.outbox import OutboxOutcome

@@ -5,7 +5,7 @@ from typing import Final
 from django import forms
 from django.http import QueryDict
 
-from console.frame.list_filter import ListFilterForm
+from console.layout.list_filter import ListFilterForm
 from integration.policy.states import OutboxKind, OutboxState
 from integration.selectors.outbox.rows import OutboxFilter
 from integration.selectors.scope import Scope

@@ -9,10 +9,10 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.frame import trail
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import actor_of, parse_id, see, see_again, tell_problem
-from console.frame.asked import number_of
+from console.layout import trail
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import actor_of, parse_id, see, see_again, tell_problem
+from console.layout.asked import number_of
 from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox
 from integration.actions.outbox import OutboxMismatchError

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from console.overview import ways
 from console.queues.cards import Card, cards, is_blocked
 from console.queues.figures import Figures, figures
-from crontasks.health.crew import crew
+from crontasks.health.live_processes import live_processes
 from crontasks.problems import asking, finding
 from integration.selectors import badges, totals
 from integration.selectors.badges import Badge
@@ -18,7 +18,7 @@ from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.queues import heads, queues, rates
 from integration.selectors.queues.rates import Pace
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import Crew, Status
+from integration.selectors.queues.status import LiveProcesses, Status
 from integration.selectors.scope import Scope
 from integration.selectors.totals import COUNT_CAP, Totals
 
@@ -46,7 +46,7 @@ class FirstPage:
     `stopped` are queues that people paused or switched off. `all_flows`: each one that there is.
     """
 
-    crew: Crew
+    live_processes: LiveProcesses
     cards: tuple[Card, ...]
     more_cards: int
     problems: tuple[ways.Told, ...]
@@ -68,7 +68,7 @@ def first_page(scope: Scope, *, reveal: bool) -> FirstPage:
 
     `reveal`: keys and ids of messages may be named.
     """
-    alive = crew()
+    alive = live_processes()
     rows = queues.standing(alive, scope)
     stopped = [row for row in rows if is_blocked(row)]
     found_heads = heads.heads(stopped, reveal=reveal)
@@ -78,7 +78,7 @@ def first_page(scope: Scope, *, reveal: bool) -> FirstPage:
     sums = totals.totals(rows, scope)
     resting = _stopped(rows)
     return FirstPage(
-        crew=alive,
+        live_processes=alive,
         cards=tuple(cards(stopped[:CARDS_SHOWN], found_heads, facts.now)),
         more_cards=max(0, len(stopped) - CARDS_SHOWN),
         problems=tuple(others[:PROBLEMS_SHOWN]),

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.frame.access import Right, has, needs, scope_of
+from console.layout.access import Right, has, needs, scope_of
 from console.overview import beginnings
 from console.overview.first_page import first_page, top_causes
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from console.frame.access import Right, scope_of
+from console.layout.access import Right, scope_of
 from console.models import Limit
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts

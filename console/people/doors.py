@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
-from console.frame import trail
-from console.frame.trail import address_of
+from console.layout import trail
+from console.layout.trail import address_of
 from console.people import throttle
 from console.people.throttle import TooManyLoginsError
 from integration.actions.access import Act

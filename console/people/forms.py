@@ -7,7 +7,7 @@ from django import forms
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 
-from console.frame.access import Right
+from console.layout.access import Right
 from console.people.accounts import Wanted
 from integration.models import ExternalSystem
 

@@ -10,8 +10,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import see
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import see
 from console.people import accounts
 from console.people.accounts import PersonProtectedError
 from console.people.forms import PersonForm

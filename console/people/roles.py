@@ -4,7 +4,7 @@ from django.apps import apps as installed
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 
-from console.frame.access import ROLES
+from console.layout.access import ROLES
 
 
 def make_roles(**_: object) -> None:

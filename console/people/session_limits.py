@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth import logout
 from django.http import HttpRequest, HttpResponse
 
-from console.frame import trail
+from console.layout import trail
 
 BEGAN: Final = "sluice_began"
 SEEN: Final = "sluice_seen"

@@ -8,10 +8,10 @@ from typing import Final
 
 from django.utils import timezone
 
-from console.frame.charts import WIDE, Chart, chart
+from console.layout.charts import WIDE, Chart, chart
 from console.queues.cards import Card, card_of
 from console.queues.figures import lag_line
-from crontasks.health.crew import crew
+from crontasks.health.live_processes import live_processes
 from crontasks.models import CronInstance, CronRun
 from crontasks.problems import switchboard
 from integration.actions.blocks import GAP_CODE, TOPIC_CODES
@@ -87,7 +87,7 @@ class QueuePage:
 
 def queue_page(name: str, scope: Scope, *, reveal: bool) -> QueuePage | None:
     """The queue of this name, or None where there is none that the person may know of."""
-    found = queues.detail(name, crew(), scope)
+    found = queues.detail(name, live_processes(), scope)
     if found is None:
         return None
     row = found.row

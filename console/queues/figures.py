@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from console.frame.charts import SPARK, Chart, chart
+from console.layout.charts import SPARK, Chart, chart
 from integration.selectors.queues import rates
 from integration.selectors.queues.rates import Point, Rates
 from integration.selectors.queues.rows import QueueRow

@@ -6,7 +6,7 @@ from typing import Final
 from django import forms
 from django.http import QueryDict
 
-from console.frame.list_filter import ListFilterForm
+from console.layout.list_filter import ListFilterForm
 from integration.models import Queue
 from integration.selectors.queues.rates import Pace, traffic
 from integration.selectors.queues.rows import QueueRow

@@ -8,13 +8,13 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from console.frame.access import Right, has, needs, scope_of
+from console.layout.access import Right, has, needs, scope_of
 from console.queues.contents import queue_page as page_of
 from console.queues.figures import figures
 from console.queues.filters import QueueFilterForm
 from console.queues.forms import PauseForm
-from crontasks.health.crew import crew
 from crontasks.health.flow import check_flow
+from crontasks.health.live_processes import live_processes
 from integration.selectors.queues import queues, rates
 
 PAGE_ROWS: Final = 25
@@ -25,7 +25,7 @@ PAGE_ROWS: Final = 25
 def queue_list(request: HttpRequest) -> HttpResponse:
     """Every queue a person may know of, 25 a page: their number is not that of messages."""
     scope = scope_of(request.user)
-    rows = queues.standing(crew(), scope)
+    rows = queues.standing(live_processes(), scope)
     form = QueueFilterForm(request.GET, sorted({row.system for row in rows if row.system}))
     page = Paginator(form.passed(rows, rates.last_minute(scope)), PAGE_ROWS).get_page(
         request.GET.get("page")

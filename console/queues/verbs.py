@@ -6,8 +6,8 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see, see_again, tell_problem
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, see_again, tell_problem
 from console.queues.forms import PauseForm
 from console.queues.pages import show_queue
 from integration.actions import blocks, queues

@@ -7,8 +7,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see, tell_problem
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, tell_problem
 from integration.actions.configuration import Author
 from integration.actions.problems import ReasonMissingError
 from integration.counting import so_many

@@ -8,7 +8,7 @@ from django import forms
 from django.http import HttpRequest
 
 from console.forms.setup_form import SetupForm
-from console.frame.access import scope_of
+from console.layout.access import scope_of
 from console.setup.columns import Counted, Named, Switched
 from console.setup.filters import words_and_switch
 from console.setup.noun import Noun

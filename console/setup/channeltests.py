@@ -7,8 +7,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see
 from console.setup.channels import CHANNELS
 from console.setup.pages import found_row, refuse
 from integration.actions import channeltests as actions

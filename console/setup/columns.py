@@ -7,7 +7,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django_tables2.utils import A
 
-from console.frame.badges import BADGE, number
+from console.layout.badges import BADGE, number
 
 NUMBER: Final = {"td": {"class": "num"}, "th": {"class": "num"}}
 

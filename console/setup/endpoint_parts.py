@@ -21,7 +21,7 @@ REPEATS: Final[Mapping[str, str]] = {
     "http": "Switch it on only when the partner drops repeats of a message id by itself.",
     "file": "A file endpoint does it by itself while the file is where it was put.",
     "database": "A database endpoint does it by itself.",
-    "python": "Switch it on only when the function drops repeats of parcel.message_id.",
+    "python": "Switch it on only when the function drops repeats of message.message_id.",
 }
 PARTS: Final[Mapping[str, Sequence[Part]]] = {
     "http": (

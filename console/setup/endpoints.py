@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from console.forms.setup_form import SetupForm
-from console.frame.access import scope_of
+from console.layout.access import scope_of
 from console.setup.columns import Named, Switched
 from console.setup.endpoint_fields import fields_of, initial_of, properties_in, secrets_in
 from console.setup.endpoint_parts import ABOUT, REPEATS, laid_out

@@ -5,8 +5,8 @@ from typing import Final
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 
-from console.frame.access import Right, needs
-from console.frame.answers import actor_of, see
+from console.layout.access import Right, needs
+from console.layout.answers import actor_of, see
 from console.setup.endpoints import ENDPOINTS
 from console.setup.pages import found_row, refuse, show_card
 from integration.actions import endpoint_test

@@ -3,8 +3,8 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see, tell_problem
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, tell_problem
 from console.setup.noun import Noun
 from console.setup.pages import found_row
 from integration.actions.held import release_held

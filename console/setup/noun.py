@@ -11,7 +11,7 @@ from django_filters import FilterSet
 from django_tables2 import Table
 
 from console.forms.setup_form import SetupForm
-from console.frame.access import Right, has, scope_of
+from console.layout.access import Right, has, scope_of
 from integration.selectors.failures import failures
 from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.scope import Scope

@@ -13,9 +13,9 @@ from django_tables2 import RequestConfig
 
 from console.forms.conflicts import conflict_of
 from console.forms.setup_form import SetupForm, copy_of
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see, tell_problem
-from console.frame.asked import number_of
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, tell_problem
+from console.layout.asked import number_of
 from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author

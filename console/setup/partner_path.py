@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import slugify
 
-from console.frame.access import scope_of
-from console.frame.asked import number_of
+from console.layout.access import scope_of
+from console.layout.asked import number_of
 from console.setup.noun import Noun
 from console.setup.providers import PROVIDERS
 from console.setup.services import SERVICES

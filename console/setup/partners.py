@@ -6,8 +6,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.forms.setup_form import SetupForm
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import SeeOther, actor_of
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import SeeOther, actor_of
 from console.setup import partner_path as steps
 from console.setup import testmessages
 from console.setup.noun import Noun

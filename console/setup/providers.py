@@ -8,8 +8,8 @@ import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
-from console.frame.access import Right, needs
-from console.frame.answers import see
+from console.layout.access import Right, needs
+from console.layout.answers import see
 from console.setup.columns import Counted, Named
 from console.setup.filters import Words
 from console.setup.noun import Noun
@@ -86,7 +86,7 @@ class ProviderForm(KeepsSecrets):
             "the principal that gets the rights.",
             "client_key": "PEM; stored encrypted, shown to nobody.",
             "properties": "A JSON object of properties of the Kafka client, for example "
-            '{"client.id": "plant-1"}. What carries the promises of the road (acks, isolation, '
+            '{"client.id": "plant-1"}. What carries the promises of the context (acks, isolation, '
             "offsets) is decided by Sluice and refused here.",
         }
         widgets: ClassVar[dict[str, Any]] = {

@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms.setup_form import SetupForm
-from console.frame.access import Right, needs
-from console.frame.answers import see
+from console.layout.access import Right, needs
+from console.layout.answers import see
 from console.setup.columns import Counted, Named
 from console.setup.filters import Words
 from console.setup.noun import Noun

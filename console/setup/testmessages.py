@@ -13,10 +13,10 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.html import format_html
 
-from console.frame import trail
-from console.frame.access import Right, has, needs, scope_of
-from console.frame.answers import SeeOther, actor_of, see
-from console.frame.asked import number_of
+from console.layout import trail
+from console.layout.access import Right, has, needs, scope_of
+from console.layout.answers import SeeOther, actor_of, see
+from console.layout.asked import number_of
 from console.setup.queues.pages import known_queue
 from crontasks.health.following import broken_ahead
 from crontasks.health.links import Link, broken

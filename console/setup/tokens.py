@@ -9,8 +9,8 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see, tell_problem
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, tell_problem
 from console.setup.pages import found_row, refuse
 from console.setup.systems import SYSTEMS
 from integration.actions import tokens

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.bulk.words import ENDS, SILENT, STATES, stage_words
-from console.frame.badges import BADGE
+from console.layout.badges import BADGE
 from integration.selectors.bulk.runs import ShownRun
 
 FACT_CHARACTERS: Final = 2_000

@@ -2,7 +2,7 @@
 
 from django import template
 
-from console.frame.badges import UNKNOWN
+from console.layout.badges import UNKNOWN
 from integration.durations import rough
 
 register = template.Library()

@@ -6,7 +6,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.frame.badges import BADGE, UNKNOWN
+from console.layout.badges import BADGE, UNKNOWN
 from integration.policy.states import DeliveryState
 from integration.selectors.delivering.standing import Standing
 

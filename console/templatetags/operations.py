@@ -4,7 +4,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.frame.badges import BADGE
+from console.layout.badges import BADGE
 from console.operations.words import BECAME, STATES, outcome_words
 from integration.policy.operations import Became
 from integration.policy.states import OperationState

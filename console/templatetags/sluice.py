@@ -9,7 +9,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from console.failures.filters import state_name
-from console.frame.badges import BADGE, UNKNOWN, number
+from console.layout.badges import BADGE, UNKNOWN, number
 from crontasks.outcome import RunState
 from integration.policy.failure import FailureClass
 from integration.policy.states import ErrorState, OutboxState

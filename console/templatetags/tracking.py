@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.frame.badges import BADGE, UNKNOWN
+from console.layout.badges import BADGE, UNKNOWN
 from console.tracking.words import ENDS
 from integration.durations import rough
 

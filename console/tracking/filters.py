@@ -6,7 +6,7 @@ from typing import Final
 from django import forms
 from django.http import QueryDict
 
-from console.frame.list_filter import MOMENT, ListFilterForm
+from console.layout.list_filter import MOMENT, ListFilterForm
 from console.tracking.words import ENDS
 from integration.models import Queue
 from integration.selectors.failures.failures import Choices

@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from console.frame import trail
-from console.frame.access import Right, has, needs, scope_of
+from console.layout import trail
+from console.layout.access import Right, has, needs, scope_of
 from console.tracking.filters import TrackFilterForm
 from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search

@@ -11,8 +11,8 @@ from crontasks.bulk.driving import drive
 from crontasks.bulk.ending import stops
 from crontasks.bulk.sessions import Keeper
 from crontasks.health.consumer import signs
-from crontasks.health.crew import SPARK
 from crontasks.health.hearts import worker_node
+from crontasks.health.live_processes import SPARK
 from crontasks.running import shutdown
 from integration.selectors.deployment import may_act
 from spark_jobs.session import close_session

@@ -21,8 +21,8 @@ from kombu.exceptions import OperationalError
 from crontasks.bulk.errors import died
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.enqueue import DRIVE_RUN, enqueue
-from crontasks.health.crew import SPARK
 from crontasks.health.hearts import ALIVE_SECONDS
+from crontasks.health.live_processes import SPARK
 from integration.store.sessions import alias
 
 # A driver that is silent for longer is taken for dead; so is a command that asked for a run.

@@ -11,10 +11,10 @@ from django.db import Error, ProgrammingError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from crontasks import copies
-from crontasks.health import broker, crew
+from crontasks.health import broker, live_processes
 from crontasks.health.bulk_runs import open_runs
-from crontasks.health.crew import ALIVE
 from crontasks.health.links import Link, broken, good, reason
+from crontasks.health.live_processes import ALIVE
 from integration.counting import so_many
 from integration.kafka import admin
 from integration.models import Provider
@@ -164,7 +164,7 @@ def clock() -> Link:
 
 
 def beat() -> Link:
-    alive = crew.alive("beat")
+    alive = live_processes.alive("beat")
     if not any(heart.leads for heart in alive):
         text = f"No leading beat showed a heartbeat within {ALIVE.seconds} seconds."
         return broken("beat", text, "Start one: celery -A config beat")
@@ -172,25 +172,27 @@ def beat() -> Link:
 
 
 def worker() -> Link:
-    hearts = crew.alive("worker")
-    alive = crew.serving(hearts, crew.RUNS)
+    hearts = live_processes.alive("worker")
+    alive = live_processes.serving(hearts, live_processes.RUNS)
     if not alive:
-        lack = crew.lack(hearts, crew.RUNS)
+        lack = live_processes.lack(hearts, live_processes.RUNS)
         return broken("worker", lack.why, lack.next_step)
-    return good("worker", f"{len(alive)} alive for queues. {crew.slots_in_words(alive)}")
+    return good("worker", f"{len(alive)} alive for queues. {live_processes.slots_in_words(alive)}")
 
 
 def relay() -> Link:
-    hearts = crew.alive("worker")
-    alive = crew.serving(hearts, crew.RELAY)
+    hearts = live_processes.alive("worker")
+    alive = live_processes.serving(hearts, live_processes.RELAY)
     if not alive:
-        lack = crew.lack(hearts, crew.RELAY)
+        lack = live_processes.lack(hearts, live_processes.RELAY)
         return broken("relay", lack.why, lack.next_step)
-    return good("relay", f"{len(alive)} alive for the relay. {crew.slots_in_words(alive)}")
+    return good(
+        "relay", f"{len(alive)} alive for the relay. {live_processes.slots_in_words(alive)}"
+    )
 
 
 def spark() -> Link:
-    alive = crew.serving(crew.alive("worker"), crew.SPARK)
+    alive = live_processes.serving(live_processes.alive("worker"), live_processes.SPARK)
     if alive:
         return good("spark", f"{len(alive)} alive for bulk runs.")
     waiting = open_runs().waiting

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.utils import timezone
 
-from crontasks.health import crew
+from crontasks.health import live_processes
 from crontasks.health.links import Link, broken, good
 from integration.counting import so_many
 from integration.models import Queue
@@ -25,12 +25,14 @@ def switches(queue: Queue) -> Link:
 
 
 def relay(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
-    hearts = crew.alive("worker")
-    alive = crew.serving(hearts, crew.RELAY)
+    hearts = live_processes.alive("worker")
+    alive = live_processes.serving(hearts, live_processes.RELAY)
     if not alive:
-        lack = crew.lack(hearts, crew.RELAY)
+        lack = live_processes.lack(hearts, live_processes.RELAY)
         return broken("relay", lack.why, lack.next_step)
-    return good("relay", f"{len(alive)} alive for the relay. {crew.slots_in_words(alive)}")
+    return good(
+        "relay", f"{len(alive)} alive for the relay. {live_processes.slots_in_words(alive)}"
+    )
 
 
 def lease(queue: Queue) -> Link:

@@ -7,9 +7,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from crontasks.health import broker as celery_broker
-from crontasks.health import crew
-from crontasks.health.crew import ALIVE
+from crontasks.health import live_processes
 from crontasks.health.links import Link, broken, good
+from crontasks.health.live_processes import ALIVE
 from crontasks.models import CronInstance
 from crontasks.schedule.moments import upcoming
 from integration.models import Queue
@@ -66,7 +66,7 @@ def broker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the s
 
 
 def beat(queue: Queue) -> Link:
-    hearts = crew.alive("beat")
+    hearts = live_processes.alive("beat")
     if not hearts:
         text = f"No beat showed a heartbeat within {ALIVE.seconds} seconds."
         return broken("beat", text, "Start one: celery -A config beat")

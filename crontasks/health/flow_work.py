@@ -3,7 +3,7 @@
 from typing import Final
 
 from crontasks.cursor import django_cursor
-from crontasks.health import crew, slot_words, slots
+from crontasks.health import live_processes, slot_words, slots
 from crontasks.health.links import Link, broken, good
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
 from integration.durations import rough
@@ -24,10 +24,10 @@ _OWNERS: Final = f"""
 
 
 def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
-    hearts = crew.alive("worker")
-    serving = crew.serving(hearts, crew.RUNS)
+    hearts = live_processes.alive("worker")
+    serving = live_processes.serving(hearts, live_processes.RUNS)
     if not serving:
-        lack = crew.lack(hearts, crew.RUNS)
+        lack = live_processes.lack(hearts, live_processes.RUNS)
         return broken("worker", lack.why, lack.next_step)
     skewed = [heart for heart in serving if abs(heart.clock_skew_seconds) > _SKEW_SECONDS]
     if skewed:
@@ -36,7 +36,9 @@ def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the s
     if not any(heart.leads for heart in hearts):
         text = f"{len(serving)} worker(s) live, but no dispatcher leads."
         return broken("worker", text, "Wait five seconds; if it stays so, restart a worker.")
-    return good("worker", f"{len(serving)} alive for queues. {crew.slots_in_words(serving)}")
+    return good(
+        "worker", f"{len(serving)} alive for queues. {live_processes.slots_in_words(serving)}"
+    )
 
 
 def slot(queue: Queue, scope: Scope = EVERYTHING) -> Link:

@@ -18,14 +18,14 @@ from django.db.migrations.recorder import MigrationRecorder
 from crontasks.cursor import django_cursor
 from crontasks.health import broker, slots
 from crontasks.health.bulk_runs import open_runs
-from crontasks.health.crew import crew
+from crontasks.health.live_processes import live_processes
 from integration.selectors.deployment import foreign_environment
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.status import (
     NO_BEAT,
     NO_BROKER,
     NO_DRIVER,
-    Crew,
+    LiveProcesses,
     Situation,
 )
 from integration.store.sessions import alias
@@ -121,7 +121,7 @@ def _in_database() -> list[Check]:
             done.append(Check("database", Health.OK, "PostgreSQL answers."))
             done.append(_migrations())
             if done[-1].health is Health.OK:
-                done.extend([_environment(), *_crew(), _slots(), _progress()])
+                done.extend([_environment(), *_live_processes(), _slots(), _progress()])
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
@@ -168,15 +168,15 @@ def _environment() -> Check:
     )
 
 
-def _crew() -> Iterator[Check]:
-    found = crew()
+def _live_processes() -> Iterator[Check]:
+    found = live_processes()
     yield _alive("worker", found.workers, found.no_worker)
     yield _alive("beat", found.beats, NO_BEAT)
     yield _relay(found)
     yield _spark(found)
 
 
-def _relay(found: Crew) -> Check:
+def _relay(found: LiveProcesses) -> Check:
     if not found.relays:
         return _alive("relay", 0, found.no_relay)
     late = sum(
@@ -191,7 +191,7 @@ def _relay(found: Crew) -> Check:
     return _alive("relay", found.relays, found.no_relay)
 
 
-def _spark(found: Crew) -> Check:
+def _spark(found: LiveProcesses) -> Check:
     """Bulk runs alone need a driver: without one nothing is wrong until one of them waits."""
     if found.drivers:
         return _alive("spark", found.drivers, NO_DRIVER)

@@ -17,14 +17,18 @@ from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_DRIVER, Status
 
 
-def crew(facts: Facts) -> Iterator[Problem]:
+def live_processes(facts: Facts) -> Iterator[Problem]:
     lacks = {
-        facts.crew.no_worker: "No worker takes tasks" if facts.crew.idle_workers else "Worker down",
+        facts.live_processes.no_worker: "No worker takes tasks"
+        if facts.live_processes.idle_workers
+        else "Worker down",
         NO_BEAT: "Beat down",
-        facts.crew.no_relay: "The relay takes no tasks" if facts.crew.idle_relays else "Relay down",
+        facts.live_processes.no_relay: "The relay takes no tasks"
+        if facts.live_processes.idle_relays
+        else "Relay down",
     }
     for rank, (lack, what) in enumerate(lacks.items()):
-        if lack in facts.crew.missing:
+        if lack in facts.live_processes.missing:
             yield Problem(
                 rank=rank, what=what, why=lack.why, next_step=lack.next_step, way=Way.TERMINAL
             )
@@ -44,7 +48,7 @@ def broker(facts: Facts) -> Iterator[Problem]:
 
 def spark(facts: Facts) -> Iterator[Problem]:
     """Bulk runs alone need a driver."""
-    if facts.bulk_waiting and not facts.crew.drivers:
+    if facts.bulk_waiting and not facts.live_processes.drivers:
         waits = counted(facts.bulk_waiting, "bulk run waits", "bulk runs wait")
         yield Problem(
             rank=45,

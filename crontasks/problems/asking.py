@@ -21,7 +21,7 @@ from integration.selectors.delivering import endpoints, open_calls
 from integration.selectors.outbox.relaying import relays
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import Crew
+from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.unhandled import unhandled
 from integration.selectors.setup.retry_line import retry_line
 from integration.store.starts import IS_READ
@@ -44,7 +44,9 @@ MOST_POLICIES: Final = 50
 LATE_SECONDS: Final = 60.0
 
 
-def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Facts:
+def ask(
+    rows: Sequence[QueueRow], live_processes: LiveProcesses, heads: Mapping[UUID, Head]
+) -> Facts:
     """The facts about these queues as they were just read, in a bounded number of statements."""
     ids = [row.id for row in rows]
     sending = [row for row in rows if row.sends]
@@ -52,20 +54,20 @@ def ask(rows: Sequence[QueueRow], crew: Crew, heads: Mapping[UUID, Head]) -> Fac
     away, broker_is_away = _told()
     return Facts(
         now=timezone.now(),
-        crew=crew,
+        live_processes=live_processes,
         rows=rows,
         heads=heads,
         away=away,
-        broker_is_away=broker_is_away and bool(crew.workers or crew.beats),
+        broker_is_away=broker_is_away and bool(live_processes.workers or live_processes.beats),
         services_off=_services_off(ids),
         unhandled=unhandled(rows),
         idle=_idle(ids),
         short=_short(ids),
         endpoints=endpoints.of_queues([row.id for row in sending]) if sending else (),
         unknown=_unknown(sending) if sending else {},
-        slots=slots.look() if crew.workers else None,
+        slots=slots.look() if live_processes.workers else None,
         late=_late({row.provider for row in rows}) if outbound else (),
-        bulk_waiting=0 if crew.drivers else open_runs().waiting,
+        bulk_waiting=0 if live_processes.drivers else open_runs().waiting,
     )
 
 

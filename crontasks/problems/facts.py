@@ -10,7 +10,7 @@ from crontasks.health.slots import Slots
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import Crew
+from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.unhandled import Untaken
 
 
@@ -97,7 +97,7 @@ class Facts:
     """
 
     now: datetime
-    crew: Crew
+    live_processes: LiveProcesses
     rows: Sequence[QueueRow]
     heads: Mapping[UUID, Head] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from crontasks.problems.facts import Facts, Problem
 
 FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.broker,
-    around.crew,
+    around.live_processes,
     around.spark,
     around.providers,
     around.services,

@@ -45,7 +45,7 @@ def unknown(facts: Facts) -> Iterator[Problem]:
 
 def late_relays(facts: Facts) -> Iterator[Problem]:
     """A relay that is not there is told by itself."""
-    if not facts.crew.relays:
+    if not facts.live_processes.relays:
         return
     for late in facts.late:
         yield Problem(

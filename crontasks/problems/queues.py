@@ -122,10 +122,10 @@ def _is_explained(row: QueueRow, facts: Facts) -> bool:
 def _is_left_alone(row: QueueRow, facts: Facts) -> bool:
     """Nobody reads it although everybody lives who should: what is down is told by itself."""
     if row.found[0] is Status.NO_READER:
-        return bool(facts.crew.workers)
+        return bool(facts.live_processes.workers)
     # A queue that was just saved gets its first run within seconds.
     is_overdue = row.found[0] is Status.NOT_STARTED and facts.now - row.changed_at > FIRST_RUN
-    return is_overdue and bool(facts.crew.workers and facts.crew.beats)
+    return is_overdue and bool(facts.live_processes.workers and facts.live_processes.beats)
 
 
 def _of_queue(row: QueueRow, rank: int, what: str, way: Way = Way.QUEUE) -> Problem:

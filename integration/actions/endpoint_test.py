@@ -10,7 +10,7 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.endpoint_types.opening import opened
-from integration.endpoints.port import Accepted, Answer, Deliverer, Parcel, Unreachable
+from integration.endpoints.port import Accepted, Answer, Deliverer, OutboundMessage, Unreachable
 from integration.endpoints.properties import EndpointSettingsError
 from integration.models import Endpoint, EndpointTest
 from integration.models.fields import SecretUnreadableError
@@ -71,14 +71,14 @@ def _answered(deliverer: Deliverer, endpoint: Endpoint, sample: Sample | None) -
     try:
         if sample is None:
             return deliverer.connect()
-        return deliverer.deliver([_parcel(endpoint, sample)])[0]
+        return deliverer.deliver([_outbound_message(endpoint, sample)])[0]
     finally:
         deliverer.close()
 
 
-def _parcel(endpoint: Endpoint, sample: Sample) -> Parcel:
+def _outbound_message(endpoint: Endpoint, sample: Sample) -> OutboundMessage:
     is_xml = sample.body.lstrip().startswith("<")
-    return Parcel(
+    return OutboundMessage(
         message_id=f"test-{uuid.uuid4()}",
         interface=sample.interface,
         system=endpoint.system.name,

@@ -7,14 +7,14 @@ from typing import Final
 
 from django.db import DatabaseError
 
+from integration.delivery.batch_outcome import BatchOutcome, batch_outcome
+from integration.delivery.context import RunContext
+from integration.delivery.handler_transaction import FailedAt, HandlerTransaction
 from integration.delivery.outcome import DUPLICATE, STALE, Failed, Outcome
 from integration.delivery.owned import Owned
-from integration.delivery.ports import LostError, Work
-from integration.delivery.road import Road
-from integration.delivery.settling import Tally, tally
+from integration.delivery.ports import LostError, UnitOfWork
 from integration.delivery.steps import Step
 from integration.delivery.tracing import new_tuple
-from integration.delivery.trial import FailedAt, Trial
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
 from integration.handlers.publishing import Outbound, current
@@ -32,7 +32,7 @@ class Settled:
     """Committed: how many of the messages have ended, and how."""
 
     count: int
-    tally: Tally
+    batch_outcome: BatchOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Fenced:
 
 
 def attempt(
-    road: Road, owned: Owned, units: Sequence[Unit], mode: Mode
+    context: RunContext, owned: Owned, units: Sequence[Unit], mode: Mode
 ) -> Settled | FailedAt | Fenced:
     """Try the messages in one transaction.
 
@@ -51,8 +51,8 @@ def attempt(
     outbound = Outbound()
     token = current.set(outbound)
     try:
-        with road.ledger.work(owned, road.read_ahead) as work:
-            result = _in_transaction(road, owned, units, (work, outbound, mode))
+        with context.repository.work(owned, context.read_ahead) as work:
+            result = _in_transaction(context, owned, units, (work, outbound, mode))
             if not isinstance(result, Settled):
                 work.abandon()
     except DatabaseError as e:
@@ -60,44 +60,44 @@ def attempt(
         return FailedAt(None, classify(e))
     finally:
         current.reset(token)
-        road.desk.resting()
+        context.manager.resting()
     if isinstance(result, Settled):
-        road.observer.step(Step.COMMITTED)
+        context.observer.step(Step.COMMITTED)
         remember(owned, result)
     return result
 
 
 def _in_transaction(
-    road: Road, owned: Owned, units: Sequence[Unit], how: tuple[Work, Outbound, Mode]
+    context: RunContext, owned: Owned, units: Sequence[Unit], how: tuple[UnitOfWork, Outbound, Mode]
 ) -> Settled | FailedAt | Fenced:
     work, outbound, mode = how
-    road.observer.step(Step.BEGUN)
+    context.observer.step(Step.BEGUN)
     asked, units = len(units), _claimed(work, units)
     _number(owned, units, work.arrival)
-    if road.queue.dedupe:
+    if context.queue.dedupe:
         _find_duplicates(work, units)
-    trial = Trial(work, outbound, road.queue, road.desk)
+    handler_transaction = HandlerTransaction(work, outbound, context.queue, context.manager)
     if mode is Mode.OPTIMISTIC:
-        outcomes = trial.optimistic(units)
+        outcomes = handler_transaction.optimistic(units)
     else:
-        outcomes = trial.with_savepoints(units, owned.rate.together())
-    road.observer.step(Step.HANDLED)
+        outcomes = handler_transaction.with_savepoints(units, owned.rate.together())
+    context.observer.step(Step.HANDLED)
     if work.is_lost():
         raise LostError
     if isinstance(outcomes, FailedAt):
         return outcomes
-    road.observer.step(Step.CHECKED)
-    result = tally(road, owned, units, outcomes)
-    result.settlement.outgoing += outbound.rows
-    if road.queue.dedupe:
+    context.observer.step(Step.CHECKED)
+    result = batch_outcome(context, owned, units, outcomes)
+    result.batch_result.outgoing += outbound.rows
+    if context.queue.dedupe:
         _remember_ids(result, units, outcomes)
-    if road.desk.is_lost() or not work.settle(result.settlement):
+    if context.manager.is_lost() or not work.settle(result.batch_result):
         return Fenced()
-    road.observer.step(Step.SETTLED)
+    context.observer.step(Step.SETTLED)
     return Settled(asked if len(outcomes) == len(units) else len(outcomes), result)
 
 
-def _claimed(work: Work, units: Sequence[Unit]) -> Sequence[Unit]:
+def _claimed(work: UnitOfWork, units: Sequence[Unit]) -> Sequence[Unit]:
     """Leave out rows that a person moved since they were read; their tickets pass as stale."""
     rows = [unit.row for unit in units if unit.row is not None]
     if not rows:
@@ -134,34 +134,34 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
 
 def remember(owned: Owned, settled: Settled) -> None:
     """What the run knows of its partition after a commit."""
-    settlement = settled.tally.settlement
-    owned.next_offset = settlement.next_offset
-    if settlement.state is not None:
-        owned.state = settlement.state.state
-        owned.state_code = settlement.state.code
-        owned.probes = settlement.state.probes
-        owned.due = settlement.state.state is PartitionState.RUNNING
-    if settlement.new_errors or settlement.changes:
+    batch_result = settled.batch_outcome.batch_result
+    owned.next_offset = batch_result.next_offset
+    if batch_result.state is not None:
+        owned.state = batch_result.state.state
+        owned.state_code = batch_result.state.code
+        owned.probes = batch_result.state.probes
+        owned.due = batch_result.state.state is PartitionState.RUNNING
+    if batch_result.new_errors or batch_result.changes:
         owned.may_have_head = True
-    owned.rate.add(failed=settled.tally.failed, handled=settled.count)
-    for new in settlement.new_errors:
+    owned.rate.add(failed=settled.batch_outcome.failed, handled=settled.count)
+    for new in batch_result.new_errors:
         # What a person switched off fails for a known reason; only its number has a limit.
         # A message parked behind another was not tried at all.
         if new.failure.kind is not FailureClass.DISABLED and new.counters.attempts:
             owned.brake.saw_failure(new.failure.fingerprint)
-    if settled.count > settled.tally.failed:
+    if settled.count > settled.batch_outcome.failed:
         _success_between(owned, settled)
 
 
 def _success_between(owned: Owned, settled: Settled) -> None:
     """Only an applied message interrupts a series; tickets and passed records say nothing."""
-    settlement = settled.tally.settlement
-    tracks = chain(settlement.tracks, (track for _, track in settlement.strays))
+    batch_result = settled.batch_outcome.batch_result
+    tracks = chain(batch_result.tracks, (track for _, track in batch_result.strays))
     if any(track[3] in WORKED for track in tracks):
         owned.brake.saw_success()
 
 
-def _find_duplicates(work: Work, units: Sequence[Unit]) -> None:
+def _find_duplicates(work: UnitOfWork, units: Sequence[Unit]) -> None:
     """Same id, same content: DUPLICATE. Same id, other content: held, never dropped."""
     fresh = [unit for unit in units if unit.row is None and unit.known is None]
     seen = dict(work.seen([unit.message_id for unit in fresh]))
@@ -180,8 +180,8 @@ def _reused(message_id: str) -> Failure:
     return Failure(FailureClass.PERMANENT, "ID_REUSED", text)
 
 
-def _remember_ids(result: Tally, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> None:
+def _remember_ids(result: BatchOutcome, units: Sequence[Unit], outcomes: Sequence[Outcome]) -> None:
     for unit, outcome in zip(units, outcomes, strict=False):
         if not isinstance(outcome, Failed) and unit.known is None:
             value = content_hash(unit.record.value)
-            result.settlement.seen.append((unit.message_id, value, unit.record.offset))
+            result.batch_result.seen.append((unit.message_id, value, unit.record.offset))

@@ -7,20 +7,20 @@ from typing import Final
 
 from integration.counting import so_many
 from integration.delivery.attempt import Fenced, Settled, attempt
+from integration.delivery.batch_outcome import BatchOutcome
+from integration.delivery.context import RunContext
+from integration.delivery.handler_transaction import FailedAt
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
 from integration.delivery.report import Report
-from integration.delivery.road import Road
-from integration.delivery.settling import Tally
 from integration.delivery.steps import Step
-from integration.delivery.trial import FailedAt
 from integration.delivery.unit import Unit
 from integration.policy.batching import Mode
 from integration.policy.failure import Failure, FailureClass
 
 FREE_CONFLICTS: Final = 5
-# What the desk notes on a row whose marker outlived a call that hung.
+# What the partition manager notes on a row whose marker outlived a call that hung.
 HUNG: Final = "HANDLER_TIMEOUT"
 
 
@@ -41,44 +41,44 @@ class Delivered:
     stopped: bool = False
 
 
-def deliver(road: Road, owned: Owned, units: Sequence[Unit], report: Report) -> Delivered:
+def deliver(context: RunContext, owned: Owned, units: Sequence[Unit], report: Report) -> Delivered:
     """Settle every message of the batch, in as many commits as it takes. Raises LostError."""
-    todo = deque(_plan(road, owned, units))
+    todo = deque(_plan(context, owned, units))
     while todo:
         part = todo.popleft()
-        if _runs_alone(owned, part) and not _marked(road, owned, part.units[0]):
+        if _runs_alone(owned, part) and not _marked(context, owned, part.units[0]):
             return Delivered(fenced=True)
-        read_late(road, part.units)
-        result = attempt(road, owned, part.units, part.mode)
+        read_late(context, part.units)
+        result = attempt(context, owned, part.units, part.mode)
         if _runs_alone(owned, part):
-            road.ledger.unmark(owned, part.units[0])
+            context.repository.unmark(owned, part.units[0])
         match result:
             case Fenced():
                 return Delivered(fenced=True)
             case FailedAt():
-                road.observer.step(Step.UNDONE)
-                todo.extendleft(reversed(_narrow(road, part, result)))
-            case Settled(count, tally):
-                report.add(tally)
-                if _must_stop(road, owned, tally):
+                context.observer.step(Step.UNDONE)
+                todo.extendleft(reversed(_narrow(context, part, result)))
+            case Settled(count, batch_outcome):
+                report.add(batch_outcome)
+                if _must_stop(context, owned, batch_outcome):
                     return Delivered(stopped=True)
                 _put_back(todo, part, count)
     return Delivered()
 
 
 def _put_back(todo: deque[Part], part: Part, count: int) -> None:
-    """What a trial did not reach is tried next."""
+    """What a handler transaction did not reach is tried next."""
     if count < len(part.units):
         todo.appendleft(Part(part.units[count:], part.mode))
 
 
-def _plan(road: Road, owned: Owned, units: Sequence[Unit]) -> list[Part]:
+def _plan(context: RunContext, owned: Owned, units: Sequence[Unit]) -> list[Part]:
     """Where to cut before anything runs: crash suspects and isolated handlers run alone."""
     if owned.isolate_until is not None:
         for unit in units:
-            hold_crasher(road, owned, unit)
+            hold_crasher(context, owned, unit)
         return [Part([unit], Mode.SAVEPOINTS) for unit in units]
-    mode = Mode.OPTIMISTIC if road.queue.sequential else owned.rate.mode()
+    mode = Mode.OPTIMISTIC if context.queue.sequential else owned.rate.mode()
     parts: list[Part] = []
     together: list[Unit] = []
     for unit in units:
@@ -98,21 +98,21 @@ def _runs_alone(owned: Owned, part: Part) -> bool:
     return owned.isolate_until is not None and len(part.units) == 1
 
 
-def _marked(road: Road, owned: Owned, unit: Unit) -> bool:
-    marked = road.ledger.mark(owned, unit)
-    road.observer.step(Step.MARKED)
+def _marked(context: RunContext, owned: Owned, unit: Unit) -> bool:
+    marked = context.repository.mark(owned, unit)
+    context.observer.step(Step.MARKED)
     return marked
 
 
-def read_late(road: Road, units: Sequence[Unit]) -> None:
+def read_late(context: RunContext, units: Sequence[Unit]) -> None:
     """Read what was kept unread until its marker stood: the parser, too, may hang on it."""
     for unit in units:
         if unit.known is UNREAD:
-            road.desk.working()
-            road.reader.fill(unit)
+            context.manager.working()
+            context.reader.fill(unit)
 
 
-def hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
+def hold_crasher(context: RunContext, owned: Owned, unit: Unit) -> None:
     """A message on which the process died too often, alone under its marker, is held."""
     if unit.row is not None:
         crashes, hung = unit.row.crashes, unit.row.code == HUNG
@@ -120,7 +120,7 @@ def hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
         crashes, hung = owned.suspect_crashes, owned.suspect_hung
     else:
         return
-    if crashes >= road.queue.crash_limit:
+    if crashes >= context.queue.crash_limit:
         text = f"The process died {so_many(crashes, 'time')} while only this message was in work."
         failure = Failure(FailureClass.CRASH, "PROCESS_CRASH", text)
         if hung:
@@ -132,7 +132,7 @@ def hold_crasher(road: Road, owned: Owned, unit: Unit) -> None:
         unit.known = Failed(failure, crashes)
 
 
-def _narrow(road: Road, part: Part, failed: FailedAt) -> list[Part]:
+def _narrow(context: RunContext, part: Part, failed: FailedAt) -> list[Part]:
     """What to try instead of a batch that was rolled back.
 
     A conflict with another session is nobody's fault: the whole batch again, five times free.
@@ -144,7 +144,7 @@ def _narrow(road: Road, part: Part, failed: FailedAt) -> list[Part]:
         return [Part(units, part.mode, part.conflicts + 1)]
     if part.mode is Mode.SAVEPOINTS:
         return _halves(part, failed)
-    if not road.queue.sequential or failed.place is None:
+    if not context.queue.sequential or failed.place is None:
         return [Part(units, Mode.SAVEPOINTS)]
     place = failed.place
     cut = [
@@ -169,8 +169,8 @@ def _halves(part: Part, failed: FailedAt) -> list[Part]:
     return [Part(units, part.mode)]
 
 
-def _must_stop(road: Road, owned: Owned, tally: Tally) -> bool:
+def _must_stop(context: RunContext, owned: Owned, batch_outcome: BatchOutcome) -> bool:
     """Whether the partition is to be left alone: a stop was settled, or the brake holds."""
-    if tally.stop is not None:
+    if batch_outcome.stop is not None:
         return True
-    return tally.failed > 0 and road.brake(owned, tally.last_cause)
+    return batch_outcome.failed > 0 and context.brake(owned, batch_outcome.last_cause)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
+from integration.delivery.batch_result import Counters, NewError, RowChange, StateChange
 from integration.delivery.outcome import Failed, Good, Waits
 from integration.delivery.owned import HEAD_HELD
 from integration.delivery.reading import mirror_headers, ticket_headers
-from integration.delivery.settlement import Counters, NewError, RowChange, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.policy import retry

@@ -1,6 +1,6 @@
 """What the engine asks of the world.
 
-Each port has an in-memory twin in delivery.twins; one contract suite runs over the twin and the
+Each port has an in-memory fake in tests/support; one contract suite runs over the fake and the
 real adapter.
 """
 
@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
+from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
 from integration.delivery.reading import Ticket
 from integration.delivery.sending.values import Past
-from integration.delivery.settlement import Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.errors import IntegrationError
@@ -81,7 +81,7 @@ class Source(Protocol):
         """Leave; may be called twice."""
 
 
-class Work(Protocol):
+class UnitOfWork(Protocol):
     """One open transaction on one partition; everything a batch causes goes through it.
 
     Database errors are raised as Django's; only `settle` reports a verdict.
@@ -120,22 +120,22 @@ class Work(Protocol):
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
         """Lock error rows (id, version); those that a person moved meanwhile are left out."""
 
-    def settle(self, settlement: Settlement) -> bool:
+    def settle(self, batch_result: BatchResult) -> bool:
         """Write all consequences; False when the partition belongs to somebody else by now."""
 
 
-class Ledger(Protocol):
+class Repository(Protocol):
     """The database as one run sees it."""
 
     def work(
         self, owned: Owned, meanwhile: Callable[[], bool] = nothing
-    ) -> AbstractContextManager[Work]:
+    ) -> AbstractContextManager[UnitOfWork]:
         """One transaction: committed at the end of the block, rolled back by an exception.
 
         `meanwhile` is called while the database works, as often as there is time and until it
         returns False; it must not raise.
 
-        A block without a settlement is rolled back: effects never commit without their position.
+        A block without a batch result is rolled back: effects never commit without their position.
         Raises LostError when the connection breaks; a commit whose answer is lost is looked up
         by its batch id and raises only when it did not happen.
         """
@@ -164,8 +164,8 @@ class Ledger(Protocol):
     def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
         """The queue's rows that these tickets point at and whose retry is the one named."""
 
-    def settle_at_once(self, owned: Owned, settlement: Settlement) -> bool | None:
-        """Commit an ordinary settlement of sending by itself, without a block of `work`.
+    def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
+        """Commit an ordinary batch result of sending by itself, without a block of `work`.
 
         False when the partition belongs to somebody else; None when there is more to write than
         that: nothing has happened then, and it is settled through `work`.
@@ -184,7 +184,7 @@ class Ledger(Protocol):
         """
 
     def unmark(self, owned: Owned, unit: Unit) -> None:
-        """Take the marker back when the unit ended without a settlement."""
+        """Take the marker back when the unit ended without a batch result."""
 
     def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
         """Write a state (and a position) outside a batch; False when fenced."""
@@ -220,7 +220,7 @@ class Ledger(Protocol):
         """The queue's configuration now. Raises QueueGoneError when it was deleted."""
 
 
-class Desk(Protocol):
+class PartitionManager(Protocol):
     """Ownership: which partitions this run holds."""
 
     def take(self) -> list[Owned]:

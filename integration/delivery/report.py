@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from integration.delivery.settling import Tally
+from integration.delivery.batch_outcome import BatchOutcome
 
 # What a run's `stop` answers when another queue waits: its turn ends, not its worker.
 YIELD: Final = "YIELD"
@@ -34,10 +34,10 @@ class Report:
     ending: RunEnding = RunEnding.NOTHING_FREE
     text: str = ""
 
-    def add(self, tally: Tally) -> None:
-        settlement = tally.settlement
-        self.counts.update([track[3] for track in settlement.tracks])
-        self.counts.update([track[3] for _, track in settlement.strays])
+    def add(self, batch_outcome: BatchOutcome) -> None:
+        batch_result = batch_outcome.batch_result
+        self.counts.update([track[3] for track in batch_result.tracks])
+        self.counts.update([track[3] for _, track in batch_result.strays])
 
     def ended(self, ending: RunEnding, text: str = "") -> "Report":
         self.ending, self.text = ending, text

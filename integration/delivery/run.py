@@ -1,19 +1,19 @@
 """The main road: one run of one queue, from taking its partitions to giving them back.
 
 Read it as a table of contents. Every line that matters is a step with a module of its own:
-desk (ownership), intake (where messages come from), deliver (handlers, settlement, commit) and
-watch (is it still this topic, still wanted, still ours).
+partition manager (ownership), fetcher (where messages come from), deliver (handlers, batch
+result, commit) and watch (is it still this topic, still wanted, still ours).
 """
 
 from collections.abc import Iterable
 from typing import Final
 
+from integration.delivery.context import RunContext
 from integration.delivery.deliver import deliver
-from integration.delivery.intake import Batch, Intake
+from integration.delivery.fetcher import Batch, Fetcher
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
 from integration.delivery.report import Report, RunEnding
-from integration.delivery.road import Road
 from integration.delivery.steps import Step
 from integration.delivery.watch import Watch
 
@@ -21,7 +21,7 @@ WAIT_SECONDS: Final = 0.1
 ISOLATE_AFTER_UNCLEAN_ENDS: Final = 2
 
 
-def run(road: Road) -> Report:
+def run(context: RunContext) -> Report:
     """Work on every free partition of the queue until it is drained, stopped or stuck.
 
     Never raises for what a message, a handler, Kafka or a lost session did: the report's ending
@@ -30,59 +30,59 @@ def run(road: Road) -> Report:
     report = Report()
     clean = False
     try:
-        held = road.desk.take()
-        road.observer.step(Step.TAKEN)
+        held = context.manager.take()
+        context.observer.step(Step.TAKEN)
         if held:
-            drive(road, held, report)
+            drive(context, held, report)
         clean = report.ending is not RunEnding.LOST
     except LostError as e:
         report.ended(RunEnding.LOST, str(e))
     finally:
-        road.source.close()
-        road.desk.close(clean=clean)
-        road.observer.step(Step.RELEASED)
+        context.source.close()
+        context.manager.close(clean=clean)
+        context.observer.step(Step.RELEASED)
     return report
 
 
-def drive(road: Road, held: list[Owned], report: Report) -> Report:
+def drive(context: RunContext, held: list[Owned], report: Report) -> Report:
     """Turn after turn: rows and records, until there is a reason to end."""
-    intake, watch = Intake(road, held), Watch(road, held)
+    fetcher, watch = Fetcher(context, held), Watch(context, held)
     for owned in held:
         # A marker that stands tells that the last owner died while it isolated.
         if owned.unclean_ends >= ISOLATE_AFTER_UNCLEAN_ENDS or owned.suspect_offset is not None:
-            owned.isolate_until = owned.next_offset + road.queue.batch_size
-            road.isolates = True
+            owned.isolate_until = owned.next_offset + context.queue.batch_size
+            context.isolates = True
     watch.identify()
     while True:
-        work(road, intake.from_heads(), held, report)
-        work(road, intake.from_rows(), held, report)
-        ended = watch.ending(report, drained=intake.drained)
+        work(context, fetcher.from_heads(), held, report)
+        work(context, fetcher.from_rows(), held, report)
+        ended = watch.ending(report, drained=fetcher.drained)
         if ended is not None:
             return ended
-        records(road, intake, watch, report)
+        records(context, fetcher, watch, report)
 
 
-def records(road: Road, intake: Intake, watch: Watch, report: Report) -> None:
+def records(context: RunContext, fetcher: Fetcher, watch: Watch, report: Report) -> None:
     """One fetch: look at what Kafka said, then deliver what it gave."""
-    fetched = intake.fetch(WAIT_SECONDS)
+    fetched = fetcher.fetch(WAIT_SECONDS)
     watch.identify(fetched)
     if fetched.records:
-        road.observer.step(Step.FETCHED)
-        work(road, intake.from_kafka(fetched), intake.held, report)
+        context.observer.step(Step.FETCHED)
+        work(context, fetcher.from_kafka(fetched), fetcher.held, report)
         watch.busy()
     else:
-        road.spent.clear()
-    intake.pass_markers(fetched)
+        context.spent.clear()
+    fetcher.pass_markers(fetched)
     if watch.mirror():
-        road.observer.step(Step.MIRRORED)
+        context.observer.step(Step.MIRRORED)
 
 
-def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report) -> None:
+def work(context: RunContext, batches: Iterable[Batch], held: list[Owned], report: Report) -> None:
     """Deliver batches; a partition that somebody else took is given up at once."""
     for batch in batches:
         owned = batch.owned
-        delivered = (road.send or deliver)(road, owned, batch.units, report)
-        road.spent = batch.units
+        delivered = (context.send or deliver)(context, owned, batch.units, report)
+        context.spent = batch.units
         if delivered.fenced:
             owned.may_have_head = False
             held.remove(owned)
@@ -92,4 +92,4 @@ def work(road: Road, batches: Iterable[Batch], held: list[Owned], report: Report
             owned.may_have_head = False
         if owned.isolate_until is not None and owned.next_offset > owned.isolate_until:
             owned.isolate_until = None
-            road.isolates = any(o.isolate_until is not None for o in held)
+            context.isolates = any(o.isolate_until is not None for o in held)

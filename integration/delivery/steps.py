@@ -1,4 +1,4 @@
-"""The stations of the road, told to an observer. Only tests observe so far, to crash it there."""
+"""The stations of the engine, told to an observer. Only tests observe so far, to crash it there."""
 
 from enum import StrEnum
 from typing import Protocol

@@ -3,11 +3,11 @@
 from typing import Final
 
 from integration.counting import so_many
+from integration.delivery.batch_result import RUNNING, StateChange
+from integration.delivery.context import RunContext
 from integration.delivery.owned import CopiedHead, Owned
 from integration.delivery.ports import QueueGoneError
 from integration.delivery.report import YIELD, Report, RunEnding
-from integration.delivery.road import Road
-from integration.delivery.settlement import RUNNING, StateChange
 from integration.delivery.unit import OpenError
 from integration.errors import IntegrationError
 from integration.policy import retry
@@ -44,9 +44,9 @@ ENDINGS: Final = {
 class Watch:
     """The run's outlook. Every answer is a value; what it finds wrong is written as a state."""
 
-    def __init__(self, road: Road, held: list[Owned]) -> None:
-        now = road.monotonic()
-        self.road = road
+    def __init__(self, context: RunContext, held: list[Owned]) -> None:
+        now = context.monotonic()
+        self.context = context
         self.held = held
         self.busy_at = now
         self._began_at = now
@@ -58,15 +58,15 @@ class Watch:
 
     def ending(self, report: Report, *, drained: bool) -> Report | None:
         """Whether the run is over, and why; asked between batches."""
-        if self.road.desk.is_lost():
+        if self.context.manager.is_lost():
             return report.ended(RunEnding.LOST, "The session that holds the locks is gone.")
-        now = self.road.monotonic()
+        now = self.context.monotonic()
         if not self.held and (gone := self._adopt(report)) is not None:
             return gone
         if not any(owned.reads_kafka for owned in self.held):
             state = next((owned.state for owned in self.held), PartitionState.RUNNING)
             return report.ended(ENDINGS[state])
-        idle = now - self.busy_at - self.road.queue.stay_seconds
+        idle = now - self.busy_at - self.context.queue.stay_seconds
         if idle > (0 if drained else SILENCE_SECONDS):
             return report.ended(RunEnding.DRAINED)
         if now - self._looked_at >= LOOK_EVERY_SECONDS and self._has_had_its_turn(drained, now):
@@ -82,7 +82,7 @@ class Watch:
         return drained or self.busy_at > self._began_at or now - self._began_at > FIRST_TURN_SECONDS
 
     def _asked(self, report: Report, now: float) -> Report | None:
-        reason = self.road.stop()
+        reason = self.context.stop()
         if reason is not None:
             ending = RunEnding.YIELDED if reason == YIELD else RunEnding.STOPPED
             return report.ended(ending, reason)
@@ -93,21 +93,21 @@ class Watch:
                 return gone
             for owned in self.held:
                 if not owned.reads_kafka:
-                    self.road.ledger.look(owned)
-            if self.road.queue.paused or not self.road.queue.enabled:
+                    self.context.repository.look(owned)
+            if self.context.queue.paused or not self.context.queue.enabled:
                 return report.ended(RunEnding.STOPPED, "The queue is paused or switched off.")
         return None
 
     def _adopt(self, report: Report) -> Report | None:
         """Go on under the configuration of now; over when the queue was deleted."""
         try:
-            self.road.adopt(self.road.ledger.snapshot())
+            self.context.adopt(self.context.repository.snapshot())
         except QueueGoneError as e:
             return report.ended(RunEnding.STOPPED, str(e))
         return None
 
     def busy(self) -> None:
-        self.busy_at = self.road.monotonic()
+        self.busy_at = self.context.monotonic()
 
     def identify(self, fetched: Fetched | None = None) -> None:
         """Compare topic, partitions and watermarks before anything fetched since is settled.
@@ -115,7 +115,7 @@ class Watch:
         At the start, every 5 s, after a client error, and whenever something was read that the
         last look does not vouch for: so after any stall, wherever in the turn it was.
         """
-        now = self.road.monotonic()
+        now = self.context.monotonic()
         has_read = fetched is not None and bool(fetched.records or fetched.drained)
         troubles = [] if fetched is None else fetched.troubles
         seconds = SURE_SECONDS if has_read else IDENTITY_EVERY_SECONDS
@@ -123,7 +123,7 @@ class Watch:
             return
         self._identified_at = now
         try:
-            facts = self.road.source.facts()
+            facts = self.context.source.facts()
         except IntegrationError as e:
             kind = KIND_OF_CODE.get(e.code, TroubleKind.UNAVAILABLE)
             self._outage(Trouble(kind, None, str(e)))
@@ -132,7 +132,7 @@ class Watch:
             self._compare(owned, facts)
         if facts is not None and facts.partitions != self._partitions:
             self._partitions = facts.partitions
-            self.road.ledger.add_partitions(facts)
+            self.context.repository.add_partitions(facts)
         for trouble in troubles:
             if trouble.kind is TroubleKind.REFUSED:
                 self._outage(trouble)
@@ -141,7 +141,7 @@ class Watch:
         for owned in self.held:
             if not owned.reads_kafka:
                 continue
-            pause = retry.probe_pause(owned.probes, self.road.roll())
+            pause = retry.probe_pause(owned.probes, self.context.roll())
             change = StateChange(
                 state=PartitionState.OUTAGE,
                 code=f"{KAFKA_DOWN}{trouble.kind.value}",
@@ -152,7 +152,7 @@ class Watch:
             self._state(owned, change)
 
     def _state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> None:
-        if not self.road.ledger.state(owned, change, next_offset):
+        if not self.context.repository.state(owned, change, next_offset):
             owned.state, owned.due = PartitionState.BLOCKED, False
             return
         owned.state, owned.state_code = change.state, change.code
@@ -166,13 +166,13 @@ class Watch:
             self._state(owned, StateChange(state=PartitionState.BLOCKED, code=code, text=text))
 
     def _compare(self, owned: Owned, facts: TopicFacts | None) -> None:
-        topic = self.road.queue.topic
+        topic = self.context.queue.topic
         if facts is None or owned.partition not in facts.low:
             self._block(owned, "TOPIC_GONE", f"Topic {topic} does not exist on the broker.")
         elif facts.topic_uuid != owned.topic_uuid:
             text = f"Topic {topic} was deleted and created again; the position means nothing there."
             self._block(owned, "TOPIC_RECREATED", text)
-        elif self.road.queue.sequential and facts.partitions > 1:
+        elif self.context.queue.sequential and facts.partitions > 1:
             text = f"Topic {topic} has {facts.partitions} partitions; its order is lost."
             self._block(owned, "MORE_PARTITIONS", text)
         elif owned.next_offset > facts.high[owned.partition]:
@@ -187,17 +187,17 @@ class Watch:
 
     def _expired(self, owned: Owned, low: int) -> None:
         """Messages at the position are gone from Kafka: the saved head first, then the gap."""
-        if self.road.queue.sequential and not self._past_heads(owned, low):
+        if self.context.queue.sequential and not self._past_heads(owned, low):
             return
-        accepted = self.road.ledger.gap_acknowledged(owned)
+        accepted = self.context.repository.gap_acknowledged(owned)
         if accepted is not None:
             # What expired after the acknowledgement is another gap.
             self._state(owned, RUNNING, min(accepted, low))
         missing = low - owned.next_offset
         if missing <= 0:
             return
-        self.road.ledger.gap(owned, low, "EXPIRED")
-        if self.road.queue.on_gap == "block":
+        self.context.repository.gap(owned, low, "EXPIRED")
+        if self.context.queue.on_gap == "block":
             text = f"{so_many(missing, 'message')} expired in Kafka before being read."
             self._block(owned, "GAP", text)
             return
@@ -209,12 +209,12 @@ class Watch:
         A closed one is through already. An open one stays open and can be released later.
         """
         while owned.next_offset < low:
-            head = self.road.ledger.head(owned)
+            head = self.context.repository.head(owned)
             if head is None:
                 return True
             if isinstance(head, OpenError | CopiedHead):
-                self.road.ledger.expire_head(owned)
-                if self.road.queue.on_head_expired != "advance":
+                self.context.repository.expire_head(owned)
+                if self.context.queue.on_head_expired != "advance":
                     return False
             before = owned.next_offset
             self._state(owned, RUNNING, before + 1)
@@ -225,9 +225,9 @@ class Watch:
 
     def mirror(self) -> bool:
         """Copy positions to the group that lag tools read, at most once a second."""
-        now = self.road.monotonic()
+        now = self.context.monotonic()
         if now - self._mirrored_at < MIRROR_EVERY_SECONDS:
             return False
         self._mirrored_at = now
-        self.road.source.mirror({owned.partition: owned.next_offset for owned in self.held})
+        self.context.source.mirror({owned.partition: owned.next_offset for owned in self.held})
         return True

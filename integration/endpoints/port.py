@@ -1,7 +1,7 @@
 """What the engine asks of an endpoint, and what an endpoint may answer. Verdicts are values.
 
 Each handler type (HTTP, file, database, Python function) is one implementation; one contract
-suite runs over all of them and over the in-memory twin.
+suite runs over all of them and over the in-memory fake.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ EXCERPT_CHARACTERS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class OutboundMessage:
     """One message as an endpoint gets it. `body` is the payload, out of its envelope."""
 
     message_id: str
@@ -85,8 +85,8 @@ class Deliverer(Protocol):
     at_once: int
     within_seconds: float | None
 
-    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
-        """One answer for each parcel, in order; at most `at_once` parcels.
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
+        """One answer for each outbound message, in order; at most `at_once` outbound messages.
 
         Returns within the endpoint's own timeouts, whatever the other side does.
         """

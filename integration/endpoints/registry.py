@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar
 
-from integration.endpoints.port import Answer, Parcel
+from integration.endpoints.port import Answer, OutboundMessage
 from integration.errors import IntegrationError
 
-Taker = TypeVar("Taker", bound=Callable[[Parcel], Any])
+Taker = TypeVar("Taker", bound=Callable[[OutboundMessage], Any])
 # None and Accepted mean delivered; a Failure (integration.handlers.permanent and its like) counts
 # as the exception of the same name would.
-Function = Callable[[Parcel], Answer | Any]
+Function = Callable[[OutboundMessage], Answer | Any]
 
 
 class EndpointFunctionConflictError(IntegrationError):
@@ -50,10 +50,10 @@ functions = EndpointFunctions()
 
 
 def endpoint_function(name: str) -> Callable[[Taker], Taker]:
-    """Register a function that takes each Parcel of the endpoints that name it.
+    """Register a function that takes each OutboundMessage of the endpoints that name it.
 
     It runs outside any transaction, in a thread of its own, and perhaps twice for one message:
-    `parcel.message_id` is the same then. Raises EndpointFunctionConflictError.
+    `message.message_id` is the same then. Raises EndpointFunctionConflictError.
     """
 
     def register(taker: Taker) -> Taker:

@@ -12,16 +12,16 @@ from typing import Any, ClassVar, Final
 
 from lxml import etree
 
-from integration.endpoints.port import Parcel
+from integration.endpoints.port import OutboundMessage
 from integration.envelope import Flaw, body_of
 from integration.errors import IntegrationError
 from integration.paths import BadPath, compile_path
 
-KNOWN: Final[Mapping[str, Callable[[Parcel], str]]] = {
-    "message_id": lambda parcel: parcel.message_id,
-    "interface": lambda parcel: parcel.interface,
-    "system": lambda parcel: parcel.system,
-    "key": lambda parcel: parcel.key,
+KNOWN: Final[Mapping[str, Callable[[OutboundMessage], str]]] = {
+    "message_id": lambda message: message.message_id,
+    "interface": lambda message: message.interface,
+    "system": lambda message: message.system,
+    "key": lambda message: message.key,
 }
 PAYLOAD: Final = "payload"
 # A doubled brace stands for itself; a path may hold brackets and quotes, but no brace.
@@ -61,14 +61,14 @@ class FieldMissingError(IntegrationError):
 class Fields:
     """The fields of one message. Its payload is read when the first path asks for it."""
 
-    parcel: Parcel
+    message: OutboundMessage
     _body: Any = field(default=_MISSING)
 
     @property
     def body(self) -> Any:
         """JSON as Python has it, the root element of XML, or a Flaw."""
         if self._body is _MISSING:
-            self._body = body_of(self.parcel.body)
+            self._body = body_of(self.message.body)
         return self._body
 
     @property
@@ -95,7 +95,7 @@ class Template:
     """A text with fields in it, ready for use by several threads. Raises BadTemplateError.
 
     >>> t = Template("orders/{key}")
-    >>> t.filled(Fields(Parcel(message_id="1", interface="PO", system="EAM", body=b"{}",
+    >>> t.filled(Fields(OutboundMessage(message_id="1", interface="PO", system="EAM", body=b"{}",
     ...     content_type="application/json", key="a b")), str.upper)
     'orders/A B'
     """
@@ -171,9 +171,9 @@ def _parts(text: str) -> Iterator[str | Field]:
 def _finder(name: str) -> Callable[[Fields], Any]:
     if name in KNOWN:
         known = KNOWN[name]
-        return lambda fields: known(fields.parcel) or None
+        return lambda fields: known(fields.message) or None
     if name == PAYLOAD:
-        return lambda fields: fields.parcel.body.decode("utf-8", "replace")
+        return lambda fields: fields.message.body.decode("utf-8", "replace")
     if _PLAIN.fullmatch(name):
         steps = [int(s[3]) if s[3] else s[1] or s[2] for s in _STEPS.finditer(name)]
         return lambda fields: _walked(fields.body, steps)

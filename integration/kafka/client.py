@@ -25,7 +25,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "message.max.bytes": 64 * 2**20,
 }
 
-# The promises of the road; merged last, so that nothing overrides them.
+# The promises of the engine; merged last, so that nothing overrides them.
 CONSUMER: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,

@@ -1,4 +1,4 @@
-"""What the client library says, translated once into the road's own words."""
+"""What the client library says, translated once into the engine's own words."""
 # ruff: noqa: SLF001 - the library spells the codes of its own errors with an underscore
 
 from typing import Final
@@ -100,7 +100,7 @@ FENCED: Final = frozenset(
 
 
 def kind_of(code: int) -> TroubleKind:
-    """Which of the road's troubles an error code means."""
+    """Which of the engine's troubles an error code means."""
     if code in OUT_OF_RANGE:
         return TroubleKind.OUT_OF_RANGE
     if code in UNKNOWN_TOPIC:

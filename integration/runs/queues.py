@@ -8,11 +8,11 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from integration.delivery.collector import calm_collector
+from integration.delivery.context import RunContext
 from integration.delivery.report import Report, RunEnding
-from integration.delivery.road import Road
 from integration.delivery.run import run
-from integration.delivery.sending.gates import Gates
-from integration.delivery.sending.lanes import Lanes
+from integration.delivery.sending.call_threads import CallThreads
+from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.sender import Sender
 from integration.delivery.steps import Observer, Silent
 from integration.endpoints.port import Deliverer
@@ -22,8 +22,8 @@ from integration.runs import beginning
 from integration.store import deployments
 from integration.store.circuits import DatabaseCircuits
 from integration.store.configuration import snapshot
-from integration.store.desk import PartitionDesk
-from integration.store.ledger import DatabaseLedger
+from integration.store.partition_manager import DatabasePartitionManager
+from integration.store.repository import DatabaseRepository
 from integration.store.sessions import django_connection
 from integration.worker import worker_name
 
@@ -46,33 +46,33 @@ def run_queue(
     Clients and sessions are made here, after any fork, and closed at the end.
     """
     try:
-        road = build(queue_id, stop=stop, observer=observer or Silent())
+        context = build(queue_id, stop=stop, observer=observer or Silent())
     except Queue.DoesNotExist:
         return Report().ended(RunEnding.STOPPED, "The queue was deleted.")
     with django_connection().cursor() as cursor:
         if not deployments.may_run(cursor, queue_id):
             return Report().ended(RunEnding.STOPPED, MAY_NOT_ACT)
-    if not road.queue.enabled or road.queue.paused:
+    if not context.queue.enabled or context.queue.paused:
         return Report().ended(RunEnding.STOPPED, "The queue is paused or switched off.")
     without = beginning.hindrance(queue_id)
     if without:
         return Report().ended(RunEnding.OUTAGE, f"The queue has no position yet. {without}")
     try:
-        with calm_collector(), sending(road, endpoints):
-            return run(road)
+        with calm_collector(), sending(context, endpoints):
+            return run(context)
     finally:
         close_old_connections()
 
 
 @contextmanager
-def sending(road: Road, endpoints: Callable[[int], Deliverer] | None) -> Iterator[None]:
+def sending(context: RunContext, endpoints: Callable[[int], Deliverer] | None) -> Iterator[None]:
     """Let a queue that sends call its endpoints; nothing for an inbound queue."""
-    if not road.queue.sends:
+    if not context.queue.sends:
         yield
         return
-    gates = Gates(DatabaseCircuits(), road.monotonic, road.roll)
-    sender = Sender(gates, Lanes(), endpoints or _real_endpoints())
-    road.send = sender.deliver
+    limits = Limits(DatabaseCircuits(), context.monotonic, context.roll)
+    sender = Sender(limits, CallThreads(), endpoints or _real_endpoints())
+    context.send = sender.deliver
     try:
         yield
     finally:
@@ -86,17 +86,17 @@ def _real_endpoints() -> Callable[[int], Deliverer]:
     return open_endpoint
 
 
-def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> Road:
+def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> RunContext:
     """The road of one queue on the real adapters. Raises Queue.DoesNotExist."""
     close_old_connections()
     worker = worker_name()
     queue = snapshot(queue_id, worker=worker)
     provider = Queue.objects.select_related("provider").get(pk=queue_id).provider
-    return Road(
+    return RunContext(
         queue=queue,
         source=open_source(provider, topic=queue.topic, queue_name=queue.name),
-        ledger=DatabaseLedger(queue),
-        desk=PartitionDesk(queue.id, worker, queue.handler_timeout_seconds),
+        repository=DatabaseRepository(queue),
+        manager=DatabasePartitionManager(queue.id, worker, queue.handler_timeout_seconds),
         observer=observer,
         stop=stop,
         deployment=settings.SLUICE_DEPLOYMENT,

@@ -1,7 +1,7 @@
 """The ordinary commit of sending as one statement: what arrived, the position, what comes next.
 
 A queue that sends one message at a time commits once for each: every round trip counts. Whatever
-has more to say (a failure, a state, a row of the error table) goes the long way of `store.work`.
+has more to say (a failure, a state, a row of the error table) goes the long way of `store.unit_of_work`.
 """
 
 import json
@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import Owned
 from integration.delivery.sending.values import Dispatch, Intent
-from integration.delivery.settlement import Settlement
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.tracing import Track
 from integration.store import deliveries, rows
@@ -59,23 +59,28 @@ TRACK: Final = (
 INTENT: Final = ("endpoint", "at", "message", "interface", "attempt", "circuit")
 
 
-def is_ordinary(settlement: Settlement, owned: Owned) -> bool:
+def is_ordinary(batch_result: BatchResult, owned: Owned) -> bool:
     """Whether the one statement says it all."""
-    dispatch = settlement.dispatch
+    dispatch = batch_result.dispatch
     if dispatch is None or dispatch.returned or owned.isolate_until is not None:
         return False
     if any(i.unit.row is not None or i.replaces for i in dispatch.intents):
         return False
-    more = (settlement.new_errors, settlement.changes, settlement.outgoing, settlement.strays)
-    rest = (settlement.mirrors, settlement.seen, settlement.state, settlement.logged)
+    more = (
+        batch_result.new_errors,
+        batch_result.changes,
+        batch_result.outgoing,
+        batch_result.strays,
+    )
+    rest = (batch_result.mirrors, batch_result.seen, batch_result.state, batch_result.logged)
     return not any(more) and not any(rest)
 
 
-def settle(run: Run, queue: QueueSnapshot, owned: Owned, settlement: Settlement) -> bool:
+def settle(run: Run, queue: QueueSnapshot, owned: Owned, batch_result: BatchResult) -> bool:
     """Write it; False when the partition belongs to somebody else by now."""
-    dispatch = settlement.dispatch or Dispatch()
-    fence = [settlement.next_offset, uuid.uuid4(), owned.id, owned.epoch, owned.next_offset]
-    tracks = settlement.tracks if queue.tracks else []
+    dispatch = batch_result.dispatch or Dispatch()
+    fence = [batch_result.next_offset, uuid.uuid4(), owned.id, owned.epoch, owned.next_offset]
+    tracks = batch_result.tracks if queue.tracks else []
     parameters = [
         *fence,
         _told(END, [deliveries.end_values(end) for end in dispatch.ends]),

@@ -8,8 +8,8 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from integration.codec import decode_headers, encode_headers
+from integration.delivery.batch_result import NewError, RowChange
 from integration.delivery.owned import Owned
-from integration.delivery.settlement import NewError, RowChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
 from integration.store import strict_order

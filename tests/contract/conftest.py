@@ -1,10 +1,10 @@
-"""The worlds in which the ledger's and the desk's contract holds."""
+"""The worlds in which the repository's and the partition manager's contract holds."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.ledger_worlds import DatabaseWorld, MemoryWorld, World
+from tests.contract.repository_worlds import DatabaseWorld, MemoryWorld, World
 
 
 @pytest.fixture(

@@ -19,7 +19,7 @@ from integration.endpoints.port import (
     Answer,
     Deliverer,
     Later,
-    Parcel,
+    OutboundMessage,
     Refused,
     Unknown,
     Unreachable,
@@ -32,7 +32,7 @@ from tests.support.http_partner import HttpPartner
 from tests.support.memory.endpoint import MemoryDeliverer, Shelf
 
 
-def a_parcel(message_id: str, **fields: Any) -> Parcel:
+def an_outbound_message(message_id: str, **fields: Any) -> OutboundMessage:
     known: dict[str, Any] = {
         "interface": "ORDERS",
         "system": "EAM",
@@ -40,7 +40,7 @@ def a_parcel(message_id: str, **fields: Any) -> Parcel:
         "content_type": "application/json",
         "key": "k1",
     }
-    return Parcel(message_id=message_id, **(known | fields))
+    return OutboundMessage(message_id=message_id, **(known | fields))
 
 
 def an_endpoint(handler_type: str, properties: dict[str, Any], **secrets: str) -> Endpoint:
@@ -68,11 +68,11 @@ class EndpointWorld(ABC):
     def make(self) -> Deliverer:
         """The endpoint of this world, opened anew."""
 
-    def parcel(self, message_id: str) -> Parcel:
-        return a_parcel(message_id)
+    def message(self, message_id: str) -> OutboundMessage:
+        return an_outbound_message(message_id)
 
     @abstractmethod
-    def spoiled(self, message_id: str, ending: type[Answer]) -> Parcel | None:
+    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
         """A message that will end so, with the world made ready for it."""
 
     def mend(self) -> None:  # noqa: B027 - most worlds have nothing to undo
@@ -82,7 +82,7 @@ class EndpointWorld(ABC):
         """Let nothing be reached any more; False where that cannot be."""
         return False
 
-    def endless(self, message_id: str) -> Parcel | None:
+    def endless(self, message_id: str) -> OutboundMessage | None:
         """A message that the other side never ends."""
         return None
 
@@ -105,15 +105,15 @@ class MemoryWorld(EndpointWorld):
     def make(self) -> Deliverer:
         return MemoryDeliverer(self.shelf, self._answer, at_once=3)
 
-    def _answer(self, parcel: Parcel) -> Answer | None:
+    def _answer(self, message: OutboundMessage) -> Answer | None:
         known: dict[str, Answer] = {
             kind.__name__: kind(code="SCRIPT", text="As the script says.")
             for kind in (Refused, Later, Unreachable, Unknown)
         }
-        return known.get(parcel.interface)
+        return known.get(message.interface)
 
-    def spoiled(self, message_id: str, ending: type[Answer]) -> Parcel | None:
-        return a_parcel(message_id, interface=ending.__name__)
+    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
+        return an_outbound_message(message_id, interface=ending.__name__)
 
     def arrived(self) -> list[str]:
         return self.shelf.ids
@@ -136,11 +136,11 @@ class HttpWorld(EndpointWorld):
         }
         return opened(an_endpoint("http", properties))
 
-    def parcel(self, message_id: str) -> Parcel:
-        return a_parcel(message_id, interface="take")
+    def message(self, message_id: str) -> OutboundMessage:
+        return an_outbound_message(message_id, interface="take")
 
-    def spoiled(self, message_id: str, ending: type[Answer]) -> Parcel | None:
-        return a_parcel(message_id, interface=self.WORDS.get(ending, "reset"))
+    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
+        return an_outbound_message(message_id, interface=self.WORDS.get(ending, "reset"))
 
     def breaks(self) -> bool:
         gone = HttpPartner()
@@ -148,8 +148,8 @@ class HttpWorld(EndpointWorld):
         self.port = gone.port
         return True
 
-    def endless(self, message_id: str) -> Parcel | None:
-        return a_parcel(message_id, interface="hang")
+    def endless(self, message_id: str) -> OutboundMessage | None:
+        return an_outbound_message(message_id, interface="hang")
 
     def arrived(self) -> list[str]:
         return self.partner.ids
@@ -174,12 +174,12 @@ class FileWorld(EndpointWorld):
         assert isinstance(found, FileProperties)
         return FileEndpoint(found, self.folder)
 
-    def spoiled(self, message_id: str, ending: type[Answer]) -> Parcel | None:
+    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
         if ending is Refused:
-            return a_parcel(message_id, body=b"<xml/>")
+            return an_outbound_message(message_id, body=b"<xml/>")
         if ending is Unreachable:
             self.breaks()
-            return a_parcel(message_id)
+            return an_outbound_message(message_id)
         return None
 
     def breaks(self) -> bool:
@@ -248,25 +248,25 @@ class DatabaseWorld(EndpointWorld):
         assert isinstance(found, DatabaseEndpoint)
         return found
 
-    def spoiled(self, message_id: str, ending: type[Answer]) -> Parcel | None:
+    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
         if ending is Refused:
-            return a_parcel(message_id, body=b'{"order": {"number": "x"}}')
+            return an_outbound_message(message_id, body=b'{"order": {"number": "x"}}')
         if ending is Later:
             return self.endless(message_id)
         if ending is Unreachable:
             self.breaks()
-            return a_parcel(message_id)
+            return an_outbound_message(message_id)
         return None
 
     def breaks(self) -> bool:
         self.admin.execute("ALTER TABLE target.orders RENAME COLUMN lines TO rows")
         return True
 
-    def endless(self, message_id: str) -> Parcel | None:
+    def endless(self, message_id: str) -> OutboundMessage | None:
         """Somebody else writes the same key and does not commit."""
         self.holder = psycopg.connect(self.address())
         self.holder.execute("INSERT INTO target.orders VALUES (%s, 1)", [message_id])
-        return a_parcel(message_id)
+        return an_outbound_message(message_id)
 
     def mend(self) -> None:
         if self.holder is not None:
@@ -306,15 +306,15 @@ class PythonWorld(EndpointWorld):
         properties = {"function": self.name, "total_seconds": 0.5}
         return opened(an_endpoint("python", properties))
 
-    def spoiled(self, message_id: str, ending: type[Answer]) -> Parcel | None:
-        return a_parcel(message_id, interface=ending.__name__)
+    def spoiled(self, message_id: str, ending: type[Answer]) -> OutboundMessage | None:
+        return an_outbound_message(message_id, interface=ending.__name__)
 
     def breaks(self) -> bool:
         self.name = "tests.nobody"
         return True
 
-    def endless(self, message_id: str) -> Parcel | None:
-        return a_parcel(message_id, interface="endless")
+    def endless(self, message_id: str) -> OutboundMessage | None:
+        return an_outbound_message(message_id, interface="endless")
 
     def arrived(self) -> list[str]:
         return self.shelf.ids
@@ -325,11 +325,11 @@ class PythonWorld(EndpointWorld):
 
 
 @endpoint_function("tests.contract")
-def take(parcel: Parcel) -> object:
+def take(message: OutboundMessage) -> object:
     """Takes a message as the world of the moment says."""
     world = PythonWorld.last
     assert world is not None
-    match parcel.interface:
+    match message.interface:
         case "Refused":
             return permanent("This one never.")
         case "Later":
@@ -339,7 +339,7 @@ def take(parcel: Parcel) -> object:
         case "Unknown" | "endless":
             world.leaving.wait(20)
         case _:
-            world.shelf.put([parcel])
+            world.shelf.put([message])
     return None
 
 

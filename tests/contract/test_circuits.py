@@ -1,4 +1,4 @@
-"""The state of endpoints: one contract for the twin and for PostgreSQL."""
+"""The state of endpoints: one contract for the in-memory fake and for PostgreSQL."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

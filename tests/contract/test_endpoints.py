@@ -24,17 +24,17 @@ def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[EndpointWorld]:
 
 def test_a_message_is_accepted_and_arrives(world):
     endpoint = world.open()
-    assert isinstance(endpoint.deliver([world.parcel("m1")])[0], Accepted)
+    assert isinstance(endpoint.deliver([world.message("m1")])[0], Accepted)
     assert world.arrived() == ["m1"]
 
 
 def test_as_many_as_it_takes_at_once_are_answered_in_order(world):
     endpoint = world.open()
-    parcels = [world.parcel(f"m{n}") for n in range(endpoint.at_once)]
-    answers = endpoint.deliver(parcels)
-    assert len(answers) == len(parcels)
+    messages = [world.message(f"m{n}") for n in range(endpoint.at_once)]
+    answers = endpoint.deliver(messages)
+    assert len(answers) == len(messages)
     assert all(isinstance(one, Accepted) for one in answers)
-    assert sorted(world.arrived()) == sorted(parcel.message_id for parcel in parcels)
+    assert sorted(world.arrived()) == sorted(message.message_id for message in messages)
 
 
 def test_one_of_many_that_is_refused_leaves_the_others(world):
@@ -43,7 +43,7 @@ def test_one_of_many_that_is_refused_leaves_the_others(world):
         assert endpoint.at_once == 1
         return
     bad = world.spoiled("m1", Refused)
-    answers = endpoint.deliver([world.parcel("m0"), bad, world.parcel("m2")])
+    answers = endpoint.deliver([world.message("m0"), bad, world.message("m2")])
     assert [type(one) for one in answers] == [Accepted, Refused, Accepted]
     assert sorted(world.arrived()) == ["m0", "m2"]
 
@@ -51,27 +51,27 @@ def test_one_of_many_that_is_refused_leaves_the_others(world):
 @pytest.mark.parametrize("ending", [Refused, Later, Unreachable, Unknown])
 def test_each_ending_is_an_answer_with_a_code_and_a_sentence(world, ending):
     endpoint = world.open()
-    parcel = world.spoiled("m1", ending)
-    assert (parcel is None) == (ending in world.never)
-    if parcel is None:
+    message = world.spoiled("m1", ending)
+    assert (message is None) == (ending in world.never)
+    if message is None:
         return
-    (answer,) = endpoint.deliver([parcel])
+    (answer,) = endpoint.deliver([message])
     assert type(answer) is ending, answer
     assert answer.code == answer.code.upper() != ""
     assert answer.text.endswith((".", ";"))
     assert "m1" not in world.arrived()
     world.mend()
-    assert isinstance(endpoint.deliver([world.parcel("m2")])[0], Accepted)
+    assert isinstance(endpoint.deliver([world.message("m2")])[0], Accepted)
     assert world.arrived() == ["m2"]
 
 
 def test_a_repeat_arrives_once(world):
     endpoint = world.open()
     for _ in range(2):
-        assert isinstance(endpoint.deliver([world.parcel("m1")])[0], Accepted)
+        assert isinstance(endpoint.deliver([world.message("m1")])[0], Accepted)
     again = world.open()
-    parcel = replace(world.parcel("m1"), attempt=2)
-    assert isinstance(again.deliver([parcel])[0], Accepted)
+    message = replace(world.message("m1"), attempt=2)
+    assert isinstance(again.deliver([message])[0], Accepted)
     assert world.arrived() == ["m1"]
 
 
@@ -92,28 +92,28 @@ def test_connect_tells_what_is_wrong(world):
 
 def test_it_may_be_closed_twice(world):
     endpoint = world.open()
-    endpoint.deliver([world.parcel("m1")])
+    endpoint.deliver([world.message("m1")])
     endpoint.close()
     endpoint.close()
-    assert isinstance(world.open().deliver([world.parcel("m2")])[0], Accepted)
+    assert isinstance(world.open().deliver([world.message("m2")])[0], Accepted)
     assert world.arrived() == ["m1", "m2"]
 
 
 def test_threads_may_call_it_at_the_same_time(world):
     endpoint = world.open()
-    parcels = [world.parcel(f"m{n}") for n in range(24)]
+    messages = [world.message(f"m{n}") for n in range(24)]
     with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda one: endpoint.deliver([one])[0], parcels))
+        answers = list(threads.map(lambda one: endpoint.deliver([one])[0], messages))
     assert all(isinstance(one, Accepted) for one in answers), answers
-    assert sorted(world.arrived()) == sorted(one.message_id for one in parcels)
+    assert sorted(world.arrived()) == sorted(one.message_id for one in messages)
 
 
 def test_a_call_ends_within_its_time(world):
-    parcel = world.endless("m1")
-    if parcel is None:
+    message = world.endless("m1")
+    if message is None:
         assert world.never_endless
         return
     endpoint, begun = world.open(), time.monotonic()
-    (answer,) = endpoint.deliver([parcel])
+    (answer,) = endpoint.deliver([message])
     assert not isinstance(answer, Accepted)
     assert time.monotonic() - begun < 5

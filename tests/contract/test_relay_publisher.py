@@ -1,4 +1,4 @@
-"""The contract of the relay's publisher, over its memory twin and over a real broker."""
+"""The contract of the relay's publisher, over its in-memory fake and over a real broker."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The contract of the Source port, over its memory twin and over a real broker."""
+"""The contract of the Source port, over its in-memory fake and over a real broker."""
 
 import time
 from collections.abc import Iterator

@@ -12,9 +12,9 @@ import pytest
 
 from config.celery import app
 from crontasks.health import readiness
-from crontasks.health.crew import alive as seen
-from crontasks.health.crew import crew
 from crontasks.health.flow import check_flow
+from crontasks.health.live_processes import alive as seen
+from crontasks.health.live_processes import live_processes
 from crontasks.models import Notice
 from crontasks.problems import asking, finding
 from devstack.servers import in_folder
@@ -60,7 +60,7 @@ def seen_now() -> tuple[int, int]:
 
 
 def problems() -> list[str]:
-    alive = crew()
+    alive = live_processes()
     return [one.what for one in finding.problems(asking.ask(queues.standing(alive), alive, {}))]
 
 

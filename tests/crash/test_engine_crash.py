@@ -1,4 +1,4 @@
-"""Kill the worker at every step of the road, then account for every message in SQL.
+"""Kill the worker at every step of the engine, then account for every message in SQL.
 
 What is tested: a child process that runs a queue is ended by SIGKILL (or stopped by SIGSTOP past
 its lease) at each Step in turn, also in the middle of a statement and while a COMMIT is under

@@ -2,7 +2,7 @@
 
 What is tested: whatever dies, and whenever, the run ends with an ending that says so, the next
 run goes on, and afterwards every offset has ended once and the effects equal the input. How: the
-servers are killed by SIGKILL at a step of the road, sessions are terminated while a deferred
+servers are killed by SIGKILL at a step of the engine, sessions are terminated while a deferred
 trigger keeps their COMMIT waiting, and a proxy cuts the wire around one COMMIT.
 """
 

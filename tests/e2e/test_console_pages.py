@@ -14,11 +14,11 @@ from tests.support.builders import a_provider
 from tests.support.contrast import too_faint
 from tests.support.rows import (
     a_blocked_queue,
-    a_crew,
     a_held,
     a_message_to_send,
     a_place,
     a_queue_row,
+    some_live_processes,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -125,7 +125,7 @@ def test_the_theme_chosen_by_a_person_stays(open_page: OpenPage) -> None:
 
 
 def test_figures_are_fresh_without_a_reload(open_page: OpenPage, complaints: list[str]) -> None:
-    a_crew()
+    some_live_processes()
     queue = a_queue_row("continuous", name="meter-readings")
     a_place(queue, next_offset=15)
     page = open_page("Viewers")

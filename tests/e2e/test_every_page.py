@@ -9,14 +9,14 @@ from devstack.servers import Servers
 from tests.e2e.conftest import OpenPage
 from tests.support.builders import a_provider
 from tests.support.every_page import PUBLIC, a_world, every_address
-from tests.support.rows import a_crew
+from tests.support.rows import some_live_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def pages(servers: Servers) -> list[str]:
     """Addresses that answer an administrator with a page."""
-    a_crew()
+    some_live_processes()
     samples = a_world("every-page", provider=a_provider(servers.kafka_bootstrap))
     client = Client()
     client.force_login(User.objects.create_superuser("root"))

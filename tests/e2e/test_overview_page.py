@@ -12,11 +12,11 @@ from integration.models import ExternalSystem, MessageError, Queue, QueueSample
 from tests.e2e.conftest import OpenPage
 from tests.support.rows import (
     a_blocked_queue,
-    a_crew,
     a_held,
     a_message_to_send,
     a_place,
     a_queue_row,
+    some_live_processes,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -41,7 +41,7 @@ def brake(queue: Queue) -> None:
 def test_who_stands_on_a_link_stands_there_after_fresh_figures(
     open_page: OpenPage, complaints: list[str]
 ) -> None:
-    a_crew()
+    some_live_processes()
     queue = a_busy_queue()
     page = open_page("Viewers")
     page.goto("/")
@@ -57,7 +57,7 @@ def test_who_stands_on_a_link_stands_there_after_fresh_figures(
 def test_the_figures_rest_while_somebody_is_about_to_decide(
     open_page: OpenPage, complaints: list[str]
 ) -> None:
-    a_crew()
+    some_live_processes()
     a_blocked_queue(name="orders")
     queue = a_busy_queue()
     page = open_page("Operators")
@@ -82,7 +82,7 @@ def test_the_figures_rest_while_somebody_is_about_to_decide(
 def test_a_blocked_queue_is_freed_from_the_first_page(
     open_page: OpenPage, complaints: list[str], *, javascript: bool
 ) -> None:
-    a_crew()
+    some_live_processes()
     a_blocked_queue(name="orders")
     page = open_page("Operators", javascript=javascript)
     page.goto("/")
@@ -97,7 +97,7 @@ def test_a_blocked_queue_is_freed_from_the_first_page(
 
 def a_bad_morning() -> list[str]:
     """Every kind of card, problem, badge and line there is on the pages of queues."""
-    a_crew(beats=False)
+    some_live_processes(beats=False)
     queue, _, _ = a_blocked_queue(name="orders")
     a_place(a_queue_row(name="gone"), state="BLOCKED", state_code="TOPIC_GONE")
     off = ExternalSystem.objects.create(name="sap", enabled=False)

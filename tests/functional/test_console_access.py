@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from console.frame.access import ROLES, Right
+from console.layout.access import ROLES, Right
 from console.models import Limit
 from devstack.servers import Servers
 from integration.models import ExternalSystem

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from console.cron import words
-from console.frame.access import Right
+from console.layout.access import Right
 from console.models import Limit
 from crontasks.instances.run_pages import RUNS_SHOWN
 from crontasks.models import CronInstance, CronRun

@@ -21,7 +21,7 @@ from integration.models import (
 )
 from integration.selectors.delivering import endpoints, open_calls
 from integration.selectors.delivering.standing import Standing
-from tests.support.rows import a_crew, a_held, a_person, a_place, a_queue_row
+from tests.support.rows import a_held, a_person, a_place, a_queue_row, some_live_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -174,7 +174,7 @@ def test_switching_off_needs_a_reason_and_a_second_click_is_told(client, endpoin
 
 
 def test_what_may_have_arrived_is_decided_on_the_queues_page(client, endpoint) -> None:
-    a_crew()
+    some_live_processes()
     queue = a_sender(endpoint, kind="continuous")
     a_call(queue, "UNKNOWN", offset=4, message_id="m-4")
     held = a_held(queue, offset=4, message_id="m-4", code="DELIVERY_UNKNOWN", attempts=1)

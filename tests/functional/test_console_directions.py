@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from console.frame.bidi import FOUND, HELD, shown
+from console.layout.bidi import FOUND, HELD, shown
 from integration.models import (
     BulkRun,
     ConfigurationChange,

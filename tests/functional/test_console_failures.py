@@ -20,7 +20,7 @@ from integration.models import (
 from integration.selectors.failures import failures
 from integration.selectors.failures.failures import Cursor, FailureFilter
 from integration.selectors.scope import EVERYTHING
-from tests.support.rows import a_blocked_queue, a_crew, a_held, a_person, a_queue_row
+from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, some_live_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 ROW = re.compile(r'name="chosen" value="([0-9a-f-]{36}):(\d+)"')
@@ -240,7 +240,7 @@ class TestPage:
         assert reverse("failure", args=[first.pk]) in page
         assert "Before it" not in client.get(reverse("failure", args=[first.pk])).text
         MessageError.objects.filter(pk=first.pk).update(state="DELETED")
-        a_crew()
+        some_live_processes()
         page = client.get(reverse("failure", args=[second.pk])).text
         assert "will be tried within seconds" in page
         assert "Before it" not in page

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from console.frame.access import ROLES, Right
+from console.layout.access import ROLES, Right
 from console.models import Limit
 from tests.support.rows import a_person
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from console.models import Limit
 from integration.models import ExternalSystem, OutboxChange, OutboxRow, Provider
 from integration.selectors.queues.queues import overview
-from integration.selectors.queues.status import Crew, Status
+from integration.selectors.queues.status import LiveProcesses, Status
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt, states
 from tests.support.rows import a_person, a_queue_row
 
@@ -252,7 +252,7 @@ def test_the_overview_says_that_a_strict_queue_is_blocked_and_links_to_the_way_o
     assert "Open the outbox" not in client.get(reverse("overview")).text
     row = a_dead_row(provider, topic=strict.topic, strict_queue=strict.pk)
     a_dead_row(provider, topic=free.topic)
-    rows = {found.name: found for found in overview(Crew(workers=1, relays=1, beats=1))}
+    rows = {found.name: found for found in overview(LiveProcesses(workers=1, relays=1, beats=1))}
     assert (rows["orders"].status, rows["readings"].status) == (Status.BLOCKED, Status.RUNNING)
     assert rows["orders"].situation.why.startswith(f"Kafka refused row {row.pk} to {strict.topic}")
     assert "everything else is sent" in rows["readings"].situation.why
@@ -266,17 +266,17 @@ def test_a_relay_in_doubt_blocks_every_queue_of_its_provider(provider: Provider)
     a_queue_row(name="orders", direction="outbound", provider=provider)
     a_queue_row(name="elsewhere", direction="outbound", provider=a_provider(name="other"))
     a_relay_in_doubt(provider)
-    rows = {found.name: found for found in overview(Crew(workers=1, relays=1, beats=1))}
+    rows = {found.name: found for found in overview(LiveProcesses(workers=1, relays=1, beats=1))}
     assert (rows["orders"].status, rows["elsewhere"].status) == (Status.BLOCKED, Status.RUNNING)
     assert "does not know whether its last batch is in Kafka" in rows["orders"].situation.why
 
 
 def test_without_a_relay_a_blocked_queue_still_says_what_blocks_it(provider: Provider) -> None:
     queue = a_queue_row(name="orders", direction="outbound", provider=provider)
-    [row] = overview(Crew(workers=1, relays=0, beats=1))
+    [row] = overview(LiveProcesses(workers=1, relays=0, beats=1))
     assert row.status is Status.NO_SENDER
     a_dead_row(provider, topic=queue.topic, strict_queue=queue.pk)
-    [row] = overview(Crew(workers=1, relays=0, beats=1))
+    [row] = overview(LiveProcesses(workers=1, relays=0, beats=1))
     assert row.status is Status.BLOCKED
     assert "nothing is sent to Kafka. Besides: Kafka refused row" in row.situation.why
 

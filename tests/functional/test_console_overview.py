@@ -26,12 +26,12 @@ from integration.models import (
 )
 from tests.support.rows import (
     a_blocked_queue,
-    a_crew,
     a_held,
     a_message_to_send,
     a_person,
     a_place,
     a_queue_row,
+    some_live_processes,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -63,7 +63,7 @@ def a_long_blocked_queue(**fields: object) -> MessageError:
 
 class TestBlockedQueue:
     def test_it_is_one_sentence_with_what_waits_and_expires(self) -> None:
-        a_crew()
+        some_live_processes()
         a_long_blocked_queue()
         day = timezone.now() + timedelta(days=2)
         assert (
@@ -214,7 +214,7 @@ class TestList:
     @pytest.fixture
     def client(self) -> Client:
         system = ExternalSystem.objects.create(name="maximo")
-        a_crew()
+        some_live_processes()
         a_blocked_queue(name="orders", system=system)
         a_place(a_queue_row("continuous", name="readings", topic="meters"), high_watermark=500)
         a_place(a_queue_row("continuous", name="spare", is_error_queue=True), high_watermark=12)
@@ -329,7 +329,7 @@ def test_every_box_that_is_opened_is_closed() -> None:
 
 
 def test_where_all_flows_the_page_says_so() -> None:
-    a_crew()
+    some_live_processes()
     queue = a_queue_row("continuous")
     a_place(queue, next_offset=15)
     client = as_("Viewers")
@@ -341,7 +341,7 @@ def test_where_all_flows_the_page_says_so() -> None:
 
 
 def test_what_people_stopped_is_told_with_reason_moment_and_way_back() -> None:
-    a_crew()
+    some_live_processes()
     queue = a_queue_row("continuous", name="orders")
     long_ago = timezone.now() - timedelta(minutes=16)
     a_place(queue, next_offset=11, high_watermark=15, state_since=long_ago)
@@ -360,7 +360,7 @@ def test_what_people_stopped_is_told_with_reason_moment_and_way_back() -> None:
 
 
 def test_a_queue_that_waits_for_a_handler_leads_to_the_service_that_lacks_it() -> None:
-    a_crew()
+    some_live_processes()
     service = EnterpriseService.objects.create(interface="MXNONE")
     said = "No handler for MXNONE is installed on worker w:1."
     queue = a_queue_row("continuous")

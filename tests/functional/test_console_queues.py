@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from crontasks.health.crew import crew
+from crontasks.health.live_processes import live_processes
 from devstack.server import Server
 from integration.kafka import admin
 from integration.models import Gap, PartitionLease, Provider, Queue, QueuePartition
@@ -18,12 +18,12 @@ from integration.selectors.queues.status import BY_CODE, Status, situation
 from integration.store.stable_ends import TRANSACTION_HANGS, TRANSACTION_OPEN
 from tests.support.rows import (
     a_blocked_queue,
-    a_crew,
     a_held,
     a_message_to_send,
     a_person,
     a_place,
     a_queue_row,
+    some_live_processes,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -61,7 +61,7 @@ def client() -> Client:
 def test_every_state_code_is_told_with_what_to_do_now(
     client: Client, code: str, state: str
 ) -> None:
-    a_crew()
+    some_live_processes()
     queue = a_queue_row()
     resume_at = timezone.now() + timedelta(seconds=40)
     a_place(queue, state=state, state_code=code, state_text="the cause", resume_at=resume_at)
@@ -171,7 +171,7 @@ class TestNobodyAlive:
     """What was found by a worker that lives no more is told after that none lives."""
 
     def only(self) -> queues.QueueRow:
-        return queues.overview(crew())[0]
+        return queues.overview(live_processes())[0]
 
     def test_a_stale_outage_is_told_after_the_missing_worker(self, client: Client) -> None:
         queue = a_queue_row()
@@ -189,7 +189,7 @@ class TestNobodyAlive:
 
     @pytest.mark.parametrize("state", ["OUTAGE", "BACKOFF"])
     def test_a_try_that_nobody_made_is_told_although_workers_live(self, state: str) -> None:
-        a_crew()
+        some_live_processes()
         place = a_place(a_queue_row(), state=state, resume_at=timezone.now() - timedelta(hours=1))
         assert self.only().status is Status.NO_READER
         assert "minutes overdue" in self.only().situation.why
@@ -210,13 +210,13 @@ class TestNobodyAlive:
         assert "Besides, it is blocked: The first message failed" in row.situation.why
 
     def test_without_beat_a_queue_that_nobody_reads_is_told_why(self) -> None:
-        a_crew(beats=False)
+        some_live_processes(beats=False)
         a_queue_row()
         assert self.only().status is Status.NO_READER
         assert self.only().situation.why.startswith("No beat is alive")
 
     def test_without_beat_a_queue_at_work_is_not_alarmed(self) -> None:
-        a_crew(beats=False)
+        some_live_processes(beats=False)
         a_place(a_queue_row(), next_offset=15)
         assert self.only().status is Status.RUNNING
 
@@ -224,7 +224,7 @@ class TestNobodyAlive:
         a_queue_row(direction="outbound")
         assert self.only().status is Status.NO_SENDER
         assert "relay" in self.only().situation.why
-        a_crew()
+        some_live_processes()
         assert self.only().status is Status.RUNNING
 
     def test_the_first_page_says_who_is_missing(self, client: Client) -> None:
@@ -237,13 +237,13 @@ class TestNobodyAlive:
             ("Relay down", "No worker for the relay"),
         ):
             assert f"<strong>{what}.</strong> {lack} is alive" in page
-        a_crew()
+        some_live_processes()
         assert "is alive" not in client.get(reverse("overview")).text
 
 
 class TestOutbound:
     def test_its_page_shows_the_outbox_and_no_partitions(self, client: Client) -> None:
-        a_crew()
+        some_live_processes()
         queue = a_queue_row(direction="outbound")
         for state in ("PENDING", "STAMPED", "PUBLISHED"):
             a_message_to_send(queue, state)

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from console.frame.access import Right
+from console.layout.access import Right
 from console.models import Limit
 from integration.models import MessageError, Queue, Restore, RestoreFinding
 from tests.support import restored

@@ -22,7 +22,7 @@ from integration.models import (
     QueuePartition,
 )
 from tests.support.operations import plan, run, started
-from tests.support.rows import a_crew, a_held, a_person, a_place, a_queue_row
+from tests.support.rows import a_held, a_person, a_place, a_queue_row, some_live_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 Break = Callable[[Queue], object]
@@ -38,7 +38,7 @@ def client() -> Client:
 
 def a_failure(kind: str = "continuous", **fields: object) -> MessageError:
     """A message on hold, and everything alive that would try it once it is released."""
-    a_crew()
+    some_live_processes()
     system = ExternalSystem.objects.create(name="acme")
     queue = a_queue_row(kind, system=system, **fields)
     a_place(queue)

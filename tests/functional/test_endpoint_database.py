@@ -13,7 +13,7 @@ from django.conf import settings
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Refused, Unknown, Unreachable
 from integration.endpoints.properties import mistakes
-from tests.contract.endpoint_worlds import DatabaseWorld, a_parcel, an_endpoint
+from tests.contract.endpoint_worlds import DatabaseWorld, an_endpoint, an_outbound_message
 from tests.support.lossy_proxy import Break, LossyProxy
 
 pytestmark = pytest.mark.servers
@@ -48,7 +48,7 @@ def an_opened(world, **properties):
 
 def an_order(message_id, number, lines):
     body = f'{{"order": {{"number": "{number}", "lines": {lines}}}}}'.encode()
-    return a_parcel(message_id, body=body)
+    return an_outbound_message(message_id, body=body)
 
 
 def rows(world):
@@ -90,7 +90,7 @@ def test_values_come_as_the_columns_want_them(world):
     }
     body = b'{"n": 1.50, "b": true, "j": {"a": [1.10]}, "d": "2026-03-01"}'
     endpoint = an_opened(world, table="wide", columns=columns)
-    assert isinstance(endpoint.deliver([a_parcel("m1", body=body)])[0], Accepted)
+    assert isinstance(endpoint.deliver([an_outbound_message("m1", body=body)])[0], Accepted)
     found = world.admin.execute("SELECT t, n, b, j, d::text, i FROM target.wide").fetchone()
     assert found == ("ORDERS/1.50", Decimal("1.50"), True, {"a": [1.1]}, "2026-03-01", None)
     endpoint.close()

@@ -8,7 +8,7 @@ import pytest
 
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Unknown, Unreachable
-from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 
 pytestmark = pytest.mark.servers
 
@@ -67,7 +67,9 @@ def deliver():
         known = {"url": script.url, "private_network": True, "total_seconds": 2}
         endpoint = opened(an_endpoint("http", known | properties, **(secrets or {})))
         opened_now.append(endpoint)
-        return [endpoint.deliver([a_parcel(f"m{n}", body=b"{}")])[0] for n in range(count)]
+        return [
+            endpoint.deliver([an_outbound_message(f"m{n}", body=b"{}")])[0] for n in range(count)
+        ]
 
     yield delivered
     for one in opened_now:

@@ -16,7 +16,7 @@ from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Refused, Unreachable
 from integration.endpoints.properties import EndpointSettingsError, read
-from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 
 pytestmark = pytest.mark.fast
 
@@ -37,7 +37,7 @@ def names(root: Path) -> list[str]:
 def test_no_message_leads_a_file_out_of_the_folder(tmp_path, key):
     endpoint = an_opened(tmp_path / "base", file_name="{key}")
     (tmp_path / "base").mkdir()
-    (answer,) = endpoint.deliver([a_parcel("m1", key=key)])
+    (answer,) = endpoint.deliver([an_outbound_message("m1", key=key)])
     assert (type(answer), answer.code) == (Refused, "FILE_NAME")
     assert names(tmp_path) == []
 
@@ -54,27 +54,27 @@ def test_a_link_below_the_base_folder_is_not_followed(tmp_path):
     outside.mkdir()
     (base / "in").symlink_to(outside)
     endpoint = an_opened(base, folder="in")
-    for answer in (endpoint.deliver([a_parcel("m1")])[0], endpoint.connect()):
+    for answer in (endpoint.deliver([an_outbound_message("m1")])[0], endpoint.connect()):
         assert (type(answer), answer.code) == (Unreachable, "FOLDER_UNUSABLE")
     assert names(outside) == []
 
 
 def test_a_link_in_the_place_of_the_file_is_no_repeat(tmp_path):
     secret = tmp_path / "secret"
-    secret.write_bytes(a_parcel("m1").body)
+    secret.write_bytes(an_outbound_message("m1").body)
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "m1.txt").symlink_to(secret)
-    (answer,) = an_opened(tmp_path / "base").deliver([a_parcel("m1")])
+    (answer,) = an_opened(tmp_path / "base").deliver([an_outbound_message("m1")])
     assert (type(answer), answer.code) == (Refused, "FILE_EXISTS")
 
 
 def test_another_content_is_never_overwritten(tmp_path):
     endpoint = an_opened(tmp_path, file_name="{key}.txt")
-    assert isinstance(endpoint.deliver([a_parcel("m1")])[0], Accepted)
-    assert isinstance(endpoint.deliver([a_parcel("m1")])[0], Accepted)
-    (answer,) = endpoint.deliver([a_parcel("m2")])
+    assert isinstance(endpoint.deliver([an_outbound_message("m1")])[0], Accepted)
+    assert isinstance(endpoint.deliver([an_outbound_message("m1")])[0], Accepted)
+    (answer,) = endpoint.deliver([an_outbound_message("m2")])
     assert (type(answer), answer.code) == (Refused, "FILE_EXISTS")
-    assert (tmp_path / "k1.txt").read_bytes() == a_parcel("m1").body
+    assert (tmp_path / "k1.txt").read_bytes() == an_outbound_message("m1").body
     assert names(tmp_path) == ["k1.txt"]
 
 
@@ -106,7 +106,7 @@ def no_room() -> Iterator[None]:
 def test_a_folder_without_room_is_an_outage_and_leaves_nothing_behind(tmp_path):
     endpoint = an_opened(tmp_path)
     with no_room():
-        (answer,) = endpoint.deliver([a_parcel("m1")])
+        (answer,) = endpoint.deliver([an_outbound_message("m1")])
     assert (type(answer), answer.code) == (Unreachable, "FOLDER_FULL")
     assert names(tmp_path) == []
 
@@ -114,7 +114,7 @@ def test_a_folder_without_room_is_an_outage_and_leaves_nothing_behind(tmp_path):
 def test_a_folder_where_nobody_may_write_is_an_outage():
     # No user, not even root, makes a file there.
     endpoint = an_opened(Path("/proc/self"), file_name="{message_id}")
-    for answer in (endpoint.deliver([a_parcel("m1")])[0], endpoint.connect()):
+    for answer in (endpoint.deliver([an_outbound_message("m1")])[0], endpoint.connect()):
         assert isinstance(answer, Unreachable)
         assert answer.code in {"FOLDER_READ_ONLY", "FOLDER_UNUSABLE"}
 
@@ -137,7 +137,7 @@ def test_columns_are_written_with_their_separator(tmp_path):
     columns = {"number": "{$.order.number}", "text": "{$.order.text}", "none": "{$.order.none}"}
     body = json.dumps({"order": {"number": 7, "text": 'a;"b"'}}).encode()
     endpoint = an_opened(tmp_path, file_name="o.csv", format="flat", columns=columns, at_once=2)
-    assert endpoint.deliver([a_parcel("m1", body=body)] * 2)[1].text
+    assert endpoint.deliver([an_outbound_message("m1", body=body)] * 2)[1].text
     lines = (tmp_path / "o.csv").read_text().splitlines()
     assert lines == ["number;text;none", '7;"a;""b""";', '7;"a;""b""";']
 
@@ -145,8 +145,8 @@ def test_columns_are_written_with_their_separator(tmp_path):
 def test_xml_documents_are_put_below_one_root(tmp_path):
     endpoint = an_opened(tmp_path, file_name="o.xml", format="xml", at_once=5, root="orders")
     bodies = [b"<?xml version='1.0'?><order>1</order>", "<order>ü</order>".encode()]
-    parcels = [a_parcel(f"m{n}", body=one) for n, one in enumerate(bodies)]
-    assert all(isinstance(one, Accepted) for one in endpoint.deliver(parcels))
+    messages = [an_outbound_message(f"m{n}", body=one) for n, one in enumerate(bodies)]
+    assert all(isinstance(one, Accepted) for one in endpoint.deliver(messages))
     text = (tmp_path / "o.xml").read_text()
     assert text.splitlines()[1:] == [
         "<orders>",
@@ -154,16 +154,16 @@ def test_xml_documents_are_put_below_one_root(tmp_path):
         "<order>ü</order>",
         "</orders>",
     ]
-    (answer,) = endpoint.deliver([a_parcel("m3", body=b'{"a": 1}')])
+    (answer,) = endpoint.deliver([an_outbound_message("m3", body=b'{"a": 1}')])
     assert (type(answer), answer.code) == (Refused, "FILE_FORMAT")
 
 
 def test_what_a_file_has_already_is_not_written_again_with_others(tmp_path):
     endpoint = an_opened(tmp_path, file_name="{message_id}.json", format="json", at_once=3)
-    parcels = [a_parcel(f"m{n}") for n in range(4)]
-    endpoint.deliver(parcels[:2])
+    messages = [an_outbound_message(f"m{n}") for n in range(4)]
+    endpoint.deliver(messages[:2])
     # After a crash the same messages come again, in another company.
-    assert all(isinstance(one, Accepted) for one in endpoint.deliver(parcels[0:3]))
+    assert all(isinstance(one, Accepted) for one in endpoint.deliver(messages[0:3]))
     assert names(tmp_path) == ["m0.json", "m2.json"]
     rows = [
         row["order"]["number"]
@@ -175,7 +175,7 @@ def test_what_a_file_has_already_is_not_written_again_with_others(tmp_path):
 
 def test_a_missing_field_refuses_its_message(tmp_path):
     endpoint = an_opened(tmp_path, file_name="{$.order.colour}.json")
-    (answer,) = endpoint.deliver([a_parcel("m1")])
+    (answer,) = endpoint.deliver([an_outbound_message("m1")])
     assert (type(answer), answer.code) == (Refused, "TEMPLATE_FIELD_MISSING")
     assert "{$.order.colour}" in answer.text
 

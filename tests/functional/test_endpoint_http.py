@@ -13,7 +13,7 @@ from integration.endpoint_types.addresses import refusal
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
 from integration.endpoints.properties import EndpointSettingsError
-from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 from tests.support.certificates import self_signed
 from tests.support.http_partner import HttpPartner
 
@@ -27,12 +27,12 @@ def partner():
     found.close()
 
 
-def asked(partner, path, *, parcel=None, secrets=None, **properties):
+def asked(partner, path, *, message=None, secrets=None, **properties):
     """The answer of a partner to one message."""
     known = {"url": f"{partner.address}/{path}", "private_network": True, "total_seconds": 1}
     endpoint = opened(an_endpoint("http", known | properties, **(secrets or {})))
     try:
-        return endpoint.deliver([parcel or a_parcel("m1")])[0]
+        return endpoint.deliver([message or an_outbound_message("m1")])[0]
     finally:
         endpoint.close()
 
@@ -116,7 +116,7 @@ def test_a_huge_answer_is_not_read(partner):
 def test_a_redirect_on_the_same_host_keeps_method_and_body(partner, status):
     assert isinstance(asked(partner, f"redirect-{status}?to=/take"), Accepted)
     last = partner.requests[-1]
-    assert (last.method, last.path, last.body) == ("POST", "/take", a_parcel("m1").body)
+    assert (last.method, last.path, last.body) == ("POST", "/take", an_outbound_message("m1").body)
     assert last.headers["idempotency-key"] == "m1"
 
 
@@ -176,10 +176,10 @@ def test_addresses_of_clouds_are_never_connected_to(address):
 
 
 def test_templates_fill_address_and_headers(partner):
-    parcel = a_parcel("m 1/2", body=b'{"order": {"number": "../A&B", "qty": 1.50}}')
+    message = an_outbound_message("m 1/2", body=b'{"order": {"number": "../A&B", "qty": 1.50}}')
     headers = {"X-Qty": "{$.order.qty}", "content-type": "application/{system}"}
     url = f"{partner.address}/take/{{$.order.number}}?id={{message_id}}"
-    assert isinstance(asked(partner, "", url=url, headers=headers, parcel=parcel), Accepted)
+    assert isinstance(asked(partner, "", url=url, headers=headers, message=message), Accepted)
     request = partner.requests[0]
     assert request.path == "/take/..%2FA%26B?id=m%201%2F2"
     assert (request.headers["x-qty"], request.headers["content-type"]) == (
@@ -198,10 +198,10 @@ def test_templates_fill_address_and_headers(partner):
     ],
 )
 def test_a_message_that_does_not_fit_the_templates_is_refused(partner, properties, code):
-    parcel = a_parcel("m1", body=b'{"order": {"evil": "a\\r\\nX-B: 1", "up": ".."}}')
+    message = an_outbound_message("m1", body=b'{"order": {"evil": "a\\r\\nX-B: 1", "up": ".."}}')
     if "url" in properties:
         properties = {"url": partner.address + properties["url"]}
-    answer = asked(partner, "take", parcel=parcel, **properties)
+    answer = asked(partner, "take", message=message, **properties)
     assert (type(answer), answer.code) == (Refused, code)
     assert not partner.requests
 
@@ -233,22 +233,22 @@ def oauth(partner, path="token"):
 
 def test_a_token_is_kept_and_renewed_once_when_it_is_refused(partner):
     endpoint = oauth(partner)
-    assert isinstance(endpoint.deliver([a_parcel("m1")])[0], Accepted)
-    assert isinstance(endpoint.deliver([a_parcel("m2")])[0], Accepted)
+    assert isinstance(endpoint.deliver([an_outbound_message("m1")])[0], Accepted)
+    assert isinstance(endpoint.deliver([an_outbound_message("m2")])[0], Accepted)
     assert len(partner.tokens) == 1
     assert b"grant_type=client_credentials" in partner.requests[0].body
     partner.good_tokens.clear()
-    assert isinstance(endpoint.deliver([a_parcel("m3")])[0], Accepted)
+    assert isinstance(endpoint.deliver([an_outbound_message("m3")])[0], Accepted)
     assert len(partner.tokens) == 2
     endpoint.close()
 
 
 def test_without_a_token_nothing_is_sent(partner):
     endpoint = oauth(partner, "token-bad")
-    for answer in (endpoint.deliver([a_parcel("m1")])[0], endpoint.connect()):
+    for answer in (endpoint.deliver([an_outbound_message("m1")])[0], endpoint.connect()):
         assert (type(answer), answer.code) == (Unreachable, "TOKEN_REFUSED")
     assert {r.path for r in partner.requests} == {"/token-bad"}
-    assert oauth(partner, "huge").deliver([a_parcel("m1")])[0].code == "TOKEN_REFUSED"
+    assert oauth(partner, "huge").deliver([an_outbound_message("m1")])[0].code == "TOKEN_REFUSED"
     endpoint.close()
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from integration.endpoints.port import Unknown, Unreachable
-from tests.contract.endpoint_worlds import a_parcel
+from tests.contract.endpoint_worlds import an_outbound_message
 from tests.functional import test_endpoint_http as ordinary
 from tests.functional.test_endpoint_http import asked
 
@@ -73,8 +73,8 @@ def test_a_partner_that_reads_slowly_is_ended(partner):
 
     slow = RawPartner(sip)
     begun = time.monotonic()
-    parcel = a_parcel("m1", body=b'"%s"' % (b"x" * 2**26))
-    answer = asked(partner, "", url=f"http://127.0.0.1:{slow.port}/take", parcel=parcel)
+    message = an_outbound_message("m1", body=b'"%s"' % (b"x" * 2**26))
+    answer = asked(partner, "", url=f"http://127.0.0.1:{slow.port}/take", message=message)
     took = time.monotonic() - begun
     leaving.set()
     slow.close()
@@ -90,7 +90,7 @@ def test_an_alert_after_the_message_was_taken_leaves_open_whether_it_arrived(cer
     def take_and_alert(taken):
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = context.wrap_bio(incoming, outgoing, server_side=True)
-        while not got.endswith(a_parcel("m1").body):
+        while not got.endswith(an_outbound_message("m1").body):
             try:
                 got.extend(tls.read(65_536))
             except ssl.SSLWantReadError:
@@ -106,5 +106,5 @@ def test_an_alert_after_the_message_was_taken_leaves_open_whether_it_arrived(cer
     url = f"https://localhost:{alerting.port}/take"
     answer = asked(partner, "", url=url, ca_certificate=certificate[0])
     alerting.close()
-    assert a_parcel("m1").body in bytes(got)
+    assert an_outbound_message("m1").body in bytes(got)
     assert (type(answer), answer.code) == (Unknown, "HTTP_NO_ANSWER")

@@ -10,7 +10,7 @@ from integration.endpoint_types.python.endpoint import MAX_HANGING
 from integration.endpoints.port import Accepted, Later, Refused, Unknown, Unreachable
 from integration.endpoints.registry import EndpointFunctionConflictError, endpoint_function
 from integration.handlers import OutageError, PermanentError, TransientError, permanent
-from tests.contract.endpoint_worlds import a_parcel, an_endpoint
+from tests.contract.endpoint_worlds import an_endpoint, an_outbound_message
 
 pytestmark = pytest.mark.fast
 LEAVING = threading.Event()
@@ -38,8 +38,8 @@ DOINGS = {
 
 
 @endpoint_function("tests.python")
-def do(parcel):
-    return DOINGS[parcel.key]()
+def do(message):
+    return DOINGS[message.key]()
 
 
 def an_opened(**properties):
@@ -62,7 +62,7 @@ def an_opened(**properties):
 )
 def test_what_a_function_does_is_an_answer(key, ending, code):
     endpoint = an_opened()
-    (answer,) = endpoint.deliver([a_parcel("m1", key=key)])
+    (answer,) = endpoint.deliver([an_outbound_message("m1", key=key)])
     assert (type(answer), answer.code) == (ending, code)
     endpoint.close()
 
@@ -70,7 +70,9 @@ def test_what_a_function_does_is_an_answer(key, ending, code):
 def test_a_function_that_hangs_is_left_alone_and_no_more_are_begun_than_bearable():
     endpoint = an_opened(total_seconds=0.1)
     begun = time.monotonic()
-    answers = [endpoint.deliver([a_parcel("m1", key="hang")])[0] for _ in range(MAX_HANGING + 1)]
+    answers = [
+        endpoint.deliver([an_outbound_message("m1", key="hang")])[0] for _ in range(MAX_HANGING + 1)
+    ]
     assert [type(one) for one in answers] == [Unknown] * MAX_HANGING + [Unreachable]
     assert {one.code for one in answers} == {"FUNCTION_HANGS"}
     assert time.monotonic() - begun < 15
@@ -82,5 +84,5 @@ def test_two_functions_of_one_name_are_refused():
     with pytest.raises(EndpointFunctionConflictError, match=r"tests\.python"):
 
         @endpoint_function("tests.python")
-        def other(parcel):
+        def other(message):
             return None

@@ -21,7 +21,13 @@ from integration.models import (
     QueueChange,
     RelayLease,
 )
-from tests.support.rows import a_blocked_queue, a_crew, a_message_to_send, a_place, a_queue_row
+from tests.support.rows import (
+    a_blocked_queue,
+    a_message_to_send,
+    a_place,
+    a_queue_row,
+    some_live_processes,
+)
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
@@ -98,7 +104,7 @@ def test_the_process_answers_without_the_database(
 def test_everything_alive_is_ready_and_costs_little(
     django_assert_max_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    a_crew()
+    some_live_processes()
     asked()  # the code's own migrations are read from disk once a process
     # Of them two are the savepoint of the test's own transaction.
     with django_assert_max_num_queries(12):
@@ -112,7 +118,7 @@ def test_everything_alive_is_ready_and_costs_little(
 def test_asking_again_at_once_costs_nothing(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    a_crew()
+    some_live_processes()
     first = client.get("/readyz")
 
     with django_assert_num_queries(0):
@@ -123,7 +129,7 @@ def test_asking_again_at_once_costs_nothing(
 
 def test_whoever_asks_by_address_and_without_tls_is_answered(settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True
-    a_crew()
+    some_live_processes()
 
     assert Client().get("/readyz", headers={"host": "10.0.0.7"}).status_code == 200
     assert Client().get("/", headers={"host": "10.0.0.7"}).status_code == 400
@@ -134,7 +140,7 @@ def test_whoever_asks_by_address_and_without_tls_is_answered(settings: Any) -> N
     [("worker", "celery", "worker"), ("worker", "relay", "relay"), ("beat", "", "beat")],
 )
 def test_a_dead_process_is_named_with_what_to_start(kind: str, queues: str, check: str) -> None:
-    a_crew()
+    some_live_processes()
     hearts = Heartbeat.objects.filter(kind=kind, queues=queues)
     assert hearts.update(seen_at=timezone.now() - timedelta(seconds=30)) == 1
 
@@ -145,7 +151,7 @@ def test_a_dead_process_is_named_with_what_to_start(kind: str, queues: str, chec
 
 
 def test_messages_that_wait_without_progress_are_ill_health() -> None:
-    a_crew()
+    some_live_processes()
     queue = a_waiting_queue()
 
     status, checks = asked()
@@ -167,7 +173,7 @@ def test_messages_that_wait_without_progress_are_ill_health() -> None:
     ids=["nothing waits", "nothing known", "progress", "just arrived", "waits for its time"],
 )
 def test_a_queue_that_is_not_late_is_healthy(place: dict[str, Any]) -> None:
-    a_crew()
+    some_live_processes()
     # Times count from the test itself: it may begin long after it was collected.
     now = timezone.now()
     a_waiting_queue(**{k: now + v if isinstance(v, timedelta) else v for k, v in place.items()})
@@ -176,7 +182,7 @@ def test_a_queue_that_is_not_late_is_healthy(place: dict[str, Any]) -> None:
 
 
 def test_a_queue_nobody_wants_to_run_is_healthy() -> None:
-    a_crew()
+    some_live_processes()
     queue = a_waiting_queue()
     Queue.objects.filter(pk=queue.pk).update(paused=True)
     assert asked()[0] == 200
@@ -194,7 +200,7 @@ def test_a_queue_nobody_wants_to_run_is_healthy() -> None:
 
 
 def test_an_owner_at_work_gets_longer_but_not_for_ever() -> None:
-    a_crew()
+    some_live_processes()
     old = timezone.now() - timedelta(minutes=10)
     queue = a_waiting_queue(progressed_at=old, oldest_waiting_at=old, state_since=old)
     assert asked()[0] == 503
@@ -207,14 +213,14 @@ def test_an_owner_at_work_gets_longer_but_not_for_ever() -> None:
 
 
 def test_a_message_dated_in_the_future_hides_nothing() -> None:
-    a_crew()
+    some_live_processes()
     a_waiting_queue(oldest_waiting_at=timezone.now() + timedelta(days=400))
 
     assert asked()[0] == 503
 
 
 def test_what_waits_for_a_person_is_told_and_is_not_ill_health() -> None:
-    a_crew()
+    some_live_processes()
     queue, _, _ = a_blocked_queue()
 
     status, checks = asked()
@@ -225,7 +231,7 @@ def test_what_waits_for_a_person_is_told_and_is_not_ill_health() -> None:
 
 
 def test_kafka_away_is_ill_health_and_a_partner_away_is_not() -> None:
-    a_crew()
+    some_live_processes()
     later = timezone.now() + LONG_AGO
     queue = a_waiting_queue(state="OUTAGE", state_code="OUTAGE", resume_at=later)
     assert asked()[0] == 200
@@ -238,7 +244,7 @@ def test_kafka_away_is_ill_health_and_a_partner_away_is_not() -> None:
 
 
 def test_messages_that_nobody_sends_are_ill_health() -> None:
-    a_crew()
+    some_live_processes()
     queue = a_queue_row(direction="outbound")
     a_message_to_send(queue, created_at=timezone.now() - timedelta(minutes=2))
     status, checks = asked()
@@ -253,7 +259,7 @@ def test_messages_that_nobody_sends_are_ill_health() -> None:
 
 
 def test_a_spark_driver_is_missed_only_where_a_bulk_run_waits_for_a_minute() -> None:
-    a_crew()
+    some_live_processes()
     now = timezone.now()
     run = BulkRun.objects.create(job="import", actor="anna", asked_at=now)
     assert asked()[0] == 200, "it was asked for a moment ago"
@@ -268,7 +274,7 @@ def test_a_spark_driver_is_missed_only_where_a_bulk_run_waits_for_a_minute() -> 
 
 
 def test_a_copy_is_told_without_its_name() -> None:
-    a_crew()
+    some_live_processes()
     Deployment.objects.all().delete()
     Deployment.objects.create(name="x", environment="the-secret-plant", canary="x")
 
@@ -296,7 +302,7 @@ def test_a_database_that_is_away_is_told_and_the_rest_is_not_looked_at(
 
 
 def test_a_broker_that_is_away_is_told_without_its_address() -> None:
-    a_crew()
+    some_live_processes()
     before = app.conf.broker_url
     app.conf.update(broker_url="redis://127.0.0.1:1/0")
     try:

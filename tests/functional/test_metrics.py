@@ -26,12 +26,12 @@ from integration.selectors import metrics as figures
 from tests.support.partners import an_endpoint
 from tests.support.rows import (
     a_blocked_queue,
-    a_crew,
     a_held,
     a_message_to_send,
     a_person,
     a_place,
     a_queue_row,
+    some_live_processes,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
@@ -198,7 +198,7 @@ def test_an_endpoint_tells_since_when_it_is_down_and_a_queue_what_may_have_arriv
 
 
 def test_runs_hearts_and_connections_are_told() -> None:
-    a_crew()
+    some_live_processes()
     instance = CronInstance.objects.get(task="errors_cleanup")
     now = timezone.now()
     for state, age in (("FAILED", 1), ("DONE", 2), ("DONE", 90)):
@@ -220,7 +220,7 @@ def test_runs_hearts_and_connections_are_told() -> None:
 
 
 def test_every_figure_is_explained_to_people() -> None:
-    a_crew()
+    some_live_processes()
     queue, _, _ = a_blocked_queue()
     tracks(queue, "APPLIED", 1)
 

@@ -20,7 +20,7 @@ from integration.selectors.queues.status import Status
 from tests.support.builders import a_queue
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
-from tests.support.rows import a_crew
+from tests.support.rows import some_live_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 HANGS = "TRANSACTION_HANGS"
@@ -176,7 +176,7 @@ def test_what_was_seen_before_the_queue_went_on_counts_no_more(broker, stranger)
 
 
 def test_readiness_and_notices_name_it_too(broker, stranger):
-    a_crew()
+    some_live_processes()
     queue = held_back(broker, stranger)
     later(queue, 31)
     look()

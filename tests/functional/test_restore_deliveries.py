@@ -107,7 +107,7 @@ def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(bro
     errors.delete(rows[2].pk, version=rows[2].version, actor="anna", reason="old")
     send(queue, partner)
     # Released alone, and with the id it had.
-    assert [p.message_id for p in partner.shelf.parcels[7:]] == ["m3"]
+    assert [p.message_id for p in partner.shelf.messages[7:]] == ["m3"]
     states = MessageError.objects.order_by("offset").values_list("state", flat=True)
     assert list(states) == ["RESOLVED", "RESOLVED", "DELETED"]
 
@@ -161,7 +161,7 @@ def test_failures_that_wait_are_delivered_where_a_person_says_so(waiting):
     send(queue, partner)
 
     assert MessageError.objects.get().state == "RESOLVED"
-    assert [p.message_id for p in partner.shelf.parcels][-1] == "m0"
+    assert [p.message_id for p in partner.shelf.messages][-1] == "m0"
     assert examining.current() is None
 
 

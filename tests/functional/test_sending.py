@@ -63,23 +63,23 @@ def test_lanes_send_at_once_and_one_message_of_a_key_at_a_time(broker):
     at_once, most, keys, clashes = 0, 0, set(), []
     guard = threading.Lock()
 
-    def slow(parcel):
+    def slow(message):
         nonlocal at_once, most
         with guard:
             at_once += 1
             most = max(most, at_once)
-            clashes.extend({parcel.key} & keys)
-            keys.add(parcel.key)
+            clashes.extend({message.key} & keys)
+            keys.add(message.key)
         time.sleep(0.01)
         with guard:
             at_once -= 1
-            keys.discard(parcel.key)
+            keys.discard(message.key)
 
     partner = MemoryDeliverer(script=slow)
     send(queue, partner)
     assert (most, clashes) == (4, [])
     for key in range(5):
-        mine = [n for n in numbers([p.message_id for p in partner.shelf.parcels]) if n % 5 == key]
+        mine = [n for n in numbers([p.message_id for p in partner.shelf.messages]) if n % 5 == key]
         assert mine == sorted(mine)
     assert place(queue).next_offset == 40
 
@@ -112,9 +112,9 @@ def test_a_failure_that_passes_spends_retries_and_is_sent_from_its_row(broker):
     post(broker, queue, 3)
     tries = []
 
-    def script(parcel):
-        tries.append((parcel.message_id, parcel.attempt))
-        busy = parcel.message_id == "m1" and parcel.attempt < 3
+    def script(message):
+        tries.append((message.message_id, message.attempt))
+        busy = message.message_id == "m1" and message.attempt < 3
         return Later(status=500, text="Busy.") if busy else None
 
     partner = MemoryDeliverer(script=script)
@@ -178,8 +178,8 @@ def test_a_call_without_an_answer_is_sent_again_where_repeats_are_dropped(broker
     post(broker, queue, 3)
     asked = []
 
-    def script(parcel):
-        asked.append(parcel.message_id)
+    def script(message):
+        asked.append(message.message_id)
         return Unknown(text="Timed out.") if asked == ["m0", "m1"] else None
 
     partner = MemoryDeliverer(script=script)
@@ -292,5 +292,5 @@ def test_a_rate_limit_is_kept_and_a_stop_is_honoured_within_a_second(broker):
     took = time.monotonic() - began
     assert report.ending is RunEnding.STOPPED
     assert took < 3
-    assert 15 <= len(partner.shelf.parcels) <= 20 * took + 3
-    assert states(queue) == {"DELIVERED": len(partner.shelf.parcels)}
+    assert 15 <= len(partner.shelf.messages) <= 20 * took + 3
+    assert states(queue) == {"DELIVERED": len(partner.shelf.messages)}

@@ -8,7 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from console.frame.access import Right
+from console.layout.access import Right
 from console.setup.noun import SHARED
 from integration.models import (
     ConfigurationChange,

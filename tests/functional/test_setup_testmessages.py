@@ -30,11 +30,11 @@ from tests.support.builders import a_queue
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 from tests.support.rows import (
-    a_crew,
     a_held,
     a_message_to_send,
     a_person,
     a_queue_row,
+    some_live_processes,
 )
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -257,7 +257,7 @@ class TestNothingHappens:
         assert "celery -A config worker -Q relay" in page
 
     def test_a_paused_queue_is_named_once_it_is_in_kafka(self, client: Client) -> None:
-        a_crew()
+        some_live_processes()
         queue = a_queue_row(paused=True, pause_reason="stock-taking")
         address = written(client, queue)
         OutboxRow.objects.update(state="PUBLISHED", published_at=timezone.now())

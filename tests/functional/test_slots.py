@@ -10,7 +10,7 @@ from django.test import Client
 
 from console.monitoring.health import standing
 from crontasks.health import flow_work, slots
-from crontasks.health.crew import crew
+from crontasks.health.live_processes import live_processes
 from crontasks.health.slots import Stage
 from crontasks.models import CronInstance, Heartbeat, Notice
 from crontasks.notices import book, conditions
@@ -23,7 +23,7 @@ from integration.selectors.scope import Scope
 from integration.store import locks
 from integration.store.sessions import django_connection, raw_connection
 from tests.functional.flow_world import a_heart
-from tests.support.rows import a_crew, a_held, a_place, a_queue_row
+from tests.support.rows import a_held, a_place, a_queue_row, some_live_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 SECOND = timedelta(seconds=1)
@@ -33,7 +33,7 @@ LEASE = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
 @pytest.fixture
 def holder(valkey: object) -> Iterator[Any]:
     """A session that holds the partitions' locks as workers do."""
-    a_crew()
+    some_live_processes()
     Heartbeat.objects.all().delete()
     a_heart("beat")
     a_heart("worker", slots=1, queues="celery")
@@ -78,7 +78,7 @@ def a_waiting_queue(age: timedelta = SECOND, **fields: Any) -> Queue:
 
 def told() -> list[str]:
     """What is wrong on the overview."""
-    alive = crew()
+    alive = live_processes()
     found = finding.problems(asking.ask(queues.standing(alive), alive, {}))
     return [one.what for one in found]
 

@@ -14,7 +14,7 @@ from django.test import Client, RequestFactory
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from config import settings as shipped
-from console.frame.static_files import MissingStaticFileError
+from console.layout.static_files import MissingStaticFileError
 
 NAMED = re.compile(r'(?:href|src)="(/static/[^"]+)"')
 HASHED = re.compile(r"\.[0-9a-f]{12}\.\w+$")

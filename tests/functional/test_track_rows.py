@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 from django.db import connection, transaction
 
+from integration.delivery.batch_outcome import track_of
 from integration.delivery.reading import TRACED_AT_ONCE, Reader
-from integration.delivery.settling import track_of
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.tracing import LARGEST_PAYLOAD_BYTES, Trace, following
 from integration.delivery.unit import Unit

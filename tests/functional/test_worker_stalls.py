@@ -15,7 +15,7 @@ from django.db import connection
 from crontasks import alive
 from crontasks.dispatch.stalled import ENDS_AFTER_SECONDS, EXIT_CODE, StallWatch
 from crontasks.health.consumer import SILENT_SECONDS, Signs
-from crontasks.health.crew import crew
+from crontasks.health.live_processes import live_processes
 from crontasks.models import CronInstance, Heartbeat
 from integration.models import MessageError, PartitionLease, Queue
 from tests.support.builders import a_queue
@@ -49,9 +49,11 @@ def owned(queue: Queue) -> bool:
 
 
 def called_well() -> tuple[bool, bool]:
-    """What those say who are asked whether a worker takes tasks: crew (and with it the pages,
-    `check_flow`, `doctor` and `/readyz`), and the health check of a container."""
-    return bool(crew().workers), any(alive.nodes(connection.settings_dict, "worker", HERE).values())
+    """What those say who are asked whether a worker takes tasks: `live_processes` (with it the
+    pages, `check_flow`, `doctor` and `/readyz`), and the health check of a container."""
+    return bool(live_processes().workers), any(
+        alive.nodes(connection.settings_dict, "worker", HERE).values()
+    )
 
 
 @contextmanager

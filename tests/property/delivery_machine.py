@@ -1,4 +1,4 @@
-"""The real main road over the twins with every fault at any step, and what must always hold."""
+"""The real main road over the in-memory fakes, every fault at any step, and what must hold."""
 
 from collections import Counter
 from typing import Any
@@ -19,9 +19,9 @@ from integration.delivery.steps import Step
 from integration.policy.brake import BrakePolicy
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import Ended, ErrorState, may_move
-from tests.support.memory.desk import MemoryDesk
+from tests.support.fake_world import Died, FakeWorld, Script, Written
+from tests.support.memory.partition_manager import MemoryPartitionManager
 from tests.support.memory.tables import MemoryDatabase
-from tests.support.twin_world import Died, Script, TwinWorld, Written
 
 DEEDS = [
     *["ok"] * 6,
@@ -43,7 +43,7 @@ GOOD = {Ended.APPLIED, Ended.SUPERSEDED, Ended.DUPLICATE, Ended.PASSED}
 VERBS = ["release", "hold", "delete", "restore", "edit"]
 
 
-class Road(RuleBasedStateMachine):
+class RunContext(RuleBasedStateMachine):
     """Partners send, runs come and go and die, people decide; nothing is lost or doubled."""
 
     tables: type[MemoryDatabase] = MemoryDatabase
@@ -62,7 +62,7 @@ class Road(RuleBasedStateMachine):
     )
     def begin(self, *, sequential: bool, partitions: int, mirrors: bool, **fields: Any) -> None:
         retries, brake_after = fields.pop("retries"), fields.pop("brake_after")
-        self.world = TwinWorld(
+        self.world = FakeWorld(
             partitions=1 if sequential else partitions,
             tables=self.tables,
             sequential=sequential,
@@ -188,8 +188,8 @@ class Road(RuleBasedStateMachine):
 
     @rule(at=st.integers(1, 40))
     def lose_the_lock(self, at: int) -> None:
-        desk = MemoryDesk(self.world.database)
-        self._run(Script(at, lambda _: setattr(desk, "lost", True)), desk)
+        manager = MemoryPartitionManager(self.world.database)
+        self._run(Script(at, lambda _: setattr(manager, "lost", True)), manager)
 
     @rule(at=st.integers(1, 60))
     def lose_the_session(self, at: int) -> None:
@@ -212,7 +212,7 @@ class Road(RuleBasedStateMachine):
         self._run(Script(at, lambda _: self._take_over()))
 
     def _take_over(self) -> None:
-        other = MemoryDesk(self.world.database)
+        other = MemoryPartitionManager(self.world.database)
         other.steal()
         self._run(Script(), other)
 
@@ -220,10 +220,10 @@ class Road(RuleBasedStateMachine):
     def be_watched(self, at: int, verb: str, which: int) -> None:
         self._run(Script(at, lambda _: self.person(verb, which)))
 
-    def _run(self, script: Script, desk: MemoryDesk | None = None) -> None:
+    def _run(self, script: Script, manager: MemoryPartitionManager | None = None) -> None:
         self.clean = False
         try:
-            report = self.world.run(script, desk)
+            report = self.world.run(script, manager)
         except Died:
             return
         self.clean = report.ending is not RunEnding.LOST

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, core, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from integration.delivery.owned import Owned
-from tests.property.delivery_machine import Road
+from tests.property.delivery_machine import RunContext
 from tests.support.memory.tables import MemoryDatabase
 
 pytestmark = pytest.mark.fast
@@ -24,7 +24,7 @@ class Unfenced(MemoryDatabase):
         return True
 
 
-def explore(machine: type[Road], *, examples: int, steps: int) -> None:
+def explore(machine: type[RunContext], *, examples: int, steps: int) -> None:
     """Run the machine from a printed seed; pytest shows it when the test fails."""
     given = core.global_force_seed
     number = random.SystemRandom().getrandbits(32) if given is None else given
@@ -43,7 +43,7 @@ def explore(machine: type[Road], *, examples: int, steps: int) -> None:
 
 
 def test_whatever_fails_every_message_ends_exactly_once() -> None:
-    explore(Road, examples=150, steps=30)
+    explore(RunContext, examples=150, steps=30)
 
 
 PLAIN = {
@@ -62,14 +62,14 @@ PLAIN = {
 def taken_over_at_every_step(tables: type[MemoryDatabase], *, sequential: bool) -> None:
     """A worker is stopped at each of its steps in turn while another works through everything."""
     for at in range(1, 30):
-        road = Road()
-        road.tables = tables
-        road.begin(sequential=sequential, **PLAIN)
+        context = RunContext()
+        context.tables = tables
+        context.begin(sequential=sequential, **PLAIN)
         for do in ("ok", "transient", "ok", "ok"):
-            road._sent(do, 0)
-        road.be_taken_over(at)
-        road.everything_is_accounted_for()
-        road.effects_are_those_of_the_applied()
+            context._sent(do, 0)
+        context.be_taken_over(at)
+        context.everything_is_accounted_for()
+        context.effects_are_those_of_the_applied()
 
 
 @pytest.mark.parametrize("sequential", [True, False])

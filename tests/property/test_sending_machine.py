@@ -1,4 +1,4 @@
-"""Sending on the twins under random answers, deaths, outages and people: nothing lost or doubled.
+"""Sending on the in-memory fakes under random answers, deaths and people: nothing lost or doubled.
 
 One seed is one story: a queue with some lanes, a partner whose answers the seed draws, and a
 process that dies at steps the seed draws. Calls are made in an order that the seed draws too.
@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.delivery.road import Road
+from integration.delivery.context import RunContext
 from integration.delivery.run import run
-from integration.delivery.sending.gates import Gates
-from integration.delivery.sending.lanes import Call, Lanes
+from integration.delivery.sending.call_threads import Call, CallThreads
+from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.sender import Sender
 from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot
-from integration.endpoints.port import Answer, Later, Parcel, Refused, Unknown, Unreachable
+from integration.endpoints.port import Answer, Later, OutboundMessage, Refused, Unknown, Unreachable
 from integration.policy.brake import BrakePolicy
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import DeliveryState, ErrorState
 from integration.values import Fetched
-from tests.support.memory.desk import MemoryDesk
 from tests.support.memory.endpoint import MemoryDeliverer, Shelf
-from tests.support.memory.ledger import MemoryLedger
+from tests.support.memory.partition_manager import MemoryPartitionManager
+from tests.support.memory.repository import MemoryRepository
 from tests.support.memory.source import MemorySource, MemoryTopic
 from tests.support.memory.tables import MemoryDatabase
 
@@ -45,7 +45,7 @@ class Died(BaseException):
     """The process is gone."""
 
 
-class DrawnLanes(Lanes):
+class DrawnLanes(CallThreads):
     """Makes calls when it is asked for finished ones, in an order that the seed draws."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -57,10 +57,10 @@ class DrawnLanes(Lanes):
         call.started = self.monotonic()
 
     def finished(self, wait_seconds: float) -> list[Call]:
-        waiting = sorted(self.in_flight, key=lambda call: call.parcels[0].offset)
+        waiting = sorted(self.in_flight, key=lambda call: call.messages[0].offset)
         done = [call for call in waiting if self.chance.random() < 0.6] or waiting[:1]
         for call in done:
-            call.answers = call.deliverer.deliver(call.parcels)
+            call.answers = call.deliverer.deliver(call.messages)
             self.in_flight.remove(call)
         return done
 
@@ -106,12 +106,12 @@ class Story:
             headers = [("sluice-message-id", f"m{n}".encode())]
             self.topic.append(b'{"n": 1}', key=f"k{n % KEYS}".encode(), headers=headers)
 
-    def answer(self, parcel: Parcel) -> Answer | None:
+    def answer(self, message: OutboundMessage) -> Answer | None:
         if self.chance.random() >= self.trouble:
             return None
         answer = self.chance.choice(ANSWERS)
         if isinstance(answer, Unknown) and self.chance.random() < 0.5:
-            self.shelf.put([parcel])
+            self.shelf.put([message])
         return answer
 
     def step(self, _: object) -> None:
@@ -125,33 +125,33 @@ class Story:
 
     def work(self) -> None:
         """One run; when it dies, calls in flight happen or do not."""
-        desk, lanes = MemoryDesk(self.database), DrawnLanes(self.chance)
-        gates = Gates(self.database.circuits, self.monotonic, self.chance.random)
+        manager, lanes = MemoryPartitionManager(self.database), DrawnLanes(self.chance)
+        limits = Limits(self.database.circuits, self.monotonic, self.chance.random)
         deliverer = MemoryDeliverer(self.shelf, self.answer)
-        sender = Sender(gates, lanes, lambda _: deliverer)
-        road = Road(
+        sender = Sender(limits, lanes, lambda _: deliverer)
+        context = RunContext(
             queue=self.database.queue,
             source=QuickSource(self.topic),
-            ledger=MemoryLedger(self.database),
-            desk=desk,
+            repository=MemoryRepository(self.database),
+            manager=manager,
             observer=self,
             send=sender.deliver,
             monotonic=self.monotonic,
             roll=self.chance.random,
         )
         try:
-            run(road)
+            run(context)
         except Died:
             for call in lanes.in_flight:
                 if self.chance.random() < 0.5:
-                    call.deliverer.deliver(call.parcels)
+                    call.deliverer.deliver(call.messages)
             for place in self.database.places.values():
                 place.owner, place.released = None, False
         self.database.clock.advance(self.chance.choice([0.2, 1.0, 40.0]))
 
     def decide(self) -> None:
         """People: what may have arrived is looked for, everything else is released."""
-        arrived = {parcel.message_id for parcel in self.shelf.parcels}
+        arrived = {message.message_id for message in self.shelf.messages}
         for row in list(self.database.errors.values()):
             if row.state is not ErrorState.HOLD:
                 continue
@@ -202,7 +202,7 @@ def test_nothing_is_lost_doubled_or_out_of_order(seed, lanes, kind, idempotent):
         lanes=1 if kind == "sequential" else lanes,
         keeps_keys_in_order=kind == "keys",
     ).tell()
-    got = [int(parcel.message_id[1:]) for parcel in story.shelf.parcels]
+    got = [int(message.message_id[1:]) for message in story.shelf.messages]
     firsts = list(dict.fromkeys(got))
     assert sorted(firsts) == list(range(MESSAGES))
     if not idempotent:

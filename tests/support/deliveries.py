@@ -4,9 +4,15 @@ import uuid
 from typing import Any
 from uuid import UUID
 
+from integration.delivery.batch_result import (
+    BatchResult,
+    Counters,
+    NewError,
+    RowChange,
+    StateChange,
+)
 from integration.delivery.outcome import Outcome
 from integration.delivery.owned import Owned
-from integration.delivery.settlement import Counters, NewError, RowChange, Settlement, StateChange
 from integration.delivery.tracing import Trace, Track
 from integration.delivery.unit import OpenError, Unit
 from integration.handlers.registry import Registration
@@ -129,11 +135,11 @@ def a_change(row: OpenError, state: ErrorState = ErrorState.RESOLVED, **fields: 
     return RowChange(**(known | fields))
 
 
-def a_settlement(next_offset: int, *offsets: int, **fields: Any) -> Settlement:
+def a_batch_result(next_offset: int, *offsets: int, **fields: Any) -> BatchResult:
     """The position moves to `next_offset`; each of `offsets` was applied."""
-    settlement = Settlement(next_offset, **fields)
-    settlement.tracks += [a_track(offset) for offset in offsets]
-    return settlement
+    batch_result = BatchResult(next_offset, **fields)
+    batch_result.tracks += [a_track(offset) for offset in offsets]
+    return batch_result
 
 
 def a_track(

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
-from console.frame.access import Right
+from console.layout.access import Right
 from crontasks.models import CronInstance, CronRun
 from integration.actions.configuration import Author
 from integration.actions.testmessages import Draft, send

@@ -3,7 +3,7 @@
 Only the process named `python -m tests.support.mutant_child` uses this; the product has no switch.
 """
 
-from integration.store import work
+from integration.store import unit_of_work as work
 
 MUTATIONS = {
     "none": [],

@@ -57,7 +57,7 @@ def a_place(queue: Queue, **fields: Any) -> QueuePartition:
     return QueuePartition.objects.create(queue=queue, **{**values, **fields})
 
 
-def a_crew(*, beats: bool = True) -> None:
+def some_live_processes(*, beats: bool = True) -> None:
     """A worker for queues, one for the relay, and beat, alive for as long as the test runs."""
     now = timezone.now()
     for node, queues in (("worker@host", "celery"), ("relay@host", "relay"), ("beat@host", "")):

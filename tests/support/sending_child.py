@@ -14,7 +14,7 @@ from pathlib import Path
 
 import django
 
-from integration.endpoints.port import Accepted, Answer, Parcel
+from integration.endpoints.port import Accepted, Answer, OutboundMessage
 from tests.support.crash_child import Fatal
 
 
@@ -29,13 +29,13 @@ class FilePartner:
         self.fatal = fatal
         self.guard = threading.Lock()
 
-    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
-        for parcel in parcels:
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
+        for message in messages:
             with self.guard:
-                os.write(self.file, f"{parcel.message_id}\n".encode())
+                os.write(self.file, f"{message.message_id}\n".encode())
                 if self.fatal is not None:
                     self.fatal.step("arrived")
-        return [Accepted()] * len(parcels)
+        return [Accepted()] * len(messages)
 
     def connect(self) -> Answer:
         return Accepted()

@@ -16,7 +16,7 @@ from django.core.management import get_commands
 
 from config import env
 from crontasks import alive
-from crontasks.health.crew import SPARK
+from crontasks.health.live_processes import SPARK
 from devstack.parts import PARTS
 from integration.models import Queue
 from tests.support.deployed import (

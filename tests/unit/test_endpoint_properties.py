@@ -15,7 +15,7 @@ from integration.endpoints.properties import (
     secret_names,
 )
 from integration.endpoints.templates import BadTemplateError, Fields, Template
-from tests.contract.endpoint_worlds import a_parcel
+from tests.contract.endpoint_worlds import an_outbound_message
 
 pytestmark = pytest.mark.fast
 URL = {"url": "https://a.example/in"}
@@ -85,12 +85,14 @@ def test_secrets_are_judged_beside_the_properties():
     ],
 )
 def test_templates_are_filled(text, filled):
-    assert Template(text).filled(Fields(a_parcel("m1"))) == filled
+    assert Template(text).filled(Fields(an_outbound_message("m1"))) == filled
 
 
 def test_xml_fields_are_found_by_their_local_names():
-    parcel = a_parcel("m1", body=b'<o:Order xmlns:o="urn:o"><o:NUMBER> 7 </o:NUMBER></o:Order>')
-    assert Template("{/Order/NUMBER}").filled(Fields(parcel)) == "7"
+    message = an_outbound_message(
+        "m1", body=b'<o:Order xmlns:o="urn:o"><o:NUMBER> 7 </o:NUMBER></o:Order>'
+    )
+    assert Template("{/Order/NUMBER}").filled(Fields(message)) == "7"
 
 
 @pytest.mark.parametrize("text", ["{", "}", "{}", "{a{b}}", "{$..a[?(@.b)]..c}", "{nobody}"])

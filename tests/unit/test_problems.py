@@ -12,16 +12,18 @@ from crontasks.problems.finding import problems
 from integration.models import ExternalSystem, Provider, Queue, QueuePartition
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow, queue_row
-from integration.selectors.queues.status import Crew
+from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.unhandled import Untaken
 
 pytestmark = pytest.mark.fast
 NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)
-ALL = Crew(workers=2, relays=1, beats=1)
+ALL = LiveProcesses(workers=2, relays=1, beats=1)
 HEAD = UUID(int=7)
 
 
-def a_row(crew: Crew = ALL, place: dict[str, Any] | None = None, **fields: Any) -> QueueRow:
+def a_row(
+    live_processes: LiveProcesses = ALL, place: dict[str, Any] | None = None, **fields: Any
+) -> QueueRow:
     """A queue with one partition at offset 10 of 15, or with none."""
     values: dict[str, Any] = {
         "pk": 1,
@@ -37,11 +39,11 @@ def a_row(crew: Crew = ALL, place: dict[str, Any] | None = None, **fields: Any) 
     if place is not None:
         known = {"partition": 0, "next_offset": 10, "high_watermark": 15, "state_since": NOW}
         partitions.append(QueuePartition(queue=queue, **(known | place)))
-    return queue_row(queue, partitions, {}, crew)
+    return queue_row(queue, partitions, {}, live_processes)
 
 
-def found(*rows: QueueRow, crew: Crew = ALL, **facts: Any) -> list[Problem]:
-    return problems(Facts(now=NOW, crew=crew, rows=rows, **facts))
+def found(*rows: QueueRow, live_processes: LiveProcesses = ALL, **facts: Any) -> list[Problem]:
+    return problems(Facts(now=NOW, live_processes=live_processes, rows=rows, **facts))
 
 
 def test_where_all_flows_nothing_is_wrong() -> None:
@@ -49,13 +51,13 @@ def test_where_all_flows_nothing_is_wrong() -> None:
 
 
 def test_an_installation_without_queues_lacks_nothing() -> None:
-    assert found(crew=Crew()) == []
+    assert found(live_processes=LiveProcesses()) == []
 
 
 def test_a_dead_crew_is_told_once_and_not_again_by_every_queue() -> None:
-    nobody = Crew()
+    nobody = LiveProcesses()
     rows = [a_row(nobody, {}, pk=n, name=f"q-{n}") for n in range(3)]
-    told = found(*rows, a_row(nobody, pk=9, name="new"), crew=nobody)
+    told = found(*rows, a_row(nobody, pk=9, name="new"), live_processes=nobody)
     assert [one.what for one in told] == ["Worker down", "Beat down", "Relay down"]
     assert {one.way for one in told} == {Way.TERMINAL}
 
@@ -66,7 +68,7 @@ def test_a_spark_driver_is_missed_only_where_bulk_runs_wait_for_one() -> None:
     assert (one.what, one.way, one.is_grave) == ("No Spark driver answers", Way.TERMINAL, False)
     assert one.why.startswith("2 bulk runs wait")
     assert "run_spark_driver" in one.next_step
-    assert found(row, bulk_waiting=2, crew=replace(ALL, drivers=1)) == []
+    assert found(row, bulk_waiting=2, live_processes=replace(ALL, drivers=1)) == []
 
 
 def test_one_cluster_that_refuses_us_is_one_problem() -> None:
@@ -219,11 +221,11 @@ def test_what_no_handler_takes_leads_to_its_service_where_switching_it_off_helps
 def test_the_most_urgent_comes_first() -> None:
     handler = a_row(place={"state": "WAITING", "state_code": "HANDLER_MISSING"}, name="a")
     gone = a_row(place={"state": "BLOCKED", "state_code": "TOPIC_GONE"}, name="b", pk=2)
-    crew = Crew(workers=1, relays=1)
+    live_processes = LiveProcesses(workers=1, relays=1)
     told = found(
         handler,
         gone,
-        crew=crew,
+        live_processes=live_processes,
         away={"plant": "BROKER_REFUSED: x."},
         services_off=[Taker(4, "MXWO", ("c",), ("c",))],
     )

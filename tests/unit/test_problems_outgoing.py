@@ -47,7 +47,7 @@ def a_sender(number: int, **place: Any) -> QueueRow:
 
 
 def found(*rows: QueueRow, **facts: Any) -> list[Problem]:
-    return problems(Facts(now=NOW, crew=ALL, rows=rows, **facts))
+    return problems(Facts(now=NOW, live_processes=ALL, rows=rows, **facts))
 
 
 def test_an_endpoint_that_is_down_is_told_once_however_many_queues_wait_for_it() -> None:

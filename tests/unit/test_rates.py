@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from console.frame.charts import chart
+from console.layout.charts import chart
 from integration.selectors.queues import rates
 from integration.selectors.queues.rates import MINUTE, QUARTER, Pace, Point
 

@@ -8,9 +8,9 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.forms.conflicts import conflict_of
-from console.frame.access import Right, needs, scope_of
-from console.frame.answers import actor_of, see
-from console.frame.asked import number_of
+from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see
+from console.layout.asked import number_of
 from console.setup.queues.effects import ASKING, effects_of
 from console.setup.queues.form import QueueForm
 from integration.actions import configuration, queue_setup

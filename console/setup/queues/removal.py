@@ -4,8 +4,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from console.frame.access import Right, needs
-from console.frame.answers import actor_of, see
+from console.layout.access import Right, needs
+from console.layout.answers import actor_of, see
 from console.setup.queues.pages import known_queue
 from integration.actions import queue_removal
 from integration.actions.configuration import Author

@@ -1,6 +1,6 @@
 """What the relay asks of Kafka and of the database.
 
-The real publisher is in integration.kafka, its twin beside; the SQL is in integration.store.
+The real publisher is in integration.kafka, the SQL in integration.store.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from integration.delivery.batch_result import StateChange
 from integration.delivery.outcome import HAS_ROW, PASSED, Failed, Outcome
 from integration.delivery.sending.answers import in_doubt
-from integration.delivery.sending.lanes import Call
-from integration.delivery.sending.parcels import NOTHING, parcel
+from integration.delivery.sending.call_threads import Call
+from integration.delivery.sending.outbound_messages import NOTHING, message
 from integration.delivery.sending.values import Doubt, Intent, Past
-from integration.delivery.settlement import StateChange
 from integration.policy.failure import Failure, FailureClass
 from integration.values import content_hash
 
 if TYPE_CHECKING:
+    from integration.delivery.context import RunContext
     from integration.delivery.owned import Owned
-    from integration.delivery.road import Road
     from integration.delivery.sending.results import Results
     from integration.delivery.sending.sender import Sender
     from integration.delivery.snapshot import EndpointSnapshot
@@ -35,10 +35,10 @@ class Choosing:
     """The messages of a batch that are not yet on their way."""
 
     def __init__(
-        self, sender: Sender, road: Road, owned: Owned, what: tuple[list[Unit], Past]
+        self, sender: Sender, context: RunContext, owned: Owned, what: tuple[list[Unit], Past]
     ) -> None:
         self.sender = sender
-        self.road = road
+        self.context = context
         self.owned = owned
         self.pending, self.past = what
         self.wait_seconds = 0.0
@@ -46,7 +46,7 @@ class Choosing:
         self._open: set[bytes] = set()
         self._alone = False
         self._on_the_way = 0
-        if road.queue.keeps_keys_in_order:
+        if context.queue.keeps_keys_in_order:
             self._open = self._open_keys()
 
     @property
@@ -56,10 +56,10 @@ class Choosing:
 
     def _open_keys(self) -> set[bytes]:
         keys = {u.record.key for u in self.pending if u.row is None and u.record.key is not None}
-        return set(self.road.ledger.open_keys(sorted(keys))) if keys else set()
+        return set(self.context.repository.open_keys(sorted(keys))) if keys else set()
 
     def failed_keys(self, results: Results) -> None:
-        if self.road.queue.keeps_keys_in_order:
+        if self.context.queue.keeps_keys_in_order:
             self._open |= results.new_keys
 
     def calls(self, results: Results) -> list[Call]:
@@ -90,7 +90,7 @@ class Choosing:
 
     def _startable(self) -> int | None:
         """The first message that may be looked at now, or None."""
-        if not self.road.queue.keeps_keys_in_order:
+        if not self.context.queue.keeps_keys_in_order:
             return 0 if self.pending else None
         for place, unit in enumerate(self.pending):
             if unit.record.key not in self._busy:
@@ -98,14 +98,14 @@ class Choosing:
         return None
 
     def _has_room(self, endpoint: EndpointSnapshot) -> bool:
-        limit = min(self.road.queue.lanes, endpoint.max_concurrent)
-        if self._alone or self.sender.gates.is_probing(endpoint):
+        limit = min(self.context.queue.lanes, endpoint.max_concurrent)
+        if self._alone or self.sender.limits.is_probing(endpoint):
             limit = 1
         return self._on_the_way < limit
 
     def _ended_without_a_call(self, unit: Unit, results: Results) -> bool:
         """What is known before any call: unreadable, delivered before, parked, in doubt."""
-        if self.road.queue.sequential and self._on_the_way:
+        if self.context.queue.sequential and self._on_the_way:
             return False
         if self._has_ended_before(unit):
             results.passed(unit)
@@ -140,8 +140,8 @@ class Choosing:
             return unit.known
         if unit.message is None or unit.record.value is None:
             return Failed(NOTHING)
-        if self.road.queue.endpoint_for(unit.interface) is None:
-            is_read_by_partner = unit.interface in self.road.queue.routes
+        if self.context.queue.endpoint_for(unit.interface) is None:
+            is_read_by_partner = unit.interface in self.context.queue.routes
             return PASSED if is_read_by_partner else Failed(NO_ENDPOINT)
         return None
 
@@ -152,10 +152,10 @@ class Choosing:
 
     def _final(self, unit: Unit, doubt: Doubt) -> Failure | None:
         """Why a message in doubt is not sent again, or None when it is."""
-        endpoint = self.road.queue.endpoint_for(unit.interface)
+        endpoint = self.context.queue.endpoint_for(unit.interface)
         if endpoint is None or not endpoint.idempotent or doubt.is_held:
             return in_doubt()
-        limit = self.road.queue.crash_limit
+        limit = self.context.queue.crash_limit
         if doubt.repeated >= limit:
             text = f"The process died each of {doubt.repeated + 1} times it sent this message."
             return Failure(FailureClass.CRASH, "PROCESS_CRASH", text)
@@ -164,28 +164,28 @@ class Choosing:
     def _call(self, place: int, results: Results) -> Call | None:
         """A call that begins with this message, or None: no room, no slot, or the gate is shut."""
         unit = self.pending[place]
-        endpoint = self.road.queue.endpoint_for(unit.interface)
+        endpoint = self.context.queue.endpoint_for(unit.interface)
         doubt = self._doubt(unit)
         is_alone = doubt is not None and doubt.repeated > 0
         if endpoint is None or not self._has_room(endpoint) or (is_alone and self._on_the_way):
             return None
-        probe_seconds = self.road.queue.handler_timeout_seconds + PROBE_GRACE_SECONDS
+        probe_seconds = self.context.queue.handler_timeout_seconds + PROBE_GRACE_SECONDS
         deliverer = self.sender.deliverer(endpoint)
         if isinstance(deliverer, StateChange):
             results.halt(deliverer)
             return None
-        shut = self.sender.gates.refusal(endpoint, probe_seconds)
+        shut = self.sender.limits.refusal(endpoint, probe_seconds)
         if shut is not None:
             results.halt(shut)
             return None
-        is_probe = self.sender.gates.is_probing(endpoint)
+        is_probe = self.sender.limits.is_probing(endpoint)
         if is_probe and self._on_the_way:
             return None
-        self.wait_seconds = self.sender.gates.wait_for_slot(endpoint, 1)
+        self.wait_seconds = self.sender.limits.wait_for_slot(endpoint, 1)
         if self.wait_seconds > 0:
             return None
         # Where order counts nothing may pass a message that fails, not in the same call either.
-        is_single = is_alone or is_probe or self.road.queue.sequential
+        is_single = is_alone or is_probe or self.context.queue.sequential
         most = 1 if is_single else deliverer.at_once
         together = self._gather(place, endpoint, most)
         self._alone = is_alone
@@ -206,13 +206,13 @@ class Choosing:
         if self._has_ended_before(unit) or self._known(unit) or self._doubt(unit):
             return False
         is_parked = unit.row is None and unit.record.key in self._open
-        return not is_parked and self.road.queue.endpoint_for(unit.interface) is endpoint
+        return not is_parked and self.context.queue.endpoint_for(unit.interface) is endpoint
 
     def _made(self, call: Call, units: list[Unit]) -> Call:
         for unit in units:
             attempt = 1 if unit.row is None else unit.row.attempts + 1
             call.intents.append(self._intent(call, unit, attempt))
-            call.parcels.append(parcel(self.road.queue, unit, attempt))
+            call.messages.append(message(self.context.queue, unit, attempt))
         call.keys = frozenset(u.record.key for u in units if u.record.key is not None)
         self._busy |= call.keys
         self._on_the_way += 1
@@ -224,6 +224,6 @@ class Choosing:
             unit=unit,
             endpoint=call.endpoint.id,
             attempt=attempt if doubt is None else doubt.attempt + 1,
-            circuit_version=self.sender.gates.version(call.endpoint),
+            circuit_version=self.sender.limits.version(call.endpoint),
             replaces=() if doubt is None else (doubt.id,),
         )

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
+from integration.delivery.batch_outcome import KEPT, BatchOutcome, add, ending_of
+from integration.delivery.batch_result import RUNNING, BatchResult, Counters, NewError, StateChange
+from integration.delivery.context import RunContext
 from integration.delivery.endings import Ending
 from integration.delivery.outcome import Failed, Outcome
 from integration.delivery.owned import Owned
-from integration.delivery.road import Road
 from integration.delivery.sending.answers import read
-from integration.delivery.sending.lanes import Call
+from integration.delivery.sending.call_threads import Call
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Doubt, Intent
-from integration.delivery.settlement import RUNNING, Counters, NewError, Settlement, StateChange
-from integration.delivery.settling import KEPT, Tally, add, ending_of
 from integration.delivery.snapshot import EndpointSnapshot
 from integration.delivery.unit import Unit
 from integration.endpoints.port import EXCERPT_CHARACTERS, Answer
@@ -33,13 +33,13 @@ Circumstances = tuple[EndpointSnapshot, Call, bool]
 
 
 class Results:
-    """Collects endings; `close` turns them into one settlement and begins anew.
+    """Collects endings; `close` turns them into one batch result and begins anew.
 
     The position goes to the lowest message that has not ended.
     """
 
-    def __init__(self, road: Road, owned: Owned, units: Sequence[Unit]) -> None:
-        self.road = road
+    def __init__(self, context: RunContext, owned: Owned, units: Sequence[Unit]) -> None:
+        self.context = context
         self.owned = owned
         self.stop: StateChange | None = None
         self.new_keys: set[bytes] = set()
@@ -49,7 +49,7 @@ class Results:
         self._begin()
 
     def _begin(self) -> None:
-        self._tally = Tally(Settlement(next_offset=self.owned.next_offset))
+        self._tally = BatchOutcome(BatchResult(next_offset=self.owned.next_offset))
         self._dispatch = Dispatch()
         self._ended = 0
         self._moved = False
@@ -57,7 +57,7 @@ class Results:
     @property
     def has_news(self) -> bool:
         dispatch = self._dispatch
-        return bool(self._ended or dispatch.ends or self._tally.settlement.state)
+        return bool(self._ended or dispatch.ends or self._tally.batch_result.state)
 
     def answered(
         self,
@@ -82,7 +82,7 @@ class Results:
 
     def ended(self, unit: Unit, outcome: Outcome) -> None:
         """A message has ended, or failed: nothing more is done with it in this batch."""
-        ending = ending_of(self.road, self.owned, unit, outcome)
+        ending = ending_of(self.context, self.owned, unit, outcome)
         self._add(unit, ending)
         if isinstance(outcome, Failed):
             self._tally.failed += 1
@@ -110,7 +110,7 @@ class Results:
     def park(self, unit: Unit) -> None:
         """Put a message behind an earlier one of its key; that is no try and spends nothing."""
         new = NewError(
-            id=self.road.chance(self.owned).new_id,
+            id=self.context.chance(self.owned).new_id,
             unit=unit,
             failure=PARKED,
             state=ErrorState.RETRY,
@@ -125,7 +125,7 @@ class Results:
         if self.stop is None:
             self.stop = change
             if self.owned.state not in KEPT:
-                self._tally.settlement.state = change
+                self._tally.batch_result.state = change
 
     def _add(self, unit: Unit, ending: Ending) -> None:
         self._ended += 1
@@ -133,38 +133,40 @@ class Results:
         if ending.stop is not None:
             self.stop = self.stop or ending.stop
             if unit.moves or self.owned.state not in KEPT:
-                self._tally.settlement.state = ending.stop
+                self._tally.batch_result.state = ending.stop
         elif unit.moves:
             self._unended.pop(unit.at, None)
             self._moved = True
 
-    def close(self, intents: Sequence[Intent]) -> tuple[Tally, int]:
-        """The settlement of all since the last one with these intents, and how many ended."""
-        tally, settlement, ended = self._tally, self._tally.settlement, self._ended
+    def close(self, intents: Sequence[Intent]) -> tuple[BatchOutcome, int]:
+        """The batch result of all since the last one with these intents, and how many ended."""
+        batch_outcome, batch_result, ended = self._tally, self._tally.batch_result, self._ended
         self._dispatch.intents = list(intents)
-        settlement.dispatch = self._dispatch
-        settlement.next_offset = max(self.owned.next_offset, next(iter(self._unended), self._after))
+        batch_result.dispatch = self._dispatch
+        batch_result.next_offset = max(
+            self.owned.next_offset, next(iter(self._unended), self._after)
+        )
         cleared = self._moved and self.owned.state not in {
             PartitionState.RUNNING,
             PartitionState.BRAKED,
         }
-        if cleared and settlement.state is None and self.stop is None:
-            settlement.state = RUNNING
-        tally.stop = self.stop
-        self._note_failures(settlement)
-        self._begin_after(settlement.next_offset)
-        return tally, ended
+        if cleared and batch_result.state is None and self.stop is None:
+            batch_result.state = RUNNING
+        batch_outcome.stop = self.stop
+        self._note_failures(batch_result)
+        self._begin_after(batch_result.next_offset)
+        return batch_outcome, ended
 
-    def _note_failures(self, settlement: Settlement) -> None:
+    def _note_failures(self, batch_result: BatchResult) -> None:
         """Should the position be read again, the rows beyond it are the messages."""
-        at = [new.unit.record.offset for new in settlement.new_errors]
+        at = [new.unit.record.offset for new in batch_result.new_errors]
         known = [] if self.owned.failed_until is None else [self.owned.failed_until]
         if at:
             self.owned.failed_until = max(chain(at, known))
 
     def _begin_after(self, next_offset: int) -> None:
         self._begin()
-        self._tally.settlement.next_offset = next_offset
+        self._tally.batch_result.next_offset = next_offset
 
 
 def _end(delivery: int, state: DeliveryState, answer: Answer, call: Call) -> DeliveryEnd:

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
+from integration.delivery.batch_result import StateChange
+from integration.delivery.context import RunContext
 from integration.delivery.deliver import Delivered, hold_crasher, read_late
 from integration.delivery.outcome import UNREAD
 from integration.delivery.owned import Owned
 from integration.delivery.report import Report
-from integration.delivery.road import Road
-from integration.delivery.sending.flight import Flight
-from integration.delivery.sending.gates import Gates
-from integration.delivery.sending.lanes import Lanes
+from integration.delivery.sending.call_threads import CallThreads
+from integration.delivery.sending.delivery_batch import DeliveryBatch
+from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.values import Past
-from integration.delivery.settlement import StateChange
 from integration.delivery.snapshot import EndpointSnapshot
 from integration.delivery.steps import Step
 from integration.delivery.unit import Unit
@@ -24,29 +24,33 @@ class Sender:
     """What `deliver` is for an inbound queue. Made for one run, closed at its end."""
 
     def __init__(
-        self, gates: Gates, lanes: Lanes, open_endpoint: Callable[[int], Deliverer]
+        self, limits: Limits, lanes: CallThreads, open_endpoint: Callable[[int], Deliverer]
     ) -> None:
-        self.gates = gates
+        self.limits = limits
         self.lanes = lanes
         self._open = open_endpoint
         self._opened: dict[int, tuple[object, Deliverer]] = {}
         self._past: dict[tuple[int, int], Past] = {}
         self._seen: dict[int, int] = {}
 
-    def deliver(self, road: Road, owned: Owned, units: Sequence[Unit], report: Report) -> Delivered:
+    def deliver(
+        self, context: RunContext, owned: Owned, units: Sequence[Unit], report: Report
+    ) -> Delivered:
         """Call the endpoint for every message of the batch and settle it. Raises LostError."""
         if owned.isolate_until is None:
-            return Flight(self, (road, owned, report), units, self.past(road, owned, units)).run()
+            return DeliveryBatch(
+                self, (context, owned, report), units, self.past(context, owned, units)
+            ).run()
         for unit in units:
-            past = self.past(road, owned, [unit])
-            if not self._read_alone(road, owned, unit, past):
+            past = self.past(context, owned, [unit])
+            if not self._read_alone(context, owned, unit, past):
                 return Delivered(fenced=True)
-            delivered = Flight(self, (road, owned, report), [unit], past).run()
+            delivered = DeliveryBatch(self, (context, owned, report), [unit], past).run()
             if delivered.fenced or delivered.stopped:
                 return delivered
         return Delivered()
 
-    def _read_alone(self, road: Road, owned: Owned, unit: Unit, past: Past) -> bool:
+    def _read_alone(self, context: RunContext, owned: Owned, unit: Unit, past: Past) -> bool:
         """Read a message under a marker of its own, or have it held; False when fenced.
 
         While it is called its intent is the marker: a message with one was read, and is judged
@@ -56,18 +60,18 @@ class Sender:
         if unit.row is not None:
             in_doubt = past.doubted_errors.get(unit.row.id)
         if in_doubt is None:
-            hold_crasher(road, owned, unit)
+            hold_crasher(context, owned, unit)
         if unit.known is not UNREAD:
             return True
-        if not road.ledger.mark(owned, unit):
+        if not context.repository.mark(owned, unit):
             return False
-        road.observer.step(Step.MARKED)
-        read_late(road, [unit])
-        road.desk.resting()
-        road.ledger.unmark(owned, unit)
+        context.observer.step(Step.MARKED)
+        read_late(context, [unit])
+        context.manager.resting()
+        context.repository.unmark(owned, unit)
         return True
 
-    def past(self, road: Road, owned: Owned, units: Sequence[Unit]) -> Past:
+    def past(self, context: RunContext, owned: Owned, units: Sequence[Unit]) -> Past:
         """What is known of calls beyond the position; read again where something is read again."""
         key = (owned.id, owned.epoch)
         ahead = [unit.at for unit in units if unit.moves]
@@ -75,7 +79,7 @@ class Sender:
         failed = -1 if owned.failed_until is None else owned.failed_until
         known = max(self._seen.get(owned.id, -1), failed)
         if key not in self._past or (ahead and ahead[0] <= known):
-            self._past[key] = road.ledger.past(owned)
+            self._past[key] = context.repository.past(owned)
         if ahead:
             self._seen[owned.id] = max(ahead[-1], self._seen.get(owned.id, -1))
         return self._past[key]

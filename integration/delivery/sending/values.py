@@ -12,7 +12,7 @@ from integration.policy.states import DeliveryState
 class Intent:
     """One message whose call is made once this is committed.
 
-    The ledger writes `id`, the delivery's number. It stays None when the call must not be made:
+    The repository writes `id`, the delivery's number. It stays None when the call must not be made:
     the circuit is not what it was, or a person moved the failure meanwhile. `replaces` are
     earlier calls of the message whose end nobody knows; this one takes their place.
     """
@@ -40,7 +40,7 @@ class DeliveryEnd:
 
 @dataclass(slots=True)
 class Dispatch:
-    """The part of a settlement that only sending has.
+    """The part of a batch result that only sending has.
 
     `returned` are failures whose call told nothing about them: they get back the state that
     they had.

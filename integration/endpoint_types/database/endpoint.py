@@ -22,7 +22,7 @@ from integration.endpoints.port import (
     Accepted,
     Answer,
     Deliverer,
-    Parcel,
+    OutboundMessage,
     Refused,
     Unknown,
     Unreachable,
@@ -60,18 +60,18 @@ class DatabaseEndpoint:
         self._idle: LifoQueue[Connection] = LifoQueue()
         self._is_closed = False
 
-    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
         rows: dict[int, list[Any]] = {}
         answers: dict[int, Answer] = {}
-        for at, parcel in enumerate(parcels):
-            found = self._read(parcel)
+        for at, message in enumerate(messages):
+            found = self._read(message)
             if isinstance(found, Refused):
                 answers[at] = found
             else:
                 rows[at] = found
         if rows:
-            answers.update(self._stored(parcels, rows))
-        return [answers[at] for at in range(len(parcels))]
+            answers.update(self._stored(messages, rows))
+        return [answers[at] for at in range(len(messages))]
 
     def connect(self) -> Answer:
         """Whether the target can be written: its table, columns and rights; nothing is kept."""
@@ -95,8 +95,8 @@ class DatabaseEndpoint:
         if self._authorities is not None:
             self._authorities.unlink(missing_ok=True)
 
-    def _read(self, parcel: Parcel) -> list[Any] | Refused:
-        fields = Fields(parcel)
+    def _read(self, message: OutboundMessage) -> list[Any] | Refused:
+        fields = Fields(message)
         if fields.flaw is not None and self._rows.needs_body:
             text = fields.flaw.message
             return Refused(code=EndpointCode.PAYLOAD_UNREADABLE, text=text)
@@ -106,7 +106,9 @@ class DatabaseEndpoint:
             code = EndpointCode.TEMPLATE_FIELD_MISSING
             return Refused(code=code, text=str(problem))
 
-    def _stored(self, parcels: Sequence[Parcel], rows: dict[int, list[Any]]) -> dict[int, Answer]:
+    def _stored(
+        self, messages: Sequence[OutboundMessage], rows: dict[int, list[Any]]
+    ) -> dict[int, Answer]:
         """All of them in one transaction; what the target refuses is left out."""
         if self._is_closed:
             return dict.fromkeys(rows, _closed())
@@ -115,7 +117,7 @@ class DatabaseEndpoint:
         try:
             with self._connection() as connection:
                 for at, values in rows.items():
-                    answers[at] = self._row(connection, parcels[at].message_id, values)
+                    answers[at] = self._row(connection, messages[at].message_id, values)
                 is_committing = True
                 connection.commit()
         except NotATargetError as problem:
@@ -123,7 +125,7 @@ class DatabaseEndpoint:
         except psycopg.Error as problem:
             if is_committing and _is_lost(problem):
                 return {
-                    at: self._looked_up(parcels[at].message_id)
+                    at: self._looked_up(messages[at].message_id)
                     if isinstance(answer, Accepted)
                     else answer
                     for at, answer in answers.items()

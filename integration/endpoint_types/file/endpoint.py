@@ -17,7 +17,14 @@ from integration.endpoint_types.file.folders import (
 from integration.endpoint_types.file.formats import Format, FormatError
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoints.codes import EndpointCode
-from integration.endpoints.port import Accepted, Answer, Deliverer, Parcel, Refused, Unreachable
+from integration.endpoints.port import (
+    Accepted,
+    Answer,
+    Deliverer,
+    OutboundMessage,
+    Refused,
+    Unreachable,
+)
 from integration.endpoints.templates import FieldMissingError, Fields, Template
 
 # What the system says, and whom it concerns: all of them are about the folder, not the message.
@@ -48,12 +55,12 @@ class FileEndpoint:
         self._name = Template(properties.file_name)
         self._format = Format(properties)
 
-    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
         records: dict[int, bytes] = {}
         answers: dict[int, Answer] = {}
-        for at, parcel in enumerate(parcels):
+        for at, message in enumerate(messages):
             try:
-                records[at] = self._format.record(parcel)
+                records[at] = self._format.record(message)
             except FormatError as problem:
                 answers[at] = Refused(code=EndpointCode.FILE_FORMAT, text=str(problem))
             except FieldMissingError as problem:
@@ -62,12 +69,12 @@ class FileEndpoint:
         try:
             with folder(self._root, self._folder) as handle:
                 while records:
-                    found = self._written(handle, parcels, records)
+                    found = self._written(handle, messages, records)
                     answers.update(found)
                     records = {at: one for at, one in records.items() if at not in found}
         except OSError as problem:
             answers.update(dict.fromkeys(records, _unreachable(problem)))
-        return [answers[at] for at in range(len(parcels))]
+        return [answers[at] for at in range(len(messages))]
 
     def connect(self) -> Answer:
         """Whether a file can be written; the one that proves it is taken away again."""
@@ -82,7 +89,7 @@ class FileEndpoint:
         """Nothing is kept open between two calls."""
 
     def _written(
-        self, handle: int, parcels: Sequence[Parcel], records: Mapping[int, bytes]
+        self, handle: int, messages: Sequence[OutboundMessage], records: Mapping[int, bytes]
     ) -> dict[int, Answer]:
         """Write one file with all records, named by the first. Raises OSError.
 
@@ -90,7 +97,7 @@ class FileEndpoint:
         """
         first = next(iter(records))
         try:
-            name = self._name.filled(Fields(parcels[first]))
+            name = self._name.filled(Fields(messages[first]))
         except FieldMissingError as problem:
             code = EndpointCode.TEMPLATE_FIELD_MISSING
             return {first: Refused(code=code, text=str(problem))}

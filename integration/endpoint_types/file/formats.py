@@ -8,7 +8,7 @@ from typing import Final
 from lxml import etree
 
 from integration.endpoint_types.file.properties import FileProperties
-from integration.endpoints.port import Parcel
+from integration.endpoints.port import OutboundMessage
 from integration.endpoints.templates import Fields, Template, as_text
 
 SEPARATORS: Final = {"tab": "\t"}
@@ -26,18 +26,18 @@ class Format:
         self._columns = {h: Template(text) for h, text in properties.columns.items()}
         self._separator = SEPARATORS.get(properties.separator, properties.separator)
 
-    def record(self, parcel: Parcel) -> bytes:
+    def record(self, message: OutboundMessage) -> bytes:
         """What a message is in a file. Raises FormatError, FieldMissingError."""
-        fields = Fields(parcel)
+        fields = Fields(message)
         match self._properties.format:
             case "json":
-                return _json(parcel, fields)
+                return _json(message, fields)
             case "xml":
                 return _xml(fields)
             case "flat":
                 return self._line(_texts(self._columns, fields))
             case _:
-                return parcel.body
+                return message.body
 
     def whole(self, records: Sequence[bytes]) -> bytes:
         """A file of these records, at least one."""
@@ -88,13 +88,13 @@ def _texts(columns: Mapping[str, Template], fields: Fields) -> list[str]:
     return [as_text(template.value(fields)) for template in columns.values()]
 
 
-def _json(parcel: Parcel, fields: Fields) -> bytes:
+def _json(message: OutboundMessage, fields: Fields) -> bytes:
     """The payload's own text, so that no number changes."""
     if fields.flaw is not None:
         raise FormatError(fields.flaw.message)
     if isinstance(fields.body, etree._Element):  # noqa: SLF001 - lxml's only name for it
         raise FormatError("The payload is XML, and the endpoint writes JSON.")
-    return parcel.body.strip()
+    return message.body.strip()
 
 
 def _xml(fields: Fields) -> bytes:

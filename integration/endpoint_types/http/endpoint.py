@@ -23,7 +23,7 @@ from integration.endpoints.port import (
     Accepted,
     Answer,
     Deliverer,
-    Parcel,
+    OutboundMessage,
     Refused,
     Unknown,
     Unreachable,
@@ -78,8 +78,8 @@ class HttpEndpoint:
         self._success = ranges_of(properties.success)
         self._is_closed = False
 
-    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
-        return [self._one(parcel) for parcel in parcels]
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
+        return [self._one(message) for message in messages]
 
     def connect(self) -> Answer:
         """A connection to the host, and a token where the login needs one; no request."""
@@ -106,27 +106,27 @@ class HttpEndpoint:
         self._exchanges.close()
         self._client.close()
 
-    def _one(self, parcel: Parcel) -> Answer:
+    def _one(self, message: OutboundMessage) -> Answer:
         if self._is_closed:
             return _closed()
         try:
-            url, headers = self._filled(parcel)
+            url, headers = self._filled(message)
         except FieldMissingError as problem:
             return Refused(code=EndpointCode.TEMPLATE_FIELD_MISSING, text=str(problem))
         except BadRequestError as problem:
             return Refused(code=problem.code, text=problem.sentence)
         with self._call.within(self._properties.total_seconds):
-            return self._sent(parcel, url, headers)
+            return self._sent(message, url, headers)
 
-    def _filled(self, parcel: Parcel) -> tuple[httpx.URL, dict[str, str]]:
+    def _filled(self, message: OutboundMessage) -> tuple[httpx.URL, dict[str, str]]:
         """Raises FieldMissingError, BadRequestError."""
-        fields = Fields(parcel)
+        fields = Fields(message)
         url = self._plain_url or self._address(fields)
-        headers = {"Content-Type": parcel.content_type} if parcel.content_type else {}
+        headers = {"Content-Type": message.content_type} if message.content_type else {}
         for name, template in self._headers.items():
             headers = {n: v for n, v in headers.items() if n.lower() != name.lower()}
             headers[name] = template.filled(fields)
-        headers[self._properties.id_header] = parcel.message_id
+        headers[self._properties.id_header] = message.message_id
         for name, value in headers.items():
             _check_header(name, value)
         return url, headers
@@ -141,15 +141,15 @@ class HttpEndpoint:
             sentence = f"The message makes an address that cannot be used: {problem}."
             raise BadRequestError(EndpointCode.HTTP_ADDRESS, sentence) from problem
 
-    def _sent(self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]) -> Answer:
+    def _sent(self, message: OutboundMessage, url: httpx.URL, headers: dict[str, str]) -> Answer:
         """The answer, after a new login where the old one had ended."""
-        answer, login = self._with_login(parcel, url, headers)
+        answer, login = self._with_login(message, url, headers)
         if answer.status in LOGINS and self._login.renew(login):
-            answer, _ = self._with_login(parcel, url, headers)
+            answer, _ = self._with_login(message, url, headers)
         return answer
 
     def _with_login(
-        self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]
+        self, message: OutboundMessage, url: httpx.URL, headers: dict[str, str]
     ) -> tuple[Answer, Mapping[str, str]]:
         try:
             login = self._login.headers()
@@ -157,24 +157,26 @@ class HttpEndpoint:
             return _unreachable(problem), {}
         # What the login itself sent is no part of the message.
         self._call.has_sent = False
-        return self._followed(parcel, url, {**headers, **login}), login
+        return self._followed(message, url, {**headers, **login}), login
 
-    def _followed(self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]) -> Answer:
+    def _followed(
+        self, message: OutboundMessage, url: httpx.URL, headers: dict[str, str]
+    ) -> Answer:
         """The answer of where the redirects end; only those on the same host are followed."""
-        answer, to = self._asked(parcel, url, headers)
+        answer, to = self._asked(message, url, headers)
         for _ in range(MAX_REDIRECTS):
             if to is None or not _is_same_host(url, to):
                 break
             url = to
-            answer, to = self._asked(parcel, url, headers)
+            answer, to = self._asked(message, url, headers)
         return answer if to is None else _redirected(answer.status, url, to)
 
     def _asked(
-        self, parcel: Parcel, url: httpx.URL, headers: dict[str, str]
+        self, message: OutboundMessage, url: httpx.URL, headers: dict[str, str]
     ) -> tuple[Answer, httpx.URL | None]:
         """One request, and where it redirects to."""
         method = self._properties.method
-        body = None if method in WITHOUT_BODY else parcel.body
+        body = None if method in WITHOUT_BODY else message.body
         sent = {**self._standing, **headers, **self._cookies.headers(method, url)}
         try:
             reply = self._exchanges.ask(method, url, sent, body)

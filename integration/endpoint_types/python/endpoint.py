@@ -13,7 +13,7 @@ from integration.endpoints.port import (
     Accepted,
     Answer,
     Later,
-    Parcel,
+    OutboundMessage,
     Refused,
     Unknown,
     Unreachable,
@@ -38,8 +38,8 @@ class PythonEndpoint:
         self._seconds = properties.total_seconds
         self._threads = Threads()
 
-    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
-        return [self._one(parcel) for parcel in parcels]
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
+        return [self._one(message) for message in messages]
 
     def connect(self) -> Answer:
         """Whether the function is installed here; it is not called."""
@@ -50,7 +50,7 @@ class PythonEndpoint:
     def close(self) -> None:
         self._threads.close()
 
-    def _one(self, parcel: Parcel) -> Answer:
+    def _one(self, message: OutboundMessage) -> Answer:
         function = functions.get(self._name)
         if function is None:
             return self._missing()
@@ -60,7 +60,7 @@ class PythonEndpoint:
                 "and start the workers anew."
             )
             return Unreachable(code=EndpointCode.FUNCTION_HANGS, text=text)
-        told = self._threads.run(lambda: _called(function, parcel), self._seconds)
+        told = self._threads.run(lambda: _called(function, message), self._seconds)
         if told is not None:
             return told
         text = (
@@ -134,9 +134,9 @@ def _work(inbox: SimpleQueue[Task | None]) -> None:
         connections.close_all()
 
 
-def _called(function: Function, parcel: Parcel) -> Answer:
+def _called(function: Function, message: OutboundMessage) -> Answer:
     try:
-        told = function(parcel)
+        told = function(message)
     except Exception as problem:  # noqa: BLE001 - whatever a function raises is its verdict
         return _of(classify(problem))
     match told:

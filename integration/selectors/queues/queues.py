@@ -17,7 +17,7 @@ from integration.policy.states import OPEN, ErrorState
 from integration.selectors.delivering.senders import senders
 from integration.selectors.outbox.of_queue import Sending, sending
 from integration.selectors.queues.rows import QueueRow, queue_row
-from integration.selectors.queues.status import Crew
+from integration.selectors.queues.status import LiveProcesses
 from integration.selectors.queues.stops import stops
 from integration.selectors.queues.stuck import stuck
 from integration.selectors.scope import EVERYTHING, Scope
@@ -84,15 +84,19 @@ class QueueDetail:
     gaps: tuple[GapRow, ...]
 
 
-def overview(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
+def overview(
+    live_processes: LiveProcesses | None = None, scope: Scope = EVERYTHING
+) -> list[QueueRow]:
     """Every queue with its failures counted, the most urgent first, in at most six queries."""
-    return counted(standing(crew, scope))
+    return counted(standing(live_processes, scope))
 
 
-def standing(crew: Crew | None = None, scope: Scope = EVERYTHING) -> list[QueueRow]:
+def standing(
+    live_processes: LiveProcesses | None = None, scope: Scope = EVERYTHING
+) -> list[QueueRow]:
     """How every queue stands, the most urgent first, its failures not counted: five queries."""
     found = Queue.objects.select_related("provider", "system").filter(scope.within("system"))
-    return sorted(_rows(list(found), crew), key=lambda row: (row.status.rank, row.name))
+    return sorted(_rows(list(found), live_processes), key=lambda row: (row.status.rank, row.name))
 
 
 def counted(rows: Sequence[QueueRow], cap: int = TABLE_CAP) -> list[QueueRow]:
@@ -116,7 +120,9 @@ def _with_counts(row: QueueRow, counts: Mapping[str, int]) -> QueueRow:
     )
 
 
-def detail(name: str, crew: Crew | None = None, scope: Scope = EVERYTHING) -> QueueDetail | None:
+def detail(
+    name: str, live_processes: LiveProcesses | None = None, scope: Scope = EVERYTHING
+) -> QueueDetail | None:
     """One queue with its partitions, switches, gaps and the last decisions about it."""
     queue = (
         Queue.objects.select_related("provider", "system", "default_service", "error_queue")
@@ -126,7 +132,7 @@ def detail(name: str, crew: Crew | None = None, scope: Scope = EVERYTHING) -> Qu
     if queue is None:
         return None
     is_outbound = queue.direction == Queue.Direction.OUTBOUND
-    [row] = counted(_rows([queue], crew), COUNT_CAP)
+    [row] = counted(_rows([queue], live_processes), COUNT_CAP)
     gaps = Gap.objects.filter(partition__queue=queue).select_related("partition")[:50]
     return QueueDetail(
         queue=queue,
@@ -154,7 +160,7 @@ def by_id(queue_id: int) -> Queue:
     return Queue.objects.select_related("provider", "system", "default_service").get(pk=queue_id)
 
 
-def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
+def _rows(queues: list[Queue], live_processes: LiveProcesses | None) -> list[QueueRow]:
     partitions = defaultdict(list)
     for partition in _partitions(queues):
         partitions[partition.queue_id].append(partition)
@@ -167,7 +173,7 @@ def _rows(queues: list[Queue], crew: Crew | None) -> list[QueueRow]:
             queue,
             partitions[queue.pk],
             {},
-            crew,
+            live_processes,
             stuck=needy.get(queue.pk),
             sends=queue.pk in sending,
         )

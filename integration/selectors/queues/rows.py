@@ -7,14 +7,14 @@ from uuid import UUID
 
 from integration.models import Queue, QueuePartition
 from integration.policy.states import ErrorState
-from integration.selectors.queues.crew import Standing, manned, relayed
+from integration.selectors.queues.live_processes import Standing, manned, relayed
 from integration.selectors.queues.partitions import (
     PartitionRow,
     partition_row,
     unread,
     up_to_date,
 )
-from integration.selectors.queues.status import Crew, Situation, Status, worst
+from integration.selectors.queues.status import LiveProcesses, Situation, Status, worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +116,19 @@ def queue_row(
     queue: Queue,
     partitions: Sequence[QueuePartition],
     open_errors: Mapping[str, int],
-    crew: Crew | None = None,
+    live_processes: LiveProcesses | None = None,
     *,
     stuck: Standing | None = None,
     sends: bool = False,
 ) -> QueueRow:
     """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state.
 
-    Without a `crew` it is not judged whether anybody lives to do the work. `stuck` is why an
-    outbound queue needs a person.
+    Without `live_processes` it is not judged whether anybody lives to do the work. `stuck` is why
+    an outbound queue needs a person.
     """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
     judge = _judge(queue, rows, stuck, sends=sends)
-    found, (status, reason) = judge(None), judge(crew)
+    found, (status, reason) = judge(None), judge(live_processes)
     return QueueRow(
         id=queue.pk,
         name=queue.name,
@@ -160,16 +160,18 @@ def queue_row(
 
 def _judge(
     queue: Queue, rows: Sequence[PartitionRow], stuck: Standing | None, *, sends: bool
-) -> Callable[[Crew | None], Standing]:
-    """How it stands with a crew, or whoever lives.
+) -> Callable[[LiveProcesses | None], Standing]:
+    """How it stands with those that live.
 
     What is delivered from here has two ways that can be closed: into Kafka, and out of it.
     """
     if queue.direction == Queue.Direction.INBOUND:
-        return lambda crew: _verdict(queue, rows, crew)
+        return lambda live_processes: _verdict(queue, rows, live_processes)
     if not sends:
-        return lambda crew: relayed(crew, stuck)
-    return lambda crew: _worse(relayed(crew, stuck), _verdict(queue, rows, crew))
+        return lambda live_processes: relayed(live_processes, stuck)
+    return lambda live_processes: _worse(
+        relayed(live_processes, stuck), _verdict(queue, rows, live_processes)
+    )
 
 
 def _worse(into: Standing, out: Standing) -> Standing:
@@ -180,13 +182,13 @@ def _worse(into: Standing, out: Standing) -> Standing:
 
 
 def _verdict(
-    queue: Queue, rows: Sequence[PartitionRow], crew: Crew | None
+    queue: Queue, rows: Sequence[PartitionRow], live_processes: LiveProcesses | None
 ) -> tuple[Status, Situation]:
     """What people switched comes first, then who is alive: they explain why nothing moves."""
     switched = _switched(queue)
     found = _found(rows)
     if switched is None:
-        return manned(crew, found)
+        return manned(live_processes, found)
     status, reason = switched
     if found[0] in {Status.BLOCKED, Status.BRAKED}:
         why = f"{reason.why} Besides, it is {found[0].label.lower()}: {found[1].why}"

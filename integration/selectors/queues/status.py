@@ -69,7 +69,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
+class LiveProcesses:
     """How many processes showed that they live; without them nothing below them is fresh.
 
     `drivers` are those of Spark, which only bulk runs need. Idle ones live and take no Celery

@@ -1,4 +1,4 @@
-"""The in-memory twins' clock."""
+"""The in-memory fakes' clock."""
 
 
 class MemoryClock:

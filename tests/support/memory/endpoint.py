@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from integration.endpoints.port import Accepted, Answer, Parcel
+from integration.endpoints.port import Accepted, Answer, OutboundMessage
 
 
 class Shelf:
@@ -11,16 +11,16 @@ class Shelf:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.parcels: list[Parcel] = []
+        self.messages: list[OutboundMessage] = []
 
-    def put(self, parcels: Iterable[Parcel]) -> None:
+    def put(self, messages: Iterable[OutboundMessage]) -> None:
         with self._lock:
-            self.parcels += parcels
+            self.messages += messages
 
     @property
     def ids(self) -> list[str]:
         """Message ids as they arrived first; repeats are dropped."""
-        return list(dict.fromkeys(parcel.message_id for parcel in self.parcels))
+        return list(dict.fromkeys(message.message_id for message in self.messages))
 
 
 class MemoryDeliverer:
@@ -33,7 +33,7 @@ class MemoryDeliverer:
     def __init__(
         self,
         shelf: Shelf | None = None,
-        script: Callable[[Parcel], Answer | None] = lambda _: None,
+        script: Callable[[OutboundMessage], Answer | None] = lambda _: None,
         at_once: int = 1,
     ) -> None:
         self.shelf = shelf or Shelf()
@@ -43,14 +43,14 @@ class MemoryDeliverer:
         self.is_closed = False
         self.calls = 0
 
-    def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Answer]:
+    def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[Answer]:
         self.calls += 1
-        return [self._one(parcel) for parcel in parcels]
+        return [self._one(message) for message in messages]
 
-    def _one(self, parcel: Parcel) -> Answer:
-        answer = self.script(parcel) or Accepted()
+    def _one(self, message: OutboundMessage) -> Answer:
+        answer = self.script(message) or Accepted()
         if isinstance(answer, Accepted):
-            self.shelf.put([parcel])
+            self.shelf.put([message])
         return answer
 
     def connect(self) -> Answer:

@@ -1,4 +1,4 @@
-"""The in-memory twin of the publisher, and the broker it writes to. Same contract suite."""
+"""The in-memory fake of the publisher, and the broker it writes to. Same contract suite."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

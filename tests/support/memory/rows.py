@@ -1,4 +1,4 @@
-"""Rows of the in-memory twins' tables, one class a table."""
+"""Rows of the in-memory fakes' tables, one class a table."""
 
 from dataclasses import dataclass
 from uuid import UUID

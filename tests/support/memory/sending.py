@@ -1,4 +1,4 @@
-"""The in-memory twin of what sending stores: calls, and the state of endpoints."""
+"""The in-memory fake of what sending stores: calls, and the state of endpoints."""
 
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -91,7 +91,7 @@ class MemoryCalls:
         )
 
     def past(self, owned: Owned) -> Past:
-        """See ports.Ledger.past."""
+        """See ports.Repository.past."""
         here = (owned.topic_uuid, owned.partition)
         beyond = [c for c in self.rows.values() if self._is_beyond(c.place, here, owned)]
         in_doubt = [

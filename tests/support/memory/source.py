@@ -1,4 +1,4 @@
-"""The in-memory twin of the Source, and the topic it reads. Held to the same contract suite."""
+"""The in-memory fake of the Source, and the topic it reads. Held to the same contract suite."""
 
 import threading
 import time

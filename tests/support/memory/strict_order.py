@@ -1,4 +1,4 @@
-"""Strict error queues on the twins' tables: whose turn it is; the twin of store.strict_order."""
+"""Strict error queues in memory: whose turn it is; the fake of store.strict_order."""
 
 from uuid import UUID
 

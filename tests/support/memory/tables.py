@@ -1,6 +1,6 @@
-"""What the in-memory twins share: the clock, the tables of one queue, and how a batch changes them.
+"""What the in-memory fakes share: the clock, the tables of one queue, and how a batch changes them.
 
-Rows are never altered in place unless they are a partition's; a settlement is applied at once,
+Rows are never altered in place unless they are a partition's; a batch result is applied at once,
 when nothing can fail any more, so that there is nothing to undo.
 """
 
@@ -12,8 +12,8 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
+from integration.delivery.batch_result import BatchResult, NewError, RowChange, StateChange
 from integration.delivery.owned import Owned
-from integration.delivery.settlement import NewError, RowChange, Settlement, StateChange
 from integration.delivery.snapshot import QueueSnapshot
 from integration.policy.states import (
     CLOSED,
@@ -34,7 +34,7 @@ from tests.support.memory.rows import (
 )
 from tests.support.memory.sending import MemoryCalls, MemoryCircuits
 
-TOPIC_UUID: Final = "twin-topic"
+TOPIC_UUID: Final = "fake-topic"
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Batch:
     id: UUID
     arrival: int
     effects: list[Any] = field(default_factory=list)
-    settlement: Settlement | None = None
+    batch_result: BatchResult | None = None
 
 
 class MemoryDatabase:
@@ -165,38 +165,38 @@ class MemoryDatabase:
 
     def commit(self, owned: Owned, batch: Batch) -> None:
         """Everything the batch caused, at once."""
-        settlement = batch.settlement
-        if settlement is None:
+        batch_result = batch.batch_result
+        if batch_result is None:
             return
         place = self.place(owned)
         self.effects += batch.effects
         self.tracks += [
             TrackRow(owned.partition, track[0], batch.arrival, *track[1:4])
-            for track in settlement.tracks
+            for track in batch_result.tracks
         ]
         self.tracks += [
             TrackRow(partition, track[0], batch.arrival, *track[1:4])
-            for partition, track in settlement.strays
+            for partition, track in batch_result.strays
         ]
-        mirrored = {row.error for row in settlement.outgoing if row.kind == OutboxKind.MIRROR}
-        for new in settlement.new_errors:
+        mirrored = {row.error for row in batch_result.outgoing if row.kind == OutboxKind.MIRROR}
+        for new in batch_result.new_errors:
             self._fail(place, new, (batch.arrival, new.id in mirrored))
-        unknown = {new.id for new in settlement.new_errors} - self.errors.keys()
-        for change in settlement.changes:
+        unknown = {new.id for new in batch_result.new_errors} - self.errors.keys()
+        for change in batch_result.changes:
             self._change(change, mirrored=change.row.id in mirrored)
-        for message_id, content, _ in settlement.seen:
+        for message_id, content, _ in batch_result.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [
             OutRow(row, self._from_now(row.delay_seconds))
-            for row in settlement.outgoing
+            for row in batch_result.outgoing
             if row.error not in unknown
         ]
-        for failure, offset in settlement.mirrors:
+        for failure, offset in batch_result.mirrors:
             for rows in (feeder.errors for feeder in self.feeders if failure in feeder.errors):
                 rows[failure] = replace(rows[failure], mirror_offset=offset)
-        if settlement.logged is not None:
-            self.logged.append((batch.arrival, owned.partition, *settlement.logged))
-        self._advance(owned, batch, settlement)
+        if batch_result.logged is not None:
+            self.logged.append((batch.arrival, owned.partition, *batch_result.logged))
+        self._advance(owned, batch, batch_result)
 
     def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> None:
         """A first failure, or a closed row met again after a rewind: then it is opened again."""
@@ -279,13 +279,13 @@ class MemoryDatabase:
             if mine and row.state is OutboxState.PENDING:
                 self.outbox[place] = replace(row, state=OutboxState.CANCELLED)
 
-    def _advance(self, owned: Owned, batch: Batch, settlement: Settlement) -> None:
-        if settlement.dispatch is not None:
-            self.calls.write(settlement.dispatch, owned)
+    def _advance(self, owned: Owned, batch: Batch, batch_result: BatchResult) -> None:
+        if batch_result.dispatch is not None:
+            self.calls.write(batch_result.dispatch, owned)
         place = self.place(owned)
-        place.next_offset, place.last_batch = settlement.next_offset, batch.id
+        place.next_offset, place.last_batch = batch_result.next_offset, batch.id
         suspect = place.suspect_offset
         if owned.isolate_until is not None and suspect is not None and suspect < place.next_offset:
             place.suspect_offset, place.suspect_crashes = None, 0
-        if settlement.state is not None:
-            self.set_state(place, settlement.state)
+        if batch_result.state is not None:
+            self.set_state(place, batch_result.state)

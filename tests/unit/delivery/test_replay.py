@@ -7,27 +7,27 @@ import pytest
 from integration.delivery.report import RunEnding
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, OutboxKind
-from tests.support.twin_world import TwinWorld
+from tests.support.fake_world import FakeWorld
 
 pytestmark = pytest.mark.fast
 
 ONCE = RetryPolicy(max_retries=0)
 
 
-def watched(world: TwinWorld) -> list[str]:
+def watched(world: FakeWorld) -> list[str]:
     """The names of the statements from here on; `effect` is one handler call."""
     told: list[str] = []
     world.database.interrupt = lambda name: bool(told.append(name))
     return told
 
 
-def endings(world: TwinWorld, offset: int) -> list[str]:
+def endings(world: FakeWorld, offset: int) -> list[str]:
     return [track.ended for track in world.database.tracks if track.offset == offset]
 
 
 @pytest.mark.parametrize("retries", [0, 3])
 def test_an_offset_with_an_open_row_is_passed_untouched(retries):
-    world = TwinWorld(retry=RetryPolicy(max_retries=retries), batch_size=3)
+    world = FakeWorld(retry=RetryPolicy(max_retries=retries), batch_size=3)
     for do in ("ok", "transient", "ok", "ok", "permanent", "ok"):
         world.send(do)
     world.run()
@@ -49,7 +49,7 @@ def test_an_offset_with_an_open_row_is_passed_untouched(retries):
 
 
 def test_the_row_goes_on_where_it_was_after_its_message_was_passed():
-    world = TwinWorld(retry=ONCE)
+    world = FakeWorld(retry=ONCE)
     world.send("permanent")
     world.run()
     world.go_back()
@@ -61,7 +61,7 @@ def test_the_row_goes_on_where_it_was_after_its_message_was_passed():
 
 
 def test_a_ticket_still_brings_its_row_in_a_replay():
-    world = TwinWorld(retry=RetryPolicy(max_retries=3), carrier="topic")
+    world = FakeWorld(retry=RetryPolicy(max_retries=3), carrier="topic")
     world.send("until", until=2)
     world.run()
     [ticket] = [row for row in world.database.outbox if row.outgoing.kind == OutboxKind.TICKET]
@@ -76,7 +76,7 @@ def test_a_ticket_still_brings_its_row_in_a_replay():
 
 @pytest.mark.parametrize("verb", ["delete", "resolve"])
 def test_a_closed_row_does_not_keep_its_offset_from_being_replayed(verb):
-    world = TwinWorld(retry=ONCE)
+    world = FakeWorld(retry=ONCE)
     world.send("permanent")
     world.send()
     world.run()
@@ -91,7 +91,7 @@ def test_a_closed_row_does_not_keep_its_offset_from_being_replayed(verb):
 
 
 def test_only_a_replay_asks_for_open_rows():
-    world = TwinWorld(retry=ONCE, batch_size=2)
+    world = FakeWorld(retry=ONCE, batch_size=2)
     asked = watched(world)
     for do in ("permanent", "ok", "ok", "ok", "ok", "ok"):
         world.send(do)
@@ -106,7 +106,7 @@ def test_only_a_replay_asks_for_open_rows():
 @pytest.mark.parametrize("gap", [False, True])
 def test_a_sequential_replay_waits_at_the_open_row_it_comes_to(gap):
     """Its late release would put it behind messages that the replay applies again."""
-    world = TwinWorld(sequential=True, retry=ONCE)
+    world = FakeWorld(sequential=True, retry=ONCE)
     world.send()
     if gap:
         world.topic.begin()
@@ -130,7 +130,7 @@ def test_a_sequential_replay_waits_at_the_open_row_it_comes_to(gap):
 
 
 def test_a_sequential_replay_takes_a_released_row_at_its_place():
-    world = TwinWorld(sequential=True, retry=ONCE)
+    world = FakeWorld(sequential=True, retry=ONCE)
     for do in ("ok", "permanent", "ok", "ok"):
         world.send(do)
     world.run()

@@ -1,4 +1,4 @@
-"""One run on the twins, step by step: what is tried how often, and where it stops."""
+"""One run on the in-memory fakes, step by step: what is tried how often, and where it stops."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from integration.delivery.steps import Step
 from integration.policy.brake import BrakePolicy
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
-from tests.support.memory.desk import MemoryDesk
-from tests.support.twin_world import Died, Script, TwinWorld
+from tests.support.fake_world import Died, FakeWorld, Script
+from tests.support.memory.partition_manager import MemoryPartitionManager
 
 pytestmark = pytest.mark.fast
 
@@ -18,7 +18,7 @@ KINDS = pytest.mark.parametrize("sequential", [True, False])
 
 @KINDS
 def test_messages_are_applied_in_batches_and_the_position_follows(sequential):
-    world = TwinWorld(sequential=sequential, batch_size=4)
+    world = FakeWorld(sequential=sequential, batch_size=4)
     for _ in range(10):
         world.send()
     script = Script()
@@ -30,7 +30,7 @@ def test_messages_are_applied_in_batches_and_the_position_follows(sequential):
 
 
 def test_an_optimistic_failure_and_its_solo_replay_are_one_attempt():
-    world = TwinWorld(sequential=True, retry=ONCE)
+    world = FakeWorld(sequential=True, retry=ONCE)
     for do in ("ok", "ok", "permanent", "ok"):
         world.send(do)
     script = Script()
@@ -41,7 +41,7 @@ def test_an_optimistic_failure_and_its_solo_replay_are_one_attempt():
 
 
 def test_a_deadlock_repeats_the_whole_batch_five_times_before_it_spends():
-    world = TwinWorld(retry=ONCE)
+    world = FakeWorld(retry=ONCE)
     for do in ("ok", "deadlock", "ok"):
         world.send(do)
     script = Script()
@@ -53,7 +53,7 @@ def test_a_deadlock_repeats_the_whole_batch_five_times_before_it_spends():
 
 
 def test_a_continuous_queue_takes_savepoints_while_failures_are_frequent():
-    world = TwinWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
+    world = FakeWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
     for do in ("permanent", "ok", "permanent", "ok", "permanent", "ok"):
         world.send(do)
     script = Script()
@@ -64,7 +64,7 @@ def test_a_continuous_queue_takes_savepoints_while_failures_are_frequent():
 
 
 def test_an_isolated_handler_has_a_transaction_of_its_own():
-    world = TwinWorld(batch_size=10)
+    world = FakeWorld(batch_size=10)
     for interface in ("", "", "ALONE", "ALONE", ""):
         world.send(interface=interface)
     script = Script()
@@ -75,7 +75,7 @@ def test_an_isolated_handler_has_a_transaction_of_its_own():
 
 @KINDS
 def test_what_the_database_refuses_at_settlement_lands_on_its_own_message(sequential):
-    world = TwinWorld(sequential=sequential, retry=ONCE)
+    world = FakeWorld(sequential=sequential, retry=ONCE)
     for do in ("ok", "overlong", "ok"):
         world.send(do)
     for _ in range(3):
@@ -87,7 +87,7 @@ def test_what_the_database_refuses_at_settlement_lands_on_its_own_message(sequen
 
 
 def test_a_released_head_in_an_outage_is_tried_once_a_run():
-    world = TwinWorld(sequential=True, retry=ONCE)
+    world = FakeWorld(sequential=True, retry=ONCE)
     world.send("permanent")
     world.run()
     row = world.row(0)
@@ -105,7 +105,7 @@ def test_a_released_head_in_an_outage_is_tried_once_a_run():
 
 
 def test_a_killer_is_isolated_held_and_its_neighbours_commit():
-    world = TwinWorld(crash_limit=2, batch_size=10)
+    world = FakeWorld(crash_limit=2, batch_size=10)
     for do in ("ok", "kill", "ok"):
         world.send(do)
     deaths = 0
@@ -122,7 +122,7 @@ def test_a_killer_is_isolated_held_and_its_neighbours_commit():
 
 
 def test_a_released_killer_gets_a_fresh_budget_of_deaths():
-    world = TwinWorld(crash_limit=2)
+    world = FakeWorld(crash_limit=2)
     world.send("kill")
     for _ in range(5):
         with_death(world)
@@ -140,7 +140,7 @@ def die(step: Step) -> None:
     raise Died
 
 
-def with_death(world: TwinWorld) -> None:
+def with_death(world: FakeWorld) -> None:
     try:
         world.run()
     except Died:
@@ -149,7 +149,7 @@ def with_death(world: TwinWorld) -> None:
 
 def test_the_row_of_a_recreated_topic_does_not_open_the_new_one():
     """A released head must not take the block off a topic that is another one now."""
-    world = TwinWorld(sequential=True, retry=ONCE)
+    world = FakeWorld(sequential=True, retry=ONCE)
     world.send("permanent")
     world.run()
     old = world.topic.uuid
@@ -166,7 +166,7 @@ def test_the_row_of_a_recreated_topic_does_not_open_the_new_one():
 
 
 def test_what_expires_after_an_acknowledgement_is_another_gap():
-    world = TwinWorld()
+    world = FakeWorld()
     for _ in range(10):
         world.send()
     world.topic.expire(4)
@@ -181,7 +181,7 @@ def test_what_expires_after_an_acknowledgement_is_another_gap():
 
 
 def test_a_head_that_a_person_deleted_is_no_gap_when_it_expires():
-    world = TwinWorld(sequential=True, retry=ONCE)
+    world = FakeWorld(sequential=True, retry=ONCE)
     world.send("permanent")
     world.send()
     world.run()
@@ -193,7 +193,7 @@ def test_a_head_that_a_person_deleted_is_no_gap_when_it_expires():
 
 @pytest.mark.parametrize("on_head_expired", ["advance", "stay_blocked"])
 def test_an_expired_head_is_passed_or_waited_for_and_stays_open(on_head_expired):
-    world = TwinWorld(sequential=True, retry=ONCE, on_head_expired=on_head_expired)
+    world = FakeWorld(sequential=True, retry=ONCE, on_head_expired=on_head_expired)
     world.send("permanent")
     world.send()
     world.run()
@@ -210,7 +210,7 @@ def test_an_expired_head_is_passed_or_waited_for_and_stays_open(on_head_expired)
 
 
 def test_a_deleted_head_does_not_take_the_brake_off():
-    world = TwinWorld(sequential=True, retry=ONCE)
+    world = FakeWorld(sequential=True, retry=ONCE)
     world.send("permanent")
     world.run()
     world.place().state, world.place().state_code = PartitionState.BRAKED, "TOO_MANY_OPEN_ERRORS"
@@ -223,14 +223,14 @@ def test_a_deleted_head_does_not_take_the_brake_off():
 class LosesItsLocks(Script):
     """The session that holds the locks breaks at the first step of this kind, unnoticed so far."""
 
-    def __init__(self, desk: MemoryDesk, when: Step) -> None:
+    def __init__(self, manager: MemoryPartitionManager, when: Step) -> None:
         super().__init__()
-        self.desk = desk
+        self.manager = manager
         self.when = when
 
     def step(self, step: Step) -> None:
         super().step(step)
-        self.desk.lost = self.desk.lost or step is self.when
+        self.manager.lost = self.manager.lost or step is self.when
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,12 @@ class LosesItsLocks(Script):
     ids=["before settling", "between batches"],
 )
 def test_an_owner_without_its_locks_settles_nothing_more(when, applied):
-    world = TwinWorld(batch_size=2)
+    world = FakeWorld(batch_size=2)
     for _ in range(4):
         world.send()
-    desk = MemoryDesk(world.database)
-    script = LosesItsLocks(desk, when)
-    assert world.run(script, desk).ending is RunEnding.LOST
+    manager = MemoryPartitionManager(world.database)
+    script = LosesItsLocks(manager, when)
+    assert world.run(script, manager).ending is RunEnding.LOST
     assert world.effects() == applied
     # Between batches it is noticed before the next one begins.
     assert script.steps.count(Step.BEGUN) == 1
@@ -254,7 +254,7 @@ def test_an_owner_without_its_locks_settles_nothing_more(when, applied):
 
 
 def test_the_position_is_mirrored_about_once_a_second_while_a_run_lasts():
-    world = TwinWorld(stay_seconds=2.5)
+    world = FakeWorld(stay_seconds=2.5)
     world.send()
     began = world.clock
     script = Script()
@@ -265,7 +265,7 @@ def test_the_position_is_mirrored_about_once_a_second_while_a_run_lasts():
 
 @pytest.mark.parametrize(("at", "applied"), [("commit", []), ("answer", [0])])
 def test_a_lost_session_at_the_commit_is_looked_up(at, applied):
-    world = TwinWorld()
+    world = FakeWorld()
     world.send()
     world.database.interrupt = lambda name: name == at
     report = world.run()
@@ -278,7 +278,7 @@ def test_a_lost_session_at_the_commit_is_looked_up(at, applied):
 
 
 def test_between_batches_of_released_rows_nobody_waits_for_kafka():
-    world = TwinWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
+    world = FakeWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
     for _ in range(6):
         world.send("permanent")
     world.run()

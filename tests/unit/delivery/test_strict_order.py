@@ -1,4 +1,4 @@
-"""Strict error queues on the twins: failures that feed one are taken one after the other."""
+"""Strict error queues on the in-memory fakes: failures that feed one are taken in turn."""
 
 from dataclasses import replace
 
@@ -8,25 +8,25 @@ from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, OutboxState
-from tests.support.twin_world import Script, TwinWorld
+from tests.support.fake_world import FakeWorld, Script
 
 pytestmark = pytest.mark.fast
 
 ONCE = RetryPolicy(max_retries=0)
 
 
-def a_strict_queue(**fields) -> TwinWorld:
+def a_strict_queue(**fields) -> FakeWorld:
     known = {"id": 9, "name": "failures", "sequential": True, "is_error_queue": True}
-    return TwinWorld(**(known | fields))
+    return FakeWorld(**(known | fields))
 
 
-def a_feeding_queue(strict: TwinWorld, **fields) -> TwinWorld:
-    world = TwinWorld(**({"retry": ONCE, "error_topic": "failures"} | fields))
+def a_feeding_queue(strict: FakeWorld, **fields) -> FakeWorld:
+    world = FakeWorld(**({"retry": ONCE, "error_topic": "failures"} | fields))
     world.feed(strict)
     return world
 
 
-def two_held(world: TwinWorld) -> None:
+def two_held(world: FakeWorld) -> None:
     """A at offset 0, B at offset 1, both mended: only their turn is waited for."""
     for _ in range(2):
         world.send("permanent")
@@ -36,12 +36,12 @@ def two_held(world: TwinWorld) -> None:
 
 
 @pytest.fixture
-def strict() -> TwinWorld:
+def strict() -> FakeWorld:
     return a_strict_queue()
 
 
 @pytest.fixture
-def world(strict) -> TwinWorld:
+def world(strict) -> FakeWorld:
     """Two held messages whose copies have been read as far as the order allows."""
     world = a_feeding_queue(strict)
     two_held(world)

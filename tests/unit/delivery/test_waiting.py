@@ -8,7 +8,7 @@ from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
-from tests.support.twin_world import Script, TwinWorld
+from tests.support.fake_world import FakeWorld, Script
 
 pytestmark = pytest.mark.fast
 
@@ -17,7 +17,7 @@ ONCE = RetryPolicy(max_retries=0)
 
 def test_a_partition_waits_as_long_as_its_head_does():
     """Whoever starts it sooner starts it for nothing, again and again."""
-    world = TwinWorld(sequential=True)
+    world = FakeWorld(sequential=True)
     world.send("transient")
     world.run()
     row = world.row(0)
@@ -29,7 +29,7 @@ def test_a_partition_waits_as_long_as_its_head_does():
 
 
 def test_a_due_head_does_not_cut_the_pause_of_an_outage_short():
-    world = TwinWorld(sequential=True)
+    world = FakeWorld(sequential=True)
     world.send("transient")
     world.run()
     world.database.clock.advance(31)
@@ -45,7 +45,7 @@ def test_a_due_head_does_not_cut_the_pause_of_an_outage_short():
 
 
 def test_a_row_of_a_partition_that_is_gone_is_tracked_there():
-    world = TwinWorld(retry=ONCE)
+    world = FakeWorld(retry=ONCE)
     world.send("permanent")
     world.send()
     world.run()
@@ -62,7 +62,7 @@ def test_a_row_of_a_partition_that_is_gone_is_tracked_there():
 @pytest.mark.parametrize("sequential", [True, False])
 def test_a_row_that_a_person_moves_before_it_is_marked_is_left_alone(sequential):
     """The partition is still ours: what else it has to do goes on."""
-    world = TwinWorld(sequential=sequential, retry=ONCE)
+    world = FakeWorld(sequential=sequential, retry=ONCE)
     world.send("permanent")
     world.run()
     held = world.row(0)
@@ -91,7 +91,7 @@ def test_a_row_that_a_person_moves_before_it_is_marked_is_left_alone(sequential)
 
 @pytest.mark.parametrize("at", [Step.TAKEN, Step.FETCHED, Step.BEGUN, Step.COMMITTED])
 def test_a_queue_that_is_removed_under_a_run_ends_it_with_a_sentence(at):
-    world = TwinWorld(batch_size=1, stay_seconds=5.0)
+    world = FakeWorld(batch_size=1, stay_seconds=5.0)
     for _ in range(3):
         world.send()
 

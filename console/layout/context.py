@@ -1,0 +1,51 @@
+"""What every page shows around its content: environment, theme, rights."""
+
+from typing import Final
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from console.layout.access import Right, has
+from console.layout.navigation import sections
+from integration.restore.reading import open_count
+from integration.selectors.deployment import foreign_environment
+
+THEMES: Final = ("light", "dark", "system")
+THEME_COOKIE: Final = "sluice_theme"
+# How often pages with figures ask for fresh ones; 0 = only when the person asks.
+REFRESH_SECONDS: Final = (0, 5, 15, 30, 60)
+REFRESH_COOKIE: Final = "sluice_refresh"
+REFRESH_USUAL: Final = 5
+TONES: Final = {"production": "red", "prod": "red", "staging": "orange", "test": "orange"}
+
+
+def frame(request: HttpRequest) -> dict[str, object]:
+    """Context processor for all pages; pages of people who are not logged in get no queries."""
+    theme = request.COOKIES.get(THEME_COOKIE, "system")
+    # Absent where a middleware before the login one refuses the request.
+    user = getattr(request, "user", AnonymousUser())
+    is_known = user.is_authenticated
+    environment = settings.SLUICE_ENVIRONMENT
+    return {
+        "environment": environment,
+        "environment_tone": TONES.get(environment.lower(), "azure"),
+        "foreign_environment": foreign_environment() if is_known else None,
+        "restore_decisions": open_count() if is_known else None,
+        "theme": theme if theme in THEMES else "system",
+        "themes": THEMES,
+        "refresh": refresh_of(request),
+        "refreshes": REFRESH_SECONDS,
+        # Asked for by whole pages only: a part of a page has no menu.
+        "menu": SimpleLazyObject(lambda: sections(user, request.path) if is_known else []),
+        "may": {right.name.lower(): is_known and has(user, right) for right in Right},
+        "missing": {right.name.lower(): right.missing for right in Right},
+    }
+
+
+def refresh_of(request: HttpRequest) -> int:
+    """How many seconds lie between two looks at fresh figures; 0 = they are not asked for."""
+    chosen = request.COOKIES.get(REFRESH_COOKIE, "")
+    known = {str(seconds): seconds for seconds in REFRESH_SECONDS}
+    return known.get(chosen, REFRESH_USUAL)

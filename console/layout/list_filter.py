@@ -1,0 +1,73 @@
+"""What the filters of all lists have in common: shown leniently, acted upon strictly."""
+
+from typing import ClassVar, Final
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import QueryDict
+
+from console.layout.asked import BadFilterError, shortened
+
+MOMENT: Final = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+WHOLE: Final = "No action goes by a filter that is read only in part."
+
+
+class ListFilterForm(forms.Form):
+    """A list's filter from its address.
+
+    A list tells what it cannot read and leaves it out. An action never does: it would reach rows
+    that the person did not mean.
+    """
+
+    # The fields most people narrow by; a page shows the others when they are asked for.
+    first_fields: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def first(self) -> list[forms.BoundField]:
+        """What most people narrow by."""
+        return [self[name] for name in self.first_fields]
+
+    @property
+    def more(self) -> list[forms.BoundField]:
+        """The other fields."""
+        return [self[name] for name in self.fields if name not in self.first_fields]
+
+    @property
+    def says_more(self) -> bool:
+        """Whether one of the other fields narrows the list."""
+        return any(self._says(field.name) for field in self.more)
+
+    def refuse_unreadable(self) -> None:
+        """Raises BadFilterError unless every word of the filter was understood."""
+        for name in self.data:
+            if name not in self.fields:
+                raise BadFilterError(f"there is no filter “{shortened(name)}”. {WHOLE}")
+            if isinstance(self.data, QueryDict) and len(self.data.getlist(name)) > 1:
+                raise BadFilterError(f"“{name}” is given twice. {WHOLE}")
+        for name, problems in self.errors.items():
+            raise BadFilterError(f"{self[name].label}: {shortened(str(problems[0]))} {WHOLE}")
+
+    def query(self) -> str:
+        """The filter as a query string, without a place in the list."""
+        return urlencode(self.words())
+
+    def words(self) -> dict[str, str]:
+        """What the filter says, by the names of its fields; what is usual is not among it."""
+        return {name: self.data.get(name, "") for name in self.fields if self._says(name)}
+
+    def _says(self, name: str) -> bool:
+        """Whether this field narrows the list: what is usual need not be said."""
+        return bool(self.data.get(name, ""))
+
+    def _lay_out(self) -> None:
+        for field in self.fields.values():
+            look = "form-select" if isinstance(field, forms.ChoiceField) else "form-control"
+            field.widget.attrs["class"] = f"{look} {look}-sm"
+
+    def _offer(self, name: str, known: list[str], every: str) -> None:
+        """A value that is not known any more stays selectable: the address stays true."""
+        given = self.data.get(name, "")
+        extra = [given] if given and given not in known else []
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared by the subclass
+        field.choices = [("", every), *((value, value) for value in [*known, *extra])]

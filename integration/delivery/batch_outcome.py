@@ -1,0 +1,117 @@
+"""From outcomes to one batch result: what the commit of this batch will contain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
+from integration.delivery.context import RunContext
+from integration.delivery.endings import Ending, end_failed, end_good, end_waiting
+from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
+from integration.delivery.owned import Owned
+from integration.delivery.reading import mirrored_failure
+from integration.delivery.tracing import Track
+from integration.delivery.unit import Unit
+from integration.policy.failure import cause_of
+from integration.policy.states import Ended, PartitionState
+
+# What a released row meets says nothing about why the partition is not read.
+KEPT: Final = frozenset({PartitionState.BRAKED, PartitionState.BLOCKED})
+
+
+@dataclass(slots=True)
+class BatchOutcome:
+    """What a batch result will have meant once it is committed."""
+
+    batch_result: BatchResult
+    stop: StateChange | None = None
+    failed: int = 0
+    last_cause: str = ""
+
+
+def batch_outcome(
+    context: RunContext, owned: Owned, units: Sequence[Unit], outcomes: Sequence[Outcome]
+) -> BatchOutcome:
+    """Turn outcomes into consequences, in order, up to the first stop."""
+    result = BatchOutcome(BatchResult(next_offset=owned.next_offset))
+    batch_result, tracks = result.batch_result, result.batch_result.tracks
+    for unit, outcome in zip(units, outcomes, strict=False):
+        if outcome is APPLIED and unit.row is None:
+            record = unit.record
+            place, id_, interface = record.offset, unit.message_id, unit.interface
+            key, at_ms = record.key, record.timestamp_ms
+            tracks.append((place, id_, interface, "APPLIED", key, at_ms, unit.trace))
+            batch_result.next_offset = unit.at + 1
+            continue
+        ending = ending_of(context, owned, unit, outcome)
+        add(result, unit, ending, partition=owned.partition)
+        if isinstance(outcome, Failed):
+            result.failed += 1
+            result.last_cause = cause_of(outcome.failure)
+        if ending.stop is not None:
+            result.stop = ending.stop
+            if unit.moves or owned.state not in KEPT:
+                batch_result.state = ending.stop
+            break
+    _log_range(batch_result, units, outcomes)
+    if result.stop is None and owned.state is not PartitionState.RUNNING and _clears(owned, units):
+        batch_result.state = RUNNING
+    return result
+
+
+def ending_of(context: RunContext, owned: Owned, unit: Unit, outcome: Outcome) -> Ending:
+    """What follows from the outcome of one message."""
+    if isinstance(outcome, Failed):
+        return end_failed(unit, outcome, context.queue, context.chance(owned))
+    if isinstance(outcome, Waits):
+        return end_waiting(outcome)
+    return end_good(unit, outcome)
+
+
+def add(result: BatchOutcome, unit: Unit, ending: Ending, *, partition: int) -> None:
+    """Put one message's consequences to those of the commit."""
+    batch_result = result.batch_result
+    if ending.new_error is not None:
+        batch_result.new_errors.append(ending.new_error)
+    if ending.change is not None:
+        batch_result.changes.append(ending.change)
+    batch_result.outgoing += ending.outgoing
+    if ending.ended is not None:
+        track = track_of(unit, ending.ended.value)
+        if unit.record.partition == partition:
+            batch_result.tracks.append(track)
+        else:
+            batch_result.strays.append((unit.record.partition, track))
+    if isinstance(unit.known, Waits):
+        batch_result.mirrors.append((unit.known.error, unit.record.offset))
+    elif ending.ended is Ended.PASSED and (failure := mirrored_failure(unit.record)) is not None:
+        batch_result.mirrors.append((failure, unit.record.offset))
+    if unit.moves:
+        stays = ending.stop is not None
+        batch_result.next_offset = unit.at + (0 if stays else 1)
+
+
+def track_of(unit: Unit, ended: str) -> Track:
+    record = unit.record
+    told = (record.offset, unit.message_id, unit.interface, ended)
+    return (*told, record.key, record.timestamp_ms, unit.trace)
+
+
+def _log_range(
+    batch_result: BatchResult, units: Sequence[Unit], outcomes: Sequence[Outcome]
+) -> None:
+    """Offsets that drew their number with this batch; rows keep the number they have."""
+    ended = units[: len(outcomes)]
+    first = next((unit for unit in ended if unit.row is None), None)
+    if first is not None:
+        last = next(unit for unit in reversed(ended) if unit.row is None)
+        batch_result.logged = (first.record.offset, last.record.offset)
+
+
+def _clears(owned: Owned, units: Sequence[Unit]) -> bool:
+    """Whether these messages going through mean that nothing stands in the way any more.
+
+    A released row that runs while the queue is braked or waits behind a gap clears nothing.
+    """
+    moved = any(unit.moves for unit in units)
+    return moved and owned.state is not PartitionState.BRAKED

@@ -1,0 +1,85 @@
+"""Everything one batch causes, as values: what the repository writes in one commit."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from integration.delivery.sending.values import Dispatch
+from integration.delivery.tracing import Track
+from integration.delivery.unit import OpenError, Unit
+from integration.policy.failure import Failure
+from integration.policy.states import Ended, ErrorState, PartitionState
+from integration.values import Outgoing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """How often a message was tried: settled tries, retries for life, retries since release."""
+
+    attempts: int
+    retry_no: int
+    spent: int
+    crashes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewError:
+    """A first failure: the row that will hold the payload and the story from now on."""
+
+    id: UUID
+    unit: Unit
+    failure: Failure
+    state: ErrorState
+    counters: Counters
+    carrier: str
+    delay_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """A further try of a known failure. `failure` is None when it ended well."""
+
+    row: OpenError
+    state: ErrorState
+    ended: Ended
+    counters: Counters
+    failure: Failure | None = None
+    carrier: str = "row"
+    delay_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """The partition's new state; `resume_seconds` from now by the database's clock."""
+
+    state: PartitionState
+    code: str = ""
+    text: str = ""
+    error: UUID | None = None
+    resume_seconds: float | None = None
+    probes: int = 0
+
+
+RUNNING = StateChange(state=PartitionState.RUNNING)
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """One commit. `next_offset` is where the partition stands after it."""
+
+    next_offset: int
+    tracks: list[Track] = field(default_factory=list)
+    """what is known of each message that ended"""
+    strays: list[tuple[int, Track]] = field(default_factory=list)
+    """(partition, track) of rows whose own partition is gone: the lowest one works for them"""
+    new_errors: list[NewError] = field(default_factory=list)
+    changes: list[RowChange] = field(default_factory=list)
+    outgoing: list[Outgoing] = field(default_factory=list)
+    seen: list[tuple[str, bytes, int]] = field(default_factory=list)
+    """(message id, content hash, offset) of applied messages; queues with dedupe only"""
+    mirrors: list[tuple[UUID, int]] = field(default_factory=list)
+    """(error row, offset of its mirror) found on an error queue"""
+    state: StateChange | None = None
+    logged: tuple[int, int] | None = None
+    """first and last offset that got this batch's arrival number"""
+    dispatch: Dispatch | None = None
+    """calls made and calls about to be made; sending only"""

@@ -1,0 +1,98 @@
+"""Everything one run needs, in one hand: configuration, ports, and what chance brings in."""
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from integration.delivery.batch_result import StateChange
+from integration.delivery.endings import Chance
+from integration.delivery.owned import Owned
+from integration.delivery.ports import PartitionManager, Repository, Source
+from integration.delivery.reading import Reader
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.steps import Observer, Silent
+from integration.delivery.unit import Unit
+from integration.policy import brake
+from integration.policy.states import PartitionState
+
+if TYPE_CHECKING:
+    from integration.delivery.deliver import Delivered
+    from integration.delivery.report import Report
+
+
+FREED_AT_ONCE: Final = 40
+
+
+def _never() -> str | None:
+    return None
+
+
+@dataclass(slots=True)
+class RunContext:
+    """One run's way from Kafka to the database. Built by integration.runs, or by tests on fakes.
+
+    `stop` is asked between batches and returns why the run should end, or None. `monotonic` is
+    the only clock of the engine and measures pauses only; instants are the database's. `send`
+    takes the place of `deliver` on a queue whose messages go to endpoints.
+    """
+
+    queue: QueueSnapshot
+    source: Source
+    repository: Repository
+    manager: PartitionManager
+    observer: Observer = field(default_factory=Silent)
+    stop: Callable[[], str | None] = _never
+    deployment: str = "sluice"
+    monotonic: Callable[[], float] = time.monotonic
+    roll: Callable[[], float] = random.random
+    send: Callable[["RunContext", Owned, Sequence[Unit], "Report"], "Delivered"] | None = None
+    reader: Reader = field(init=False)
+    # Settled messages. To free a batch takes as long as a tenth of its work: the next one has
+    # that time while the database works.
+    spent: list[Unit] = field(default_factory=list)
+    # While messages run alone under a marker, none is read before its own marker stands.
+    isolates: bool = False
+
+    def __post_init__(self) -> None:
+        self.reader = Reader(self.queue)
+
+    def adopt(self, queue: QueueSnapshot) -> None:
+        """Go on under a newer configuration."""
+        if queue.mark != self.queue.mark:
+            self.queue = queue
+            self.reader = Reader(queue)
+
+    def read_ahead(self) -> bool:
+        """Free a little of the last batch, or take and read a little of the next one.
+
+        To be called while the database works on the one between them. False when there is no
+        more to do until the next one is fetched.
+        """
+        if self.spent:
+            del self.spent[-FREED_AT_ONCE:]
+            return True
+        if self.queue.is_error_queue or self.isolates:
+            return False  # an error queue's records are not read for what they say
+        records = self.source.read_ahead(self.queue.batch_size)
+        if records:
+            self.manager.working()
+        self.reader.read_ahead(records)
+        return bool(records)
+
+    def brake(self, owned: Owned, cause: str) -> bool:
+        """Stop reading when failures pile up; true when the brake was put on now."""
+        verdict = brake.verdict(
+            self.queue.brake, owned.brake, open_errors=self.repository.open_errors(), cause=cause
+        )
+        if verdict is None:
+            return False
+        owned.state, owned.state_code = PartitionState.BRAKED, verdict.code
+        change = StateChange(state=PartitionState.BRAKED, code=verdict.code, text=verdict.text)
+        self.repository.state(owned, change)
+        return True
+
+    def chance(self, owned: Owned) -> Chance:
+        return Chance(self.roll(), uuid.uuid4(), owned.probes, self.deployment)

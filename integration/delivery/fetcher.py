@@ -1,0 +1,321 @@
+"""Where the next messages come from: the head's row, released and overdue rows, or Kafka."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+from uuid import UUID
+
+from integration.delivery.batch_result import RUNNING, StateChange
+from integration.delivery.context import RunContext
+from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
+from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
+from integration.delivery.reading import (
+    Ticket,
+    is_own_mirror,
+    mirrored_failure,
+    ticket_of,
+)
+from integration.delivery.steps import Step
+from integration.delivery.unit import OpenError, Unit
+from integration.policy.failure import Failure, FailureClass
+from integration.policy.states import ErrorState, PartitionState
+from integration.values import Fetched, Record
+
+VALUE: Final = attrgetter("value")
+ROWS_EVERY_SECONDS: Final = 0.25
+READ_AT_ONCE: Final = 500
+
+# What keeps the partition is not its head: the pause that was set for it stays.
+NOT_THE_HEAD: Final = frozenset({PartitionState.OUTAGE, PartitionState.WAITING})
+FOREIGN: Final = Failure(
+    FailureClass.PERMANENT,
+    "FOREIGN_FAILURE",
+    "Another application put this failure here. Read it, then release or delete it.",
+)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages of one partition to be delivered together."""
+
+    owned: Owned
+    units: list[Unit]
+
+
+class Fetcher:
+    """Chooses what is worked on next. Rows and Kafka take turns, so that neither starves."""
+
+    def __init__(self, context: RunContext, held: list[Owned]) -> None:
+        self.context = context
+        self.held = held
+        self._ends: set[int] = set()
+        self._at: dict[int, int] = {}
+        self._rows_due_at = 0.0
+        self._has_more_rows = False
+
+    def from_heads(self) -> Iterator[Batch]:
+        """Sequential queues: while a row exists at the next offset, the head comes from it."""
+        if not self.context.queue.sequential:
+            self._forget_heads()
+            return
+        for owned in list(self.held):
+            while owned.may_have_head and not owned.blocked_by_topic:
+                unit = self._head(owned)
+                if unit is None:
+                    break
+                yield Batch(owned, [unit])
+
+    def _forget_heads(self) -> None:
+        """An error queue whose strict order was given up waits at no head any more."""
+        for owned in self.held:
+            if owned.may_have_head:
+                owned.may_have_head = False
+                self._unblock(owned)
+
+    def _head(self, owned: Owned) -> Unit | None:
+        head = self.context.repository.head(owned)
+        match head:
+            case None:
+                owned.may_have_head = False
+                self._unblock(owned)
+                return None
+            case ClosedHead():
+                owned.may_have_head = owned.state is not PartitionState.BRAKED
+                if owned.may_have_head:
+                    self._pass(owned)
+                return None
+            case OpenError() if head.state == ErrorState.READY or (
+                head.state == ErrorState.RETRY and head.due and owned.due
+            ):
+                unit = self._row_unit(owned, head)
+                unit.moves = True
+                return unit
+            case OpenError():
+                self._wait_at(owned, head)
+                return None
+            case CopiedHead():
+                owned.may_have_head, owned.due = False, False
+                return None
+
+    def _pass(self, owned: Owned) -> None:
+        """A person deleted the head, or a late run resolved it: the position goes on."""
+        if self.context.repository.state(owned, RUNNING, owned.next_offset + 1):
+            owned.next_offset += 1
+            owned.state, owned.due = PartitionState.RUNNING, True
+        else:
+            owned.may_have_head = False
+
+    def _unblock(self, owned: Owned) -> None:
+        """No row at the head: a state that spoke of one is out of date."""
+        stale = owned.state is PartitionState.BACKOFF or owned.state_code == HEAD_HELD
+        if stale and self.context.repository.state(owned, RUNNING):
+            owned.state, owned.state_code, owned.due = PartitionState.RUNNING, "", True
+
+    def _wait_at(self, owned: Owned, head: OpenError) -> None:
+        owned.may_have_head = False
+        if owned.state in NOT_THE_HEAD and not owned.due:
+            return
+        blocked = head.state != ErrorState.RETRY
+        state = PartitionState.BLOCKED if blocked else PartitionState.BACKOFF
+        owned.due = False
+        if owned.state is state:
+            return
+        change = StateChange(
+            state=state,
+            code="HEAD_HELD" if blocked else "RETRY_WAIT",
+            text=f"The first message waits: {head.code}.",
+            error=head.id,
+            resume_seconds=None if blocked else max(head.due_in_seconds, 0.0),
+        )
+        if self.context.repository.state(owned, change):
+            owned.state, owned.state_code = state, change.code
+
+    def from_rows(self) -> Iterator[Batch]:
+        """Released rows and overdue retries, in arrival order, a batch per partition."""
+        now = self.context.monotonic()
+        if now < self._rows_due_at:
+            return
+        full = False
+        for owned in list(self.held):
+            for rows in self._due_rows(owned):
+                # Behind the first of its key the next one may be due as soon as that is through.
+                is_full = len(rows) >= self.context.queue.batch_size
+                full = full or is_full or self.context.queue.keeps_keys_in_order
+                yield Batch(owned, [self._row_unit(owned, row) for row in rows])
+        self._has_more_rows = full
+        self._rows_due_at = now if full else now + ROWS_EVERY_SECONDS
+
+    def _due_rows(self, owned: Owned) -> Iterator[Sequence[OpenError]]:
+        """One batch; where a strict error queue gives turns, one row after the other.
+
+        The next one's turn comes when the one before it is closed, so each is asked for anew.
+        """
+        limit = self.context.queue.batch_size
+        tried: set[UUID] = set()
+        for _ in range(1 if self.context.queue.strict_error_queue is None else limit):
+            rows = self.context.repository.due_rows(owned, limit)
+            if not rows or rows[0].id in tried or owned not in self.held:
+                return
+            tried.update(row.id for row in rows)
+            yield rows
+
+    def fetch(self, wait_seconds: float) -> Fetched:
+        """The next records of every partition that may be read."""
+        reading = {owned.partition: owned for owned in self.held if owned.reads_kafka}
+        self._attach(reading)
+        if not reading:
+            return Fetched()
+        limit = 1 if any(o.state is PartitionState.OUTAGE for o in reading.values()) else None
+        # Between two batches of released rows nobody waits for Kafka: what is there is taken.
+        wait = 0.0 if self._has_more_rows else wait_seconds
+        fetched = self.context.source.fetch(limit or self.context.queue.batch_size, wait)
+        for partition, records in fetched.records.items():
+            self._at[partition] = records[-1].offset + 1
+        self._ends = (self._ends - fetched.records.keys()) | fetched.drained
+        return fetched
+
+    @property
+    def drained(self) -> bool:
+        """Whether Kafka said of every partition being read that its end is reached."""
+        return all(owned.partition in self._ends for owned in self.held if owned.reads_kafka)
+
+    def _attach(self, reading: dict[int, Owned]) -> None:
+        wanted = {partition: owned.next_offset for partition, owned in reading.items()}
+        if wanted != self._at:
+            self.context.source.attach(wanted)
+            self._at = wanted
+            self._ends = set()
+            self.context.observer.step(Step.ATTACHED)
+
+    def from_kafka(self, fetched: Fetched) -> Iterator[Batch]:
+        """Fetched records as batches; those of partitions that were given up are dropped."""
+        for partition, records in fetched.records.items():
+            owned = next((o for o in self.held if o.partition == partition), None)
+            if owned is None or not owned.reads_kafka:
+                continue
+            units = self.units(owned, records)
+            if owned.failed_until is not None and records[0].offset <= owned.failed_until:
+                units = self._replayed(owned, records, units)
+            if units:
+                yield Batch(owned, units)
+
+    def _replayed(self, owned: Owned, records: Sequence[Record], units: list[Unit]) -> list[Unit]:
+        """The position went back: an offset whose row is open is passed, the row is the message.
+
+        A sequential queue goes up to that row, which is its head then.
+        """
+        open_ = self.context.repository.open_between(owned, records[0].offset, records[-1].offset)
+        if open_ and self.context.queue.sequential:
+            return self._up_to(owned, min(open_), units)
+        for place, record in enumerate(records):
+            if record.offset in open_:
+                known = units[place]
+                units[place] = Unit(record, None, None, HAS_ROW, known.message_id, known.interface)
+        return units
+
+    def _up_to(self, owned: Owned, head: int, units: list[Unit]) -> list[Unit]:
+        owned.may_have_head = True
+        self._ends.discard(owned.partition)
+        before = [unit for unit in units if unit.at < head]
+        if not before and owned.next_offset < head:
+            # No record lies between the position and the row, only markers.
+            if self.context.repository.state(owned, RUNNING, head):
+                owned.next_offset = head
+                owned.state, owned.state_code, owned.due = PartitionState.RUNNING, "", True
+            else:
+                owned.state, owned.due = PartitionState.BLOCKED, False
+        return before
+
+    def pass_markers(self, fetched: Fetched) -> None:
+        """At the end of a partition, step over what is no record: markers of transactions.
+
+        Left before them, the position would show a lag for ever, and a gap once they expire.
+        """
+        for owned in self.held:
+            end = fetched.ends.get(owned.partition)
+            if end is None or owned.state is not PartitionState.RUNNING:
+                continue
+            is_read = owned.next_offset == self._at.get(owned.partition)
+            if (
+                is_read
+                and end > owned.next_offset
+                and self.context.repository.state(owned, RUNNING, end)
+            ):
+                owned.next_offset = self._at[owned.partition] = end
+
+    def units(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
+        if self.context.queue.is_error_queue:
+            return self._mirror_units(records)
+        units = self._read(owned, records)
+        if b"" in map(VALUE, records):
+            tickets = {
+                place: ticket
+                for place, record in enumerate(records)
+                if (ticket := ticket_of(record)) is not None
+            }
+            if tickets:
+                self._resolve(owned, units, tickets)
+        return units
+
+    def _read(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
+        """The records' units, a few at a time: the time of a call is not that of a batch."""
+        if self._isolates(owned):
+            return [self.context.reader.unread(record) for record in records]
+        units: list[Unit] = []
+        for begin in range(0, len(records), READ_AT_ONCE):
+            self.context.manager.working()
+            units += self.context.reader.units(records[begin : begin + READ_AT_ONCE])
+        self.context.manager.resting()
+        return units
+
+    def _row_unit(self, owned: Owned, row: OpenError) -> Unit:
+        if self._isolates(owned):
+            return self.context.reader.unread(row.record, row)
+        self.context.manager.working()
+        unit = self.context.reader.row_unit(row)
+        self.context.manager.resting()
+        return unit
+
+    def _isolates(self, owned: Owned) -> bool:
+        """Whether messages are read under their markers."""
+        return owned.isolate_until is not None
+
+    def _resolve(self, owned: Owned, units: list[Unit], tickets: dict[int, Ticket]) -> None:
+        """Replace tickets by the rows they point at; a ticket without a due row is stale."""
+        rows = dict(self.context.repository.ticketed(list(tickets.values())))
+        for place, ticket in tickets.items():
+            record = units[place].record
+            row = rows.pop(ticket.error, None)
+            if row is None:
+                units[place] = Unit(record, None, None, STALE, "", "")
+            else:
+                units[place] = self._row_unit(owned, row)
+                units[place].moves = True
+                units[place].at = record.offset
+
+    def _mirror_units(self, records: Sequence[Record]) -> list[Unit]:
+        """Records of an error queue; in strict order the copy of an open failure is waited at."""
+        units = [self._mirror_unit(record) for record in records]
+        if not self.context.queue.keeps_copies_in_order:
+            return units
+        copies = {
+            place: failure
+            for place, unit in enumerate(units)
+            if unit.known is PASSED and (failure := mirrored_failure(unit.record)) is not None
+        }
+        open_ = (
+            self.context.repository.open_copies(list(copies.values())) if copies else frozenset()
+        )
+        for place, failure in copies.items():
+            if failure in open_:
+                units[place].known = Waits(failure)
+        return units
+
+    def _mirror_unit(self, record: Record) -> Unit:
+        """A record of an error queue: our own mirror passes, a stranger's is kept for a person."""
+        if is_own_mirror(record, self.context.deployment):
+            return Unit(record, None, None, PASSED, "", "")
+        unit = self.context.reader.unit(record)
+        unit.taker, unit.known = None, Failed(FOREIGN)
+        return unit

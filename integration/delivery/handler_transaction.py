@@ -1,0 +1,197 @@
+"""Running the handlers of a batch inside one transaction, optimistically or with savepoints."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db import DatabaseError
+
+from integration.delivery.calling import SWALLOWED, call_batch, call_one
+from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
+from integration.delivery.ports import PartitionManager, UnitOfWork
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import Unit
+from integration.handlers.failures import classify
+from integration.handlers.publishing import Outbound
+from integration.handlers.registry import Registration
+from integration.policy.failure import Failure, FailureClass
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAt:
+    """An optimistic batch failed: at which place (None: not known), and why."""
+
+    place: int | None
+    failure: Failure
+
+
+def stops(unit: Unit, outcome: Outcome, queue: QueueSnapshot) -> bool:
+    """Whether nothing behind this message may run before it has ended."""
+    if not isinstance(outcome, Failed):
+        return isinstance(outcome, Waits)
+    if outcome.failure.kind is FailureClass.OUTAGE:
+        return True
+    if queue.sequential and unit.moves:
+        return True
+    return outcome.failure.code == "HANDLER_MISSING"
+
+
+def pieces(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Consecutive messages of one batch handler together, all others alone; order is kept.
+
+    One whose outcome is known is alone, too: a call answers for each message of its piece.
+    """
+    piece: list[Unit] = []
+    open_to: Registration | None = None
+    for unit in units:
+        taker = unit.taker if unit.known is None else None
+        if taker is not None and taker is open_to:
+            piece.append(unit)
+            continue
+        if piece:
+            yield piece
+        piece = [unit]
+        open_to = taker if taker is not None and taker.batch else None
+    if piece:
+        yield piece
+
+
+def groups(units: Sequence[Unit], together: int) -> Iterator[list[Unit]]:
+    """So many consecutive messages at a time; all of one call of a batch handler are one."""
+    group: list[Unit] = []
+    for piece in pieces(units):
+        if _is_one_call(piece):
+            if group:
+                yield group
+            yield piece
+            group = []
+            continue
+        group += piece
+        if len(group) >= together:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _is_one_call(units: Sequence[Unit]) -> bool:
+    """Whether a batch handler takes them: what it says of the culprit's place may be mistaken."""
+    taker = units[0].taker if units[0].known is None else None
+    return taker is not None and taker.batch
+
+
+class HandlerTransaction:
+    """The handler calls of one transaction. Made for one attempt, used once."""
+
+    def __init__(
+        self, work: UnitOfWork, outbound: Outbound, queue: QueueSnapshot, manager: PartitionManager
+    ) -> None:
+        self.work = work
+        self.outbound = outbound
+        self.queue = queue
+        self.manager = manager
+
+    def optimistic(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
+        """All in one go; ends at the first failure of a handler, or after a known stop."""
+        result = self._run(units)
+        if isinstance(result, FailedAt):
+            return result
+        try:
+            self.work.check()
+        except DatabaseError as e:
+            return FailedAt(None, classify(e))
+        return result
+
+    def with_savepoints(self, units: Sequence[Unit], together: int = 1) -> list[Outcome]:
+        """So many under one savepoint: a failure undoes those before it there, which run again.
+
+        A failure stays alone with its message all the same. May end early: a stop.
+        """
+        self.work.savepoint()
+        outcomes: list[Outcome] = []
+        for group in groups(units, together):
+            outcomes += self._guarded(group)
+            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
+                break
+        return outcomes
+
+    def _run(self, units: Sequence[Unit]) -> list[Outcome] | FailedAt:
+        outcomes: list[Outcome] = []
+        for piece in pieces(units):
+            result = self._call(piece)
+            if isinstance(result, FailedAt):
+                place = None if result.place is None else len(outcomes) + result.place
+                return FailedAt(place, result.failure)
+            outcomes += result
+            if result[-1] is not APPLIED and stops(piece[-1], result[-1], self.queue):
+                break
+        return outcomes
+
+    def _call(self, piece: list[Unit]) -> list[Outcome] | FailedAt:
+        unit = piece[0]
+        if unit.known is not None:
+            return [unit.known]
+        self.manager.working()
+        self.outbound.begin(unit.message)
+        if unit.taker is not None and unit.taker.batch:
+            return self._call_batch(piece)
+        outcome = call_one(unit)
+        if isinstance(outcome, Failed):
+            return FailedAt(0, outcome.failure)
+        if self.work.is_broken():
+            return FailedAt(0, SWALLOWED)
+        return [outcome]
+
+    def _call_batch(self, piece: list[Unit]) -> list[Outcome] | FailedAt:
+        taker = piece[0].taker
+        if taker is None:
+            return [APPLIED] * len(piece)
+        result = call_batch(taker.call, piece)
+        if isinstance(result, tuple):
+            return FailedAt(*result)
+        if self.work.is_broken():
+            return FailedAt(None, SWALLOWED)
+        if result.count(APPLIED) == len(result):
+            return result
+        for place, outcome in enumerate(result[:-1]):
+            # What follows a stop in the same call has run already: it must not be kept.
+            if stops(piece[place], outcome, self.queue) and isinstance(outcome, Failed):
+                return FailedAt(place, outcome.failure)
+        return result
+
+    def _guarded(self, units: Sequence[Unit]) -> list[Outcome]:
+        """A group under its savepoint; where it fails it is narrowed down to the culprit."""
+        if len(units) == 1 and units[0].known is not None:
+            return [units[0].known]
+        mark = len(self.outbound.rows)
+        result = self._run(units)
+        if not isinstance(result, FailedAt):
+            try:
+                self.work.keep()
+                return result
+            except DatabaseError as e:
+                result = FailedAt(None, classify(e))
+        if self.work.is_lost():
+            return [Failed(result.failure)]
+        self.work.undo()
+        del self.outbound.rows[mark:]
+        return self._narrowed(units, result)
+
+    def _narrowed(self, units: Sequence[Unit], failed: FailedAt) -> list[Outcome]:
+        culprit = Failed(failed.failure)
+        is_one_call = _is_one_call(units)
+        if len(units) == 1 or (is_one_call and failed.failure.kind is FailureClass.OUTAGE):
+            return [culprit]
+        place = failed.place
+        if place is None:
+            middle = len(units) // 2
+            parts = [units[:middle], units[middle:]]
+        else:
+            parts = [units[:place], units[place : place + 1], units[place + 1 :]]
+        outcomes: list[Outcome] = []
+        for part in filter(None, parts):
+            # It failed behind the same messages already: trying it again would tell nothing new.
+            is_judged = len(outcomes) == place and not is_one_call
+            outcomes += [culprit] if is_judged else self._guarded(part)
+            if stops(units[len(outcomes) - 1], outcomes[-1], self.queue):
+                break
+        return outcomes

@@ -1,0 +1,210 @@
+"""One batch on its way to endpoints: in flight at most as many as there are lanes.
+
+The thread that runs this owns the database; threads of `lanes` only make calls. What has ended
+is settled together with the intents of what comes next: one commit for each message of a queue
+that sends one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from integration.delivery.attempt import Settled, remember
+from integration.delivery.deliver import Delivered
+from integration.delivery.ports import QueueGoneError
+from integration.delivery.sending.choosing import Choosing
+from integration.delivery.sending.results import Results
+from integration.delivery.steps import Step
+from integration.endpoints.port import Answer, Unknown
+
+if TYPE_CHECKING:
+    from integration.delivery.batch_result import BatchResult
+    from integration.delivery.context import RunContext
+    from integration.delivery.owned import Owned
+    from integration.delivery.report import Report
+    from integration.delivery.sending.call_threads import Call
+    from integration.delivery.sending.sender import Sender
+    from integration.delivery.sending.values import Past
+    from integration.delivery.unit import Unit
+
+WAIT_SECONDS: Final = 0.2
+CONFIGURATION_EVERY_SECONDS: Final = 1.0
+# Then rows, the topic's identity and the copy of the position have their turn.
+SLICE_SECONDS: Final = 5.0
+
+
+class DeliveryBatch:
+    """One batch of one partition. Made for one call of `deliver`, used once."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        where: tuple[RunContext, Owned, Report],
+        units: Sequence[Unit],
+        past: Past,
+    ) -> None:
+        self.sender = sender
+        self.context, self.owned, self.report = where
+        self.lanes = sender.lanes
+        self.results = Results(self.context, self.owned, units)
+        self.choosing = Choosing(sender, self.context, self.owned, (list(units), past))
+        now = self.context.monotonic()
+        self._began_at = self._configured_at = now
+        self._looked_at = now
+        self._is_over = False
+
+    def run(self) -> Delivered:
+        """Until every message has ended, or there is a reason to stop; calls in flight end."""
+        wait = 0.0
+        try:
+            while True:
+                self.context.manager.working()
+                for call in self._ended(wait):
+                    self._take(call)
+                calls = self._next()
+                if calls or self.results.has_news:
+                    if not self._commit(calls):
+                        return Delivered(fenced=True)
+                elif not self.lanes.in_flight and not self._waits():
+                    return Delivered(stopped=self.results.stop is not None or self._has_rest())
+                self._look()
+                busy = bool(self.lanes.in_flight)
+                wait = WAIT_SECONDS if busy else min(self.choosing.wait_seconds, WAIT_SECONDS)
+        finally:
+            self.context.manager.resting()
+
+    def _waits(self) -> bool:
+        """Whether a message only waits for the endpoint's limit."""
+        is_stopped = self._is_over or self.results.stop is not None
+        return not is_stopped and self.choosing.waits
+
+    def _has_rest(self) -> bool:
+        return bool(self.choosing.pending)
+
+    def _next(self) -> list[Call]:
+        if self._is_over or self.results.stop is not None:
+            return []
+        return self.choosing.calls(self.results)
+
+    def _ended(self, wait_seconds: float) -> list[Call]:
+        """Calls that have ended; one that hangs is given up when a handler would be."""
+        done = self.lanes.finished(wait_seconds)
+        limit = self.context.queue.handler_timeout_seconds
+        for call in self.lanes.overdue(limit):
+            text = f"No answer came within the queue's time limit for one call, {limit:g} s."
+            call.answers = [Unknown(code="CALL_OVERDUE", text=text)] * len(call.messages)
+            call.took_seconds = limit
+            done.append(call)
+        return done
+
+    def _take(self, call: Call) -> None:
+        """Read the answers of one call: what they mean for the messages and for the endpoint."""
+        self.context.observer.step(Step.SENT)
+        self.choosing.landed(call)
+        endpoint = call.endpoint
+        for intent, answer in zip(call.intents, _answers(call), strict=True):
+            row = intent.unit.row
+            is_first = row is None or row.spent == 0
+            is_free = call.is_probe and self.sender.limits.is_free(endpoint)
+            self.sender.limits.told(endpoint, answer, is_probe=call.is_probe, counts=is_first)
+            self.results.answered(
+                intent, answer, (endpoint, call, is_free), down=self.sender.limits.down
+            )
+            self.choosing.failed_keys(self.results)
+
+    def _commit(self, calls: list[Call]) -> bool:
+        """Settle what has ended and the intents of what comes; False when fenced."""
+        context, results = self.context, self.results
+        batch_outcome, ended = results.close([intent for call in calls for intent in call.intents])
+        if not self._settled(batch_outcome.batch_result):
+            return False
+        context.observer.step(Step.COMMITTED)
+        remember(self.owned, Settled(ended, batch_outcome))
+        if ended:
+            self.report.add(batch_outcome)
+        if batch_outcome.failed and context.brake(self.owned, batch_outcome.last_cause):
+            self._is_over = True
+        if calls:
+            context.observer.step(Step.INTENDED)
+        for call in calls:
+            self._launch(call)
+        return True
+
+    def _settled(self, batch_result: BatchResult) -> bool:
+        context = self.context
+        context.observer.step(Step.BEGUN)
+        if context.manager.is_lost():
+            return False
+        done = context.repository.settle_at_once(self.owned, batch_result)
+        if done is not None:
+            return done
+        with context.repository.work(self.owned) as work:
+            if not work.settle(batch_result):
+                return False
+            context.observer.step(Step.SETTLED)
+        return True
+
+    def _launch(self, call: Call) -> None:
+        """Make the call with those of its messages whose intent was written."""
+        pairs = list(zip(call.intents, call.messages, strict=True))
+        meant = [(intent, message) for intent, message in pairs if intent.id is not None]
+        missed = [intent.unit for intent, _ in pairs if intent.id is None]
+        if missed:
+            # The circuit is not what it was, or a person has moved the failure.
+            self.choosing.missed(call, missed)
+            self.sender.limits.forget(call.endpoint)
+        if not meant:
+            self.choosing.landed(call)
+            self.sender.limits.give_back(call.endpoint)
+            return
+        for intent, _ in meant:
+            if intent.unit.row is not None:
+                intent.unit.row = replace(intent.unit.row, version=intent.unit.row.version + 1)
+        call.intents = [intent for intent, _ in meant]
+        call.messages = [message for _, message in meant]
+        if self._has_all_time(call):
+            self.context.manager.working()
+            self.lanes.make(call)
+        else:
+            self.lanes.start(call)
+
+    def _has_all_time(self, call: Call) -> bool:
+        """Whether this thread may make it: nothing else can be done meanwhile, and it ends."""
+        longest, queue = call.deliverer.within_seconds, self.context.queue
+        ends = longest is not None and longest <= queue.handler_timeout_seconds
+        return ends and queue.lanes == 1 and not self.lanes.in_flight
+
+    def _look(self) -> None:
+        """Whether new messages may still be taken: asked five times a second."""
+        now = self.context.monotonic()
+        if now - self._began_at > SLICE_SECONDS:
+            self._is_over = True
+        if self._is_over or now - self._looked_at < WAIT_SECONDS:
+            return
+        self._looked_at = now
+        if self.context.stop() is not None or self.context.manager.is_lost():
+            self._is_over = True
+        elif now - self._configured_at >= CONFIGURATION_EVERY_SECONDS:
+            self._configured_at = now
+            self._is_over = not self._is_wanted()
+
+    def _is_wanted(self) -> bool:
+        try:
+            self.context.adopt(self.context.repository.snapshot())
+        except QueueGoneError:
+            return False
+        return self.context.queue.enabled and not self.context.queue.paused
+
+
+def _answers(call: Call) -> Sequence[Answer]:
+    """One answer for each message, whatever the endpoint's code did."""
+    if call.failure is not None:
+        text = f"The endpoint's code raised {type(call.failure).__name__}: {call.failure}"
+        return [Unknown(code="ENDPOINT_RAISED", text=text)] * len(call.messages)
+    missing = len(call.messages) - len(call.answers)
+    if missing:
+        text = "The endpoint's code gave another number of answers than it got messages."
+        return [Unknown(code="ENDPOINT_RAISED", text=text)] * len(call.messages)
+    return call.answers

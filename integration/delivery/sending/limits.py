@@ -1,0 +1,166 @@
+"""Whether an endpoint may be called now, and what its answers tell about it."""
+
+from collections.abc import Callable
+from typing import Final
+
+from integration.delivery.batch_result import StateChange
+from integration.delivery.sending.ports import Circuits, Gate
+from integration.delivery.snapshot import EndpointSnapshot
+from integration.endpoints.port import Accepted, Answer, Refused, Unreachable
+from integration.policy import circuit
+from integration.policy.circuit import Move
+from integration.policy.states import CircuitState, PartitionState
+
+LOOK_EVERY_SECONDS: Final = 0.2
+TRIES: Final = 3
+
+
+class Limits:
+    """One run's view of the endpoints it calls. What it believes is at most 200 ms old.
+
+    It may be wrong for that long: an intent is committed only under the circuit that was seen.
+    """
+
+    def __init__(
+        self, circuits: Circuits, monotonic: Callable[[], float], roll: Callable[[], float]
+    ) -> None:
+        self.circuits = circuits
+        self.monotonic = monotonic
+        self.roll = roll
+        self._known: dict[int, tuple[float, Gate]] = {}
+        self._probes: dict[int, int] = {}
+
+    def refusal(self, endpoint: EndpointSnapshot, probe_seconds: float) -> StateChange | None:
+        """Why the endpoint must not be called now, or None. May take the one probe."""
+        gate = self._look(endpoint.id)
+        closed = _switched_off(endpoint, gate)
+        if closed is not None:
+            return closed
+        if gate.circuit.state is CircuitState.CLOSED or self.is_probing(endpoint):
+            return None
+        if gate.circuit.state is CircuitState.OPEN and (gate.resume_seconds or 0.0) > 0:
+            return self._down(endpoint, gate)
+        version = None
+        if gate.circuit.state is CircuitState.OPEN or (gate.resume_seconds or 0.0) <= 0:
+            version = self.circuits.probe(endpoint.id, gate.version, probe_seconds)
+        self.forget(endpoint)
+        if version is None:
+            return self._down(endpoint, gate, circuit.OTHERS_WAIT_SECONDS)
+        self._probes[endpoint.id] = version
+        return None
+
+    def is_probing(self, endpoint: EndpointSnapshot) -> bool:
+        """Whether the one probe is ours."""
+        gate = self._look(endpoint.id)
+        is_half = gate.circuit.state is CircuitState.HALF_OPEN
+        return is_half and self._probes.get(endpoint.id) == gate.version
+
+    def version(self, endpoint: EndpointSnapshot) -> int:
+        """Under which version of the circuit the next call is meant."""
+        return self._look(endpoint.id).version
+
+    def is_free(self, endpoint: EndpointSnapshot) -> bool:
+        """Whether a failed probe is held against the endpoint alone."""
+        return not circuit.spends(self._look(endpoint.id).circuit)
+
+    def told(
+        self, endpoint: EndpointSnapshot, answer: Answer, *, is_probe: bool, counts: bool
+    ) -> None:
+        """What an answer says of the endpoint. `counts`: its message failed for the first time."""
+        for _ in range(TRIES):
+            gate = self._look(endpoint.id)
+            ours = is_probe and self.is_probing(endpoint)
+            move = self._move(gate, endpoint, (answer, ours, counts))
+            if move is None:
+                return
+            why = (answer.code, answer.text)
+            done = self.circuits.move(endpoint.id, gate.version, move, why) is not None
+            self.forget(endpoint)
+            if done:
+                return
+
+    def give_back(self, endpoint: EndpointSnapshot) -> None:
+        """The probe was taken and no call came of it: another may take it at once."""
+        if self.is_probing(endpoint):
+            gate = self._look(endpoint.id)
+            move = Move(circuit.Circuit(state=CircuitState.OPEN, probes=gate.circuit.probes), 0.0)
+            self.circuits.move(endpoint.id, gate.version, move, ("ENDPOINT_DOWN", gate.text))
+            self.forget(endpoint)
+
+    def down(self, endpoint: EndpointSnapshot) -> StateChange:
+        """The state of a partition whose endpoint is down, as the circuit is now."""
+        return self._down(endpoint, self._look(endpoint.id))
+
+    def wait_for_slot(self, endpoint: EndpointSnapshot, count: int) -> float:
+        """Seconds until the endpoint's limit lets `count` calls through; 0: they are granted."""
+        if endpoint.rate_per_second is None:
+            return 0.0
+        return self.circuits.slots(endpoint.id, count, endpoint.rate_per_second)
+
+    def _move(
+        self, gate: Gate, endpoint: EndpointSnapshot, said: tuple[Answer, bool, bool]
+    ) -> Move | None:
+        answer, is_probe, counts = said
+        match answer:
+            case Accepted() | Refused():
+                return circuit.after_success(gate.circuit, is_probe=is_probe)
+            case Unreachable():
+                return circuit.after_unreachable(
+                    gate.circuit,
+                    is_probe=is_probe,
+                    asked_seconds=answer.after_seconds,
+                    roll=self.roll(),
+                )
+            case _ if is_probe or counts:
+                return circuit.after_failure(
+                    gate.circuit,
+                    is_probe=is_probe,
+                    open_after=endpoint.open_after,
+                    roll=self.roll(),
+                )
+            case _:
+                return None
+
+    def _look(self, endpoint: int) -> Gate:
+        now = self.monotonic()
+        known = self._known.get(endpoint)
+        if known is None or now - known[0] > LOOK_EVERY_SECONDS:
+            known = self._known[endpoint] = (now, self.circuits.look(endpoint))
+        return known[1]
+
+    def forget(self, endpoint: EndpointSnapshot) -> None:
+        """What was believed turned out wrong: look again before the next call."""
+        self._known.pop(endpoint.id, None)
+
+    def _down(
+        self, endpoint: EndpointSnapshot, gate: Gate, seconds: float | None = None
+    ) -> StateChange:
+        pause = seconds if seconds is not None else max(gate.resume_seconds or 0.0, 0.0)
+        if gate.circuit.state is CircuitState.HALF_OPEN:
+            # Its time is that of a probe that died; one that is answered ends much sooner.
+            pause = min(pause, circuit.OTHERS_WAIT_SECONDS)
+        why = f" {gate.text}" if gate.text else ""
+        return StateChange(
+            state=PartitionState.OUTAGE,
+            code="ENDPOINT_DOWN",
+            text=f"The endpoint {endpoint.name} does not take messages.{why}",
+            resume_seconds=pause,
+            probes=gate.circuit.probes,
+        )
+
+
+def _switched_off(endpoint: EndpointSnapshot, gate: Gate) -> StateChange | None:
+    if not gate.system_enabled:
+        text = f"The external system {endpoint.system} is switched off."
+        return StateChange(state=PartitionState.WAITING, code="SYSTEM_DISABLED", text=text)
+    if not gate.enabled:
+        text = f"The endpoint {endpoint.name} is switched off."
+        return StateChange(state=PartitionState.WAITING, code="ENDPOINT_DISABLED", text=text)
+    if gate.paused_seconds is not None and gate.paused_seconds > 0:
+        return StateChange(
+            state=PartitionState.OUTAGE,
+            code="ENDPOINT_PAUSED",
+            text=f"The endpoint {endpoint.name} is paused; it goes on by itself.",
+            resume_seconds=gate.paused_seconds,
+        )
+    return None

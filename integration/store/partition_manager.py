@@ -1,0 +1,263 @@
+"""Ownership of partitions: advisory locks on a session of their own, epochs, and the lease."""
+
+import threading
+import time
+import uuid
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+
+from integration.delivery.owned import Owned
+from integration.delivery.ports import LostError
+from integration.policy.states import PartitionState
+from integration.store import locks
+from integration.store.sessions import (
+    TERMINATE,
+    Backend,
+    backend_of,
+    django_connection,
+    raw_connection,
+)
+from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
+
+# After its sessions are terminated a stopped owner's locks are free as soon as the server has
+# ended them; a running statement ends at its next interrupt check.
+TAKEOVER_TRIES: Final = 20
+TAKEOVER_PAUSE_SECONDS: Final = 0.05
+
+# A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
+# It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
+# nobody found the end sooner after the marker than a process can be ended for it.
+TAKE: Final = """
+UPDATE integration_queuepartition p SET epoch = p.epoch + 1,
+  unclean_ends = CASE
+    WHEN NOT died.unclean THEN 0
+    WHEN p.unclean_offset = p.next_offset THEN p.unclean_ends + 1 ELSE 1 END,
+  unclean_offset = p.next_offset,
+  suspect_offset = CASE WHEN died.unclean THEN p.suspect_offset END,
+  suspect_crashes = CASE WHEN NOT died.unclean THEN 0
+    WHEN p.suspect_offset IS NULL OR EXISTS (SELECT 1 FROM integration_messageerror e
+      WHERE e.queue_id = p.queue_id AND e.state = 'PROCESSING' AND e.epoch = p.epoch
+      AND e.partition = p.partition) THEN p.suspect_crashes
+    ELSE p.suspect_crashes + 1 END,
+  suspect_hung = died.hung
+FROM (
+  SELECT q.id, l.partition_id IS NOT NULL AND l.released_at IS NULL AS unclean,
+    l.released_at IS NULL AND (coalesce(l.overdue, false) OR coalesce(
+      q.marked_at <= clock_timestamp() - %(hangs)s * interval '1 second', false)) AS hung,
+    q.partition = min(q.partition) OVER () AS is_lowest
+  FROM integration_queuepartition q LEFT JOIN integration_partitionlease l ON l.partition_id = q.id
+  WHERE q.queue_id = %(queue)s
+) died
+WHERE p.id = died.id AND p.id = %(id)s
+RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowest, p.state,
+  p.state_code, coalesce(p.resume_at <= clock_timestamp(), true), p.probes, p.unclean_ends,
+  p.suspect_offset, p.suspect_crashes, (SELECT max(e."offset") FROM integration_messageerror e
+    WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
+    AND e."offset" >= p.next_offset), p.suspect_hung
+"""
+LEASE: Final = """
+INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
+  batch_pid, batch_backend_start, lease_until, taken_at, released_at, overdue, working_since)
+VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second',
+  clock_timestamp(), NULL, false, NULL)
+ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch,
+  lock_pid = excluded.lock_pid, lock_backend_start = excluded.lock_backend_start,
+  batch_pid = excluded.batch_pid, batch_backend_start = excluded.batch_backend_start,
+  lease_until = excluded.lease_until, taken_at = excluded.taken_at, released_at = NULL,
+  overdue = false, working_since = NULL
+"""
+# A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
+REVERT: Final = """
+UPDATE integration_messageerror SET crashes = crashes + 1, attempts = attempts + 1,
+  code = CASE WHEN %(hung)s THEN 'HANDLER_TIMEOUT' ELSE code END,
+  state = 'RETRY', not_before = clock_timestamp(), carrier = 'row', version = version + 1,
+  epoch = NULL
+WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
+  AND (partition = %(partition)s OR (%(lowest)s AND NOT EXISTS (
+    SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = integration_messageerror.queue_id
+    AND p.partition = integration_messageerror.partition)))
+"""
+RENEW: Final = (
+    "UPDATE integration_partitionlease SET lease_until = clock_timestamp() + "
+    "%s * interval '1 second', overdue = %s, "
+    "working_since = clock_timestamp() - %s::float8 * interval '1 second' "
+    "WHERE owner = %s AND released_at IS NULL"
+)
+RELEASE: Final = (
+    "UPDATE integration_partitionlease SET released_at = clock_timestamp() "
+    "WHERE owner = %s AND released_at IS NULL"
+)
+EXPIRED: Final = (
+    "SELECT lock_pid, lock_backend_start, batch_pid, batch_backend_start "
+    "FROM integration_partitionlease "
+    "WHERE partition_id = %s AND released_at IS NULL AND lease_until < clock_timestamp()"
+)
+
+
+class DatabasePartitionManager:
+    """The partitions of one queue that this run could lock.
+
+    The thread that renews the lease uses the lock session alone, so that no batch delays it and
+    it never shares a session with a batch.
+    """
+
+    def __init__(self, queue_id: int, worker: str, handler_timeout_seconds: float) -> None:
+        self.queue_id = queue_id
+        self.owner = f"{worker}/{uuid.uuid4().hex[:12]}"[:200]
+        self.handler_timeout_seconds = handler_timeout_seconds
+        self.lease_seconds: float = settings.SLUICE_LEASE_SECONDS
+        self._session: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._thread: threading.Thread | None = None
+        self._over = threading.Event()
+        self._lost = False
+        self._working_since: float | None = None
+        self._watchdog: Watchdog | None = None
+
+    def take(self) -> list[Owned]:
+        try:
+            self._session = raw_connection(f"sluice-lock {self.owner}")
+            held = self._take(self._session)
+        except psycopg.Error as e:
+            raise LostError(str(e).strip()) from e
+        if held:
+            self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+            self._thread.start()
+            if owns_this_process():
+                self._watchdog = Watchdog(self.lease_seconds, self._hangs)
+                self._watchdog.start()
+        return held
+
+    def _take(self, session: psycopg.Connection[tuple[Any, ...]]) -> list[Owned]:
+        ids = session.execute(
+            "SELECT id FROM integration_queuepartition WHERE queue_id = %s ORDER BY partition",
+            [self.queue_id],
+        ).fetchall()
+        locked = [id_ for (id_,) in ids if self._lock(session, id_)]
+        if not locked:
+            return []
+        lock, batch = backend_of(session.cursor()), self._batch_session()
+        held = []
+        for id_ in locked:
+            owned = self._raise_epoch(session, id_)
+            lease = (id_, self.owner, owned.epoch, *lock, *batch, self.lease_seconds)
+            session.execute(LEASE, lease)
+            session.execute(REVERT, self._marked_before(owned))
+            held.append(owned)
+        session.execute(
+            "UPDATE integration_queue SET start_requested_at = NULL WHERE id = %s", [self.queue_id]
+        )
+        return held
+
+    def _lock(self, session: psycopg.Connection[tuple[Any, ...]], partition_id: int) -> bool:
+        key = [locks.LockClass.PARTITION, partition_id]
+        if _first(session, locks.TRY, key):
+            return True
+        expired = session.execute(EXPIRED, [partition_id]).fetchone()
+        if expired is None:
+            return False
+        # The lease is over but the lock is not free: its owner is stopped, not dead.
+        session.execute(TERMINATE, expired)
+        for _ in range(TAKEOVER_TRIES):
+            if _first(session, locks.TRY, key):
+                return True
+            time.sleep(TAKEOVER_PAUSE_SECONDS)
+        return False
+
+    def _raise_epoch(self, session: psycopg.Connection[tuple[Any, ...]], id_: int) -> Owned:
+        hangs = min(self.handler_timeout_seconds, self.lease_seconds * SOONEST_END_LEASES)
+        asked = {"queue": self.queue_id, "id": id_, "hangs": hangs}
+        row = session.execute(TAKE, asked).fetchone()
+        if row is None:
+            raise LostError("The partition's row is gone.")
+        return Owned(
+            id=row[0],
+            partition=row[1],
+            epoch=row[2],
+            next_offset=row[3],
+            topic_uuid=row[4],
+            is_lowest=row[5],
+            state=PartitionState(row[6]),
+            state_code=row[7],
+            due=row[8],
+            probes=row[9],
+            unclean_ends=row[10],
+            suspect_offset=row[11],
+            suspect_crashes=row[12],
+            failed_until=row[13],
+            suspect_hung=row[14],
+        )
+
+    def _marked_before(self, owned: Owned) -> dict[str, Any]:
+        """Rows of this partition, and for the lowest one those whose partition is gone."""
+        whose = {"partition": owned.partition, "lowest": owned.is_lowest}
+        whose["hung"] = owned.suspect_hung
+        return {"queue": self.queue_id, "epoch": owned.epoch, **whose}
+
+    def _batch_session(self) -> Backend:
+        with django_connection().cursor() as cursor:
+            return backend_of(cursor)
+
+    def is_lost(self) -> bool:
+        return self._lost
+
+    def working(self) -> None:
+        self._working_since = time.monotonic()
+
+    def resting(self) -> None:
+        self._working_since = None
+
+    def _worked_seconds(self) -> float | None:
+        """How long the call has been under way; None between calls."""
+        since = self._working_since
+        return None if since is None else time.monotonic() - since
+
+    def _hangs(self, beyond_seconds: float = 0.0) -> bool:
+        worked, most = self._worked_seconds(), self.handler_timeout_seconds + beyond_seconds
+        return worked is not None and worked > most
+
+    def _renew(self) -> None:
+        """Renew until it is over; a call that hangs beyond its timeout loses the lease.
+
+        One that ends its own process keeps the lease until then, and tells the next owner why.
+        """
+        while not self._over.wait(self.lease_seconds / 3):
+            if self._hangs(0.0 if self._watchdog is None else self.lease_seconds):
+                continue
+            try:
+                if self._session is None:
+                    return
+                said = [self.lease_seconds, self._hangs(), self._worked_seconds(), self.owner]
+                self._session.execute(RENEW, said)
+            except psycopg.Error:
+                self._lost = True
+                return
+
+    def close(self, *, clean: bool) -> None:
+        self._over.set()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+            self._watchdog = None
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            if clean and not self._lost:
+                session.execute(RELEASE, [self.owner])
+                # The server notices a closed session a moment later; who is asked to take over
+                # in that moment would find the locks held.
+                session.execute(locks.RELEASE_ALL)
+        except psycopg.Error:
+            # The session is gone and its locks with it; the next owner counts an unclean end.
+            self._lost = True
+        finally:
+            session.close()
+
+
+def _first(session: psycopg.Connection[tuple[Any, ...]], sql: str, key: list[int]) -> bool:
+    row = session.execute(sql, key).fetchone()
+    return row is not None and bool(row[0])

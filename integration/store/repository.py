@@ -1,0 +1,300 @@
+"""The database as one run sees it: transactions, rows, states; see ports.Repository."""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from django.db import DatabaseError, InterfaceError, connections, transaction
+
+from integration.delivery.batch_result import BatchResult, StateChange
+from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
+from integration.delivery.ports import LostError, QueueGoneError, nothing
+from integration.delivery.reading import Ticket
+from integration.delivery.sending.values import Past
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import OpenError, Unit
+from integration.models import Queue
+from integration.policy.states import CLOSED, Ended, ErrorState, PartitionState
+from integration.store import at_once, configuration, deliveries, rows, strict_order, waiting
+from integration.store.positions import add_new_partitions
+from integration.store.sessions import alias, backend_of, django_connection
+from integration.store.unit_of_work import STATE, DatabaseUnitOfWork, state_parameters
+from integration.values import TopicFacts
+
+RECORD_SESSION: Final = (
+    "UPDATE integration_partitionlease SET batch_pid = %s, batch_backend_start = %s "
+    "WHERE partition_id = %s AND epoch = %s"
+)
+MARK_OFFSET: Final = (
+    "UPDATE integration_queuepartition SET suspect_crashes = "
+    "CASE WHEN suspect_offset = %(at)s THEN suspect_crashes ELSE 0 END, suspect_offset = %(at)s, "
+    "marked_at = clock_timestamp() "
+    "WHERE id = %(id)s AND epoch = %(epoch)s"
+)
+MARK_ROW: Final = """
+WITH ours AS (
+  UPDATE integration_queuepartition SET marked_at = clock_timestamp()
+  WHERE id = %s AND epoch = %s RETURNING epoch
+), marked AS (
+  UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = ours.epoch,
+    version = e.version + 1 FROM ours WHERE e.id = %s AND e.version = %s RETURNING 1
+)
+SELECT EXISTS (SELECT 1 FROM ours), EXISTS (SELECT 1 FROM marked)
+"""
+UNMARK_ROW: Final = (
+    "UPDATE integration_messageerror SET state = %s, epoch = NULL, version = version + 1 "
+    "WHERE id = %s AND state = 'PROCESSING' AND epoch = %s"
+)
+# A gap that nobody has acknowledged grows: one question for a person, however long they take.
+GAP: Final = """
+WITH here AS (
+  SELECT id, topic_uuid FROM integration_queuepartition WHERE id = %(id)s AND epoch = %(epoch)s
+), grown AS (
+  UPDATE integration_gap g SET to_offset = greatest(g.to_offset, %(to)s) FROM here
+  WHERE g.partition_id = here.id AND g.topic_uuid = here.topic_uuid
+    AND g.from_offset = %(from)s AND g.acknowledged_at IS NULL RETURNING 1
+)
+INSERT INTO integration_gap
+  (id, partition_id, topic_uuid, from_offset, to_offset, reason, found_at, acknowledged_by)
+SELECT %(gap)s, id, topic_uuid, %(from)s, %(to)s, %(reason)s, clock_timestamp(), '' FROM here
+WHERE NOT EXISTS (SELECT 1 FROM grown)
+"""
+LOOK: Final = (
+    "SELECT state, state_code, CASE state WHEN 'RUNNING' THEN true "
+    "WHEN 'WAITING' THEN state_since < clock_timestamp() - interval '5 seconds' "
+    "ELSE coalesce(resume_at <= clock_timestamp(), false) END "
+    "FROM integration_queuepartition WHERE id = %s AND epoch = %s"
+)
+ACKNOWLEDGED: Final = (
+    "SELECT max(to_offset) FROM integration_gap WHERE partition_id = %s AND topic_uuid = %s "
+    "AND from_offset <= %s AND to_offset > %s AND acknowledged_at IS NOT NULL"
+)
+EXPIRE: Final = (
+    "UPDATE integration_messageerror e "
+    "SET expired_at = coalesce(e.expired_at, clock_timestamp()) FROM integration_queuepartition p "
+    "WHERE p.id = %s AND p.epoch = %s AND e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid "
+    'AND e.partition = p.partition AND e."offset" = p.next_offset '
+    "AND e.state IN ('RETRY', 'HOLD', 'READY')"
+)
+# What was released or replayed is on its way: it counts again when it fails again.
+OPEN_COUNT: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
+    "AND state IN ('RETRY', 'HOLD', 'PROCESSING') LIMIT %s) open"
+)
+
+
+class DatabaseRepository:
+    """See ports.Repository. One per run; uses Django's connection, which the handlers use too."""
+
+    def __init__(self, queue: QueueSnapshot) -> None:
+        self.queue = queue
+        self._sessions: dict[int, tuple[int, int]] = {}
+
+    @contextmanager
+    def work(
+        self, owned: Owned, meanwhile: Callable[[], bool] = nothing
+    ) -> Iterator[DatabaseUnitOfWork]:
+        connection = django_connection()
+        work: DatabaseUnitOfWork | None = None
+        try:
+            self._record_session(owned)
+            with (
+                waiting.filled(connection.connection, meanwhile),
+                transaction.atomic(using=alias(), durable=True),
+            ):
+                work = DatabaseUnitOfWork(connection, self.queue, owned)
+                yield work
+                if not work.settled:
+                    # Effects without their position would be applied again.
+                    work.abandon()
+        except (DatabaseError, InterfaceError, LostError) as e:
+            raw = None if work is None else work.raw
+            if not isinstance(e, LostError) and raw is not None and not raw.closed:
+                raise
+            connection.close()
+            if work is None or not work.settled or not self._committed(owned, work.batch):
+                raise LostError(str(e).strip()) from e
+
+    def _record_session(self, owned: Owned) -> None:
+        """Note which session works for the lease, whenever Django has opened another."""
+        connection = django_connection()
+        connection.ensure_connection()
+        raw: Any = connection.connection
+        known = (raw.pgconn.backend_pid, owned.epoch)
+        if self._sessions.get(owned.id) == known:
+            return
+        with connection.cursor() as cursor:
+            # A transaction that idles longer than any handler may take belongs to a stopped
+            # process; its session ends and its row locks with it.
+            idle_ms = int(self.queue.handler_timeout_seconds * 2000) + 10_000
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {idle_ms}")
+            timeout_ms = int(self.queue.handler_timeout_seconds * 1000)
+            cursor.execute(f"SET statement_timeout = {timeout_ms}")
+            cursor.execute(RECORD_SESSION, [*backend_of(cursor), owned.id, owned.epoch])
+        self._sessions[owned.id] = known
+
+    def _committed(self, owned: Owned, batch: UUID) -> bool:
+        """The commit's answer got lost: the partition row tells whether it happened."""
+        try:
+            found = self._all(
+                "SELECT last_batch FROM integration_queuepartition WHERE id = %s", [owned.id]
+            )
+        except (DatabaseError, InterfaceError):
+            return False
+        return bool(found) and found[0][0] == batch
+
+    def _all(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
+        with connections[alias()].cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def _count(self, sql: str, parameters: Any) -> int:
+        with connections[alias()].cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return int(cursor.rowcount)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Statements between batches: a broken session ends the run."""
+        try:
+            yield
+        except (DatabaseError, InterfaceError, psycopg.Error) as e:
+            raise LostError(str(e).strip()) from e
+
+    def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
+        key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
+        with self._guarded():
+            found = self._all(rows.HEAD, key)
+        if not found:
+            return self._copied_head(owned)
+        row = rows.open_error(found[0])
+        if ErrorState(row.state) in CLOSED:
+            return ClosedHead(row.id, Ended(found[0][-1] or Ended.DELETED))
+        return row
+
+    def _copied_head(self, owned: Owned) -> ClosedHead | CopiedHead | None:
+        if not self.queue.keeps_copies_in_order or owned.state_code != HEAD_HELD:
+            return None
+        with self._guarded():
+            found = self._all(strict_order.COPIED_HEAD, [owned.id])
+        for id_, state, ended in found:
+            if ErrorState(state) in CLOSED:
+                return ClosedHead(id_, Ended(ended or Ended.DELETED))
+            return CopiedHead(id_)
+        return None
+
+    def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
+        with self._guarded():
+            found = self._all(strict_order.OPEN_COPIES, [list(failures), self.queue.id])
+        return frozenset(id_ for (id_,) in found)
+
+    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
+        key = [self.queue.id, owned.topic_uuid, owned.partition, first, last]
+        with self._guarded():
+            return frozenset(at for (at,) in self._all(rows.OPEN_BETWEEN, key))
+
+    def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
+        asked = rows.due_parameters(self.queue, owned, limit)
+        is_strict = self.queue.strict_error_queue is not None
+        with self._guarded():
+            by_key = rows.DUE_BY_KEY if self.queue.keeps_keys_in_order else rows.DUE
+            found = self._all(rows.DUE_IN_TURN if is_strict else by_key, asked)
+            if owned.is_lowest and not found and not is_strict:
+                found = self._all(rows.DUE_OF_NOBODY, asked)
+        return [rows.open_error(row) for row in found]
+
+    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
+        ids, numbers = [t.error for t in tickets], [t.retry_no for t in tickets]
+        with self._guarded():
+            found = self._all(rows.TICKETED, [ids, numbers, self.queue.id])
+        return {row[0]: rows.open_error(row) for row in found}
+
+    def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
+        if not at_once.is_ordinary(batch_result, owned):
+            return None
+        with self._guarded():
+            self._record_session(owned)
+            raw: Any = django_connection().connection
+            return at_once.settle(raw.execute, self.queue, owned, batch_result)
+
+    def past(self, owned: Owned) -> Past:
+        asked = deliveries.asked(self.queue.id, owned)
+        with self._guarded():
+            self._count(deliveries.PASSED_OVER, asked)
+            return deliveries.past(self._all, asked)
+
+    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
+        with self._guarded():
+            found = self._all(deliveries.OPEN_KEYS, [self.queue.id, list(keys)])
+        return frozenset(bytes(key) for (key,) in found)
+
+    def mark(self, owned: Owned, unit: Unit) -> bool:
+        with self._guarded():
+            if unit.row is None:
+                at = {"at": unit.at, "id": owned.id, "epoch": owned.epoch}
+                return self._count(MARK_OFFSET, at) == 1
+            key = [owned.id, owned.epoch, unit.row.id, unit.row.version]
+            [(is_ours, is_marked)] = self._all(MARK_ROW, key)
+        if is_marked:
+            unit.row = replace(unit.row, version=unit.row.version + 1)
+        return bool(is_ours)
+
+    def unmark(self, owned: Owned, unit: Unit) -> None:
+        if unit.row is None:
+            return
+        with self._guarded():
+            taken = self._count(UNMARK_ROW, [unit.row.state, unit.row.id, owned.epoch]) == 1
+        if taken:
+            unit.row = replace(unit.row, version=unit.row.version + 1)
+
+    def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
+        parameters = state_parameters(owned, change, uuid.uuid4())
+        parameters |= {"next": next_offset, "old": owned.next_offset}
+        with self._guarded():
+            return self._count(STATE, parameters) == 1
+
+    def look(self, owned: Owned) -> None:
+        with self._guarded():
+            found = self._all(LOOK, [owned.id, owned.epoch])
+        if found:
+            state, owned.state_code, owned.due = found[0]
+            owned.state = PartitionState(state)
+            owned.may_have_head = True
+
+    def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
+        gap = {"gap": uuid.uuid4(), "from": owned.next_offset, "to": to_offset, "reason": reason}
+        with self._guarded():
+            self._count(GAP, gap | {"id": owned.id, "epoch": owned.epoch})
+
+    def gap_acknowledged(self, owned: Owned) -> int | None:
+        at = [owned.next_offset, owned.next_offset]
+        with self._guarded():
+            found = self._all(ACKNOWLEDGED, [owned.id, owned.topic_uuid, *at])
+        return None if found[0][0] is None else int(found[0][0])
+
+    def expire_head(self, owned: Owned) -> bool:
+        with self._guarded():
+            return self._count(EXPIRE, [owned.id, owned.epoch]) == 1
+
+    def add_partitions(self, facts: TopicFacts) -> None:
+        with self._guarded():
+            queue = Queue.objects.filter(pk=self.queue.id).first()
+            if queue is not None:
+                add_new_partitions(queue, facts)
+
+    def open_errors(self) -> int:
+        with self._guarded():
+            found = self._all(OPEN_COUNT, [self.queue.id, self.queue.brake.max_open_errors + 1])
+        return int(found[0][0])
+
+    def snapshot(self) -> QueueSnapshot:
+        with self._guarded():
+            try:
+                self.queue = configuration.snapshot(self.queue.id, worker=self.queue.worker)
+            except Queue.DoesNotExist:
+                raise QueueGoneError(self.queue.name) from None
+        return self.queue

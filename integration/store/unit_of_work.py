@@ -1,0 +1,280 @@
+"""One transaction of the engine on Django's connection: savepoints, checks, the batch result."""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
+
+from integration.delivery.batch_result import BatchResult, StateChange
+from integration.delivery.owned import Owned
+from integration.delivery.snapshot import QueueSnapshot
+from integration.policy.states import OutboxKind
+from integration.store import deliveries, outbox, rows, tracks
+from integration.values import content_hash
+
+# What frames a batch goes to libpq in one message each. psycopg would send them one by one, and
+# would forget every prepared statement at each ROLLBACK, whatever it rolls back to.
+BEGIN: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT nextval('integration_arrival')"
+SAVE: Final = b"SAVEPOINT sluice"
+# Deferred constraints are checked where the message that broke them is still known, and are
+# deferred again for the next one.
+KEEP: Final = (
+    b"SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; "
+    b"RELEASE SAVEPOINT sluice; SAVEPOINT sluice"
+)
+UNDO: Final = b"ROLLBACK TO SAVEPOINT sluice"
+CHECK: Final = b"SET CONSTRAINTS ALL IMMEDIATE"
+
+# The fence: no row comes back when the epoch or the position is no longer this run's.
+ADVANCE: Final = """
+WITH fenced AS (
+  UPDATE integration_queuepartition SET next_offset = %s, last_batch = %s,
+    progressed_at = clock_timestamp()
+  WHERE id = %s AND epoch = %s AND next_offset = %s RETURNING id
+), logged AS (
+  INSERT INTO integration_batchlog
+    (number, partition_id, topic_uuid, from_offset, to_offset, committed_at)
+  SELECT %s, id, %s, %s, %s, clock_timestamp() FROM fenced WHERE %s
+)
+SELECT count(*) FROM fenced
+"""
+STATE: Final = """
+UPDATE integration_queuepartition SET
+  state_since = CASE WHEN state = %(state)s AND state_code = %(code)s
+    THEN state_since ELSE clock_timestamp() END,
+  state = %(state)s, state_code = %(code)s, state_text = %(text)s, state_error = %(error)s,
+  resume_at = clock_timestamp() + %(resume)s * interval '1 second', probes = %(probes)s,
+  next_offset = coalesce(%(next)s, next_offset), last_batch = %(batch)s
+WHERE id = %(id)s AND epoch = %(epoch)s AND next_offset = %(old)s
+"""
+CANCEL_TICKETS: Final = (
+    "UPDATE integration_outboxrow SET state = 'CANCELLED' "
+    "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
+)
+SEEN_IDS: Final = (
+    "SELECT message_id, content_hash FROM integration_seenmessage "
+    "WHERE queue_id = %s AND message_id = ANY(%s)"
+)
+OPEN_IDS: Final = (
+    "SELECT message_id, payload FROM integration_messageerror "
+    "WHERE queue_id = %s AND message_id = ANY(%s) "
+    "AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
+)
+# A mirror whose row is gone by now passes without a link.
+LINK_MIRRORS: Final = (
+    "UPDATE integration_messageerror e SET mirror_offset = v.at "
+    "FROM unnest(%s::uuid[], %s::bigint[]) v (id, at), integration_queue q "
+    "WHERE e.id = v.id AND e.mirrored_at IS NOT NULL "
+    "AND q.id = e.queue_id AND q.error_queue_id = %s"
+)
+REMEMBER_IDS: Final = (
+    "INSERT INTO integration_seenmessage "
+    '(queue_id, message_id, content_hash, partition, "offset", seen_at) '
+    "SELECT %s, v.message_id, v.hash, %s, v.at, clock_timestamp() "
+    "FROM unnest(%s::text[], %s::bytea[], %s::bigint[]) v (message_id, hash, at) "
+    "ON CONFLICT (queue_id, message_id) DO NOTHING"
+)
+
+
+def state_parameters(owned: Owned, change: StateChange, batch: UUID) -> dict[str, Any]:
+    return {
+        "state": change.state,
+        "code": change.code,
+        "text": rows.plain(change.text),
+        "error": change.error,
+        "resume": change.resume_seconds,
+        "probes": change.probes,
+        "id": owned.id,
+        "epoch": owned.epoch,
+        "batch": batch,
+    }
+
+
+IN_TRANSACTION: Final = int(TransactionStatus.INTRANS)
+DONE: Final = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+
+
+class DatabaseUnitOfWork:
+    """See ports.Work. Talks to psycopg directly: Django's wrapper costs more than savepoints do."""
+
+    def __init__(self, connection: BaseDatabaseWrapper, queue: QueueSnapshot, owned: Owned) -> None:
+        self.connection = connection
+        self.raw: Any = connection.connection
+        self.queue = queue
+        self.owned = owned
+        self.batch = uuid.uuid4()
+        self.abandoned = False
+        self.settled = False
+        self._hooks = 0
+        self._session = self.raw.pgconn
+        self.arrival = int(self._frame(BEGIN).get_value(0, 0) or b"0")
+
+    def _run(self, sql: str, parameters: Any = None) -> Any:
+        with self.connection.wrap_database_errors:
+            return self.raw.execute(sql, parameters)
+
+    def _frame(self, sql: bytes) -> PGresult:
+        with self.connection.wrap_database_errors:
+            result: PGresult = self._session.exec_(sql)
+            if result.status not in DONE:
+                raise error_from_result(result)
+        return result
+
+    def savepoint(self) -> None:
+        self._frame(SAVE)
+        self._hooks = len(self.connection.run_on_commit)
+
+    def keep(self) -> None:
+        self._frame(KEEP)
+        self._hooks = len(self.connection.run_on_commit)
+
+    def undo(self) -> None:
+        self._frame(UNDO)
+        self.connection.needs_rollback = False
+        del self.connection.run_on_commit[self._hooks :]
+
+    def check(self) -> None:
+        self._frame(CHECK)
+
+    def abandon(self) -> None:
+        self.abandoned = True
+        transaction.set_rollback(True, using=self.connection.alias)
+
+    def is_broken(self) -> bool:
+        return self._session.transaction_status != IN_TRANSACTION or self.connection.needs_rollback
+
+    def is_lost(self) -> bool:
+        return self.raw is not self.connection.connection or bool(self.raw.closed)
+
+    def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
+        wanted = [self.queue.id, list(ids)]
+        seen: dict[str, frozenset[bytes]] = {}
+        for id_, value in self._run(OPEN_IDS, wanted).fetchall():
+            seen[id_] = seen.get(id_, frozenset()) | {content_hash(value)}
+        for id_, value in self._run(SEEN_IDS, wanted).fetchall():
+            seen[id_] = seen.get(id_, frozenset()) | {bytes(value)}
+        return seen
+
+    def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
+        found = self._run(
+            "SELECT e.id FROM integration_messageerror e "
+            "JOIN unnest(%s::uuid[], %s::int[]) v (id, version) "
+            "ON e.id = v.id AND e.version = v.version ORDER BY e.id FOR UPDATE OF e",
+            [[id_ for id_, _ in ids], [version for _, version in ids]],
+        ).fetchall()
+        return frozenset(id_ for (id_,) in found)
+
+    def settle(self, batch_result: BatchResult) -> bool:
+        self._tracks(batch_result)
+        if batch_result.new_errors or batch_result.changes:
+            self._errors(batch_result)
+        if batch_result.seen:
+            self._seen(batch_result)
+        if batch_result.mirrors:
+            failures, offsets = zip(*batch_result.mirrors, strict=True)
+            self._run(LINK_MIRRORS, [list(failures), list(offsets), self.queue.id])
+        outbox.insert(batch_result.outgoing)
+        if batch_result.dispatch is not None:
+            deliveries.write(self._run, batch_result.dispatch, (self.queue.id, self.owned))
+        self.settled = self._advance(batch_result)
+        return self.settled
+
+    def _tracks(self, batch_result: BatchResult) -> None:
+        if not self.queue.tracks:
+            return
+        by_partition = {self.owned.partition: batch_result.tracks}
+        for partition, track in batch_result.strays:
+            by_partition.setdefault(partition, []).append(track)
+        for partition, found in by_partition.items():
+            place = (self.queue.id, partition, self.arrival)
+            if found:
+                self._copy(tracks.COPY, tracks.lines(place, found))
+
+    def _copy(self, sql: str, pieces: Iterable[bytes]) -> None:
+        with (
+            self.connection.wrap_database_errors,
+            self.raw.cursor() as cursor,
+            cursor.copy(sql) as copy,
+        ):
+            for piece in pieces:
+                copy.write(piece)
+
+    def _errors(self, batch_result: BatchResult) -> None:
+        mirrored = frozenset(
+            row.error
+            for row in batch_result.outgoing
+            if row.kind == OutboxKind.MIRROR and row.error
+        )
+        written: dict[UUID, tuple[UUID, int]] = {}
+        if batch_result.new_errors:
+            values: list[Any] = []
+            for new in batch_result.new_errors:
+                extra = (self.arrival, new.id in mirrored)
+                values += rows.insert_values(self.queue, self.owned, new, extra)
+            found = self._run(rows.insert_sql(len(batch_result.new_errors)), values).fetchall()
+            by_offset = {offset: (id_, number) for id_, offset, number in found}
+            for new in batch_result.new_errors:
+                if (row := by_offset.get(new.unit.record.offset)) is not None:
+                    written[new.id] = row
+            self._adopt_known(batch_result, written)
+        if batch_result.changes:
+            changes = [rows.change_values(c, self.arrival, mirrored) for c in batch_result.changes]
+            changed = self._run(rows.CHANGE, rows.columns(changes))
+            written |= {id_: (id_, number) for id_, number in changed.fetchall()}
+            tickets = [c.row.id for c in batch_result.changes if c.row.carrier == "topic"]
+            if tickets:
+                self._run(CANCEL_TICKETS, [tickets])
+        self._attempts(batch_result, written)
+
+    def _adopt_known(
+        self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]
+    ) -> None:
+        """A failure met again has its row already: what names the new id would lead nowhere."""
+        known = {new.id for new in batch_result.new_errors}
+        known -= {id_ for id_, (row, _) in written.items() if row == id_}
+        if not known:
+            return
+        batch_result.outgoing = [row for row in batch_result.outgoing if row.error not in known]
+        state = batch_result.state
+        if state is not None and state.error in known:
+            row, _ = written.get(state.error, (None, 0))
+            batch_result.state = replace(state, error=row)
+
+    def _attempts(
+        self, batch_result: BatchResult, written: Mapping[UUID, tuple[UUID, int]]
+    ) -> None:
+        tries = rows.attempt_values(
+            batch_result.new_errors, batch_result.changes, written, self.queue.worker
+        )
+        if tries:
+            self._run(rows.ATTEMPTS, rows.columns(tries))
+
+    def _seen(self, batch_result: BatchResult) -> None:
+        ids, hashes, offsets = zip(*batch_result.seen, strict=True)
+        parameters = [self.queue.id, self.owned.partition, list(ids), list(hashes), list(offsets)]
+        self._run(REMEMBER_IDS, parameters)
+
+    def _advance(self, batch_result: BatchResult) -> bool:
+        owned, logged = self.owned, batch_result.logged or (0, 0)
+        fence = [batch_result.next_offset, self.batch, owned.id, owned.epoch, owned.next_offset]
+        log = [self.arrival, owned.topic_uuid, *logged, batch_result.logged is not None]
+        if self._run(ADVANCE, [*fence, *log]).fetchone()[0] != 1:
+            return False
+        if owned.isolate_until is not None:
+            self._run(
+                "UPDATE integration_queuepartition SET suspect_offset = NULL, suspect_crashes = 0 "
+                "WHERE id = %s AND epoch = %s AND suspect_offset < next_offset",
+                [owned.id, owned.epoch],
+            )
+        if batch_result.state is None:
+            return True
+        parameters = state_parameters(owned, batch_result.state, self.batch)
+        parameters |= {"next": None, "old": batch_result.next_offset}
+        return bool(self._run(STATE, parameters).rowcount == 1)

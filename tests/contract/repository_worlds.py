@@ -1,0 +1,379 @@
+"""Two worlds in which a repository writes: tables in memory, and a real PostgreSQL."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+import psycopg
+from django.db import connection
+from django.db.models import F
+
+from integration.clock import database_now
+from integration.delivery.ports import PartitionManager, Repository
+from integration.delivery.snapshot import QueueSnapshot
+from integration.models import (
+    ErrorAttempt,
+    Gap,
+    MessageError,
+    MessageTrack,
+    OutboxRow,
+    Provider,
+    Queue,
+    QueuePartition,
+)
+from integration.store.configuration import snapshot
+from integration.store.partition_manager import DatabasePartitionManager
+from integration.store.repository import DatabaseRepository
+from integration.store.sessions import django_connection
+from tests.support.memory.partition_manager import MemoryPartitionManager
+from tests.support.memory.repository import MemoryRepository
+from tests.support.memory.tables import MemoryDatabase
+from tests.support.world.models import Child, Effect, Unique
+
+TOPIC = "topic-1"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the suite asks of a partition's row."""
+
+    next_offset: int
+    epoch: int
+    state: str
+    state_code: str
+    suspect_offset: int | None
+    suspect_crashes: int
+    unclean_ends: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the suite asks of an error row."""
+
+    id: UUID
+    version: int
+    state: str
+    attempts: int
+    crashes: int
+    code: str
+    carrier: str
+    expired: bool
+    ended: str
+
+
+class World(Protocol):
+    """One queue with partitions 0 and 1, both at offset 10.
+
+    `strict_error_queue` makes an error queue that keeps its order, with partition 0 at 10, which
+    this queue feeds from then on; `feeding` of that one makes another queue that feeds it.
+    """
+
+    queue: QueueSnapshot
+
+    def repository(self) -> Repository: ...
+    def manager(self) -> PartitionManager: ...
+    def configure(self, **fields: Any) -> None: ...
+    def effect(self, repository: Repository, value: int, *, orphan: bool = False) -> None: ...
+    def refuse(self, repository: Repository) -> None: ...
+    def effects(self) -> list[int]: ...
+    def later(self, seconds: float) -> None: ...
+    def place(self, partition: int = 0) -> Place: ...
+    def put(self, partition: int = 0, **fields: Any) -> None: ...
+    def row(self, error: UUID) -> Row: ...
+    def rows(self) -> int: ...
+    def alter(self, error: UUID, **fields: Any) -> None: ...
+    def tracks(self) -> list[tuple[int, int, str]]: ...
+    def tries(self, error: UUID) -> list[tuple[int, str]]: ...
+    def outbox(self) -> list[tuple[str, str]]: ...
+    def gaps(self) -> list[tuple[int, int]]: ...
+    def acknowledge(self) -> None: ...
+    def break_commit(self, repository: Repository, *, happened: bool) -> None: ...
+    def die(self, manager: PartitionManager) -> None: ...
+    def remove_queue(self) -> None: ...
+    def strict_error_queue(self) -> "World": ...
+    def feeding(self) -> "World": ...
+    def link(self, error: UUID, offset: int | None) -> None: ...
+
+
+class MemoryWorld:
+    """the in-memory fakes."""
+
+    def __init__(self, partitions: int = 2, **fields: Any) -> None:
+        known = {"id": 1, "name": "q", "topic": "t", "sequential": False}
+        queue = QueueSnapshot(provider_id=1, provider_name="main", **(known | fields))
+        places = dict.fromkeys(range(partitions), 10)
+        self.database = MemoryDatabase(queue, places, topic_uuid=TOPIC)
+
+    @property
+    def queue(self) -> QueueSnapshot:
+        return self.database.queue
+
+    def repository(self) -> Repository:
+        return MemoryRepository(self.database)
+
+    def manager(self) -> PartitionManager:
+        return MemoryPartitionManager(self.database)
+
+    def configure(self, **fields: Any) -> None:
+        self.database.queue = replace(self.database.queue, **fields)
+
+    def effect(self, repository: Repository, value: int, *, orphan: bool = False) -> None:
+        assert isinstance(repository, MemoryRepository)
+        repository.effect(value, orphan=orphan)
+
+    def refuse(self, repository: Repository) -> None:
+        assert isinstance(repository, MemoryRepository)
+        repository.refuse(psycopg.errors.UniqueViolation("twice"))
+
+    def effects(self) -> list[int]:
+        return sorted(self.database.effects)
+
+    def later(self, seconds: float) -> None:
+        self.database.clock.advance(seconds)
+
+    def place(self, partition: int = 0) -> Place:
+        row = self.database.places[partition]
+        return Place(
+            row.next_offset,
+            row.epoch,
+            row.state,
+            row.state_code,
+            row.suspect_offset,
+            row.suspect_crashes,
+            row.unclean_ends,
+        )
+
+    def put(self, partition: int = 0, **fields: Any) -> None:
+        for name, value in fields.items():
+            setattr(self.database.places[partition], name, value)
+
+    def row(self, error: UUID) -> Row:
+        row = self.database.errors[error]
+        told = (row.attempts, row.crashes, row.code, row.carrier, row.expired, row.ended)
+        return Row(row.id, row.version, row.state, *told)
+
+    def rows(self) -> int:
+        return len(self.database.errors)
+
+    def alter(self, error: UUID, **fields: Any) -> None:
+        if "partition" in fields:
+            old = self.database.errors[error].record
+            fields["record"] = type(old)(
+                fields.pop("partition"), old.offset, None, old.key, old.value, old.headers
+            )
+        row = self.database.errors[error]
+        self.database.errors[error] = replace(row, version=row.version + 1, **fields)
+
+    def tracks(self) -> list[tuple[int, int, str]]:
+        return [(row.partition, row.offset, row.ended) for row in self.database.tracks]
+
+    def tries(self, error: UUID) -> list[tuple[int, str]]:
+        return [(row.number, row.ended) for row in self.database.tries if row.error == error]
+
+    def outbox(self) -> list[tuple[str, str]]:
+        return [(row.outgoing.kind, row.state) for row in self.database.outbox]
+
+    def gaps(self) -> list[tuple[int, int]]:
+        return [(gap.start, gap.end) for gap in self.database.gaps]
+
+    def acknowledge(self) -> None:
+        self.database.gaps = [replace(gap, acknowledged=True) for gap in self.database.gaps]
+
+    def break_commit(self, repository: Repository, *, happened: bool) -> None:
+        at = "answer" if happened else "commit"
+        self.database.interrupt = lambda name: name == at
+
+    def die(self, manager: PartitionManager) -> None:
+        """The process is gone: its locks are free, nothing was given back."""
+        assert isinstance(manager, MemoryPartitionManager)
+        manager.steal()
+
+    def remove_queue(self) -> None:
+        self.database.remove()
+
+    def strict_error_queue(self) -> "MemoryWorld":
+        strict = MemoryWorld(1, id=9, name="e", topic="e", sequential=True, is_error_queue=True)
+        self._feed(strict)
+        return strict
+
+    def feeding(self) -> "MemoryWorld":
+        other = MemoryWorld(id=2, name="o", topic="o")
+        other._feed(self)
+        return other
+
+    def _feed(self, strict: "MemoryWorld") -> None:
+        self.database.feed(strict.database)
+        self.configure(strict_error_queue=strict.queue.id)
+
+    def link(self, error: UUID, offset: int | None) -> None:
+        row = self.database.errors[error]
+        self.database.errors[error] = replace(row, mirror_offset=offset)
+
+
+class DatabaseWorld:
+    """The real adapters on the session's PostgreSQL. Needs a test with database access."""
+
+    def __init__(self, partitions: int = 2, **fields: Any) -> None:
+        provider, _ = Provider.objects.get_or_create(
+            name="main", defaults={"bootstrap_servers": "127.0.0.1:1"}
+        )
+        known = {"name": "q", "topic": "t", "kind": "continuous", "start_from": "beginning"}
+        self.record = Queue.objects.create(provider=provider, **(known | fields))
+        for partition in range(partitions):
+            QueuePartition.objects.create(
+                queue=self.record, partition=partition, topic_uuid=TOPIC, next_offset=10
+            )
+        self.managers: list[PartitionManager] = []
+        self._read()
+
+    def _read(self) -> None:
+        self.queue = snapshot(self.record.pk, worker="test")
+
+    def repository(self) -> Repository:
+        return DatabaseRepository(self.queue)
+
+    def manager(self) -> PartitionManager:
+        manager = DatabasePartitionManager(self.record.pk, "test", 60.0)
+        self.managers.append(manager)
+        return manager
+
+    def configure(self, **fields: Any) -> None:
+        self.queue = replace(self.queue, **fields)
+
+    def effect(self, repository: Repository, value: int, *, orphan: bool = False) -> None:
+        Effect.objects.create(message_id="", interface="", n=value)
+        if orphan:
+            Child.objects.create(parent_id=-1)
+
+    def refuse(self, repository: Repository) -> None:
+        Unique.objects.create(name="twice")
+        Unique.objects.create(name="twice")
+
+    def effects(self) -> list[int]:
+        return sorted(Effect.objects.values_list("n", flat=True))
+
+    def later(self, seconds: float) -> None:
+        step = timedelta(seconds=seconds)
+        MessageError.objects.update(
+            not_before=F("not_before") - step, first_failed_at=F("first_failed_at") - step
+        )
+        QueuePartition.objects.update(resume_at=F("resume_at") - step)
+
+    def place(self, partition: int = 0) -> Place:
+        row = self._place(partition).get()
+        return Place(
+            row.next_offset,
+            row.epoch,
+            row.state,
+            row.state_code,
+            row.suspect_offset,
+            row.suspect_crashes,
+            row.unclean_ends,
+        )
+
+    def _place(self, partition: int) -> Any:
+        return QueuePartition.objects.filter(queue=self.record, partition=partition)
+
+    def put(self, partition: int = 0, **fields: Any) -> None:
+        self._place(partition).update(**fields)
+
+    def row(self, error: UUID) -> Row:
+        row = MessageError.objects.get(pk=error)
+        told = (row.attempts, row.crashes, row.code, row.carrier)
+        return Row(row.pk, row.version, row.state, *told, row.expired_at is not None, row.ended)
+
+    def rows(self) -> int:
+        return MessageError.objects.count()
+
+    def alter(self, error: UUID, **fields: Any) -> None:
+        if "arrival" in fields:
+            fields["arrival_batch"], fields["arrival_index"] = fields.pop("arrival")
+        MessageError.objects.filter(pk=error).update(version=F("version") + 1, **fields)
+
+    def tracks(self) -> list[tuple[int, int, str]]:
+        rows = MessageTrack.objects.order_by("pk")
+        return list(rows.values_list("partition", "offset", "ended"))
+
+    def tries(self, error: UUID) -> list[tuple[int, str]]:
+        rows = ErrorAttempt.objects.filter(error=error).order_by("pk")
+        return list(rows.values_list("number", "ended"))
+
+    def outbox(self) -> list[tuple[str, str]]:
+        return list(OutboxRow.objects.order_by("pk").values_list("kind", "state"))
+
+    def gaps(self) -> list[tuple[int, int]]:
+        rows = Gap.objects.order_by("found_at")
+        return list(rows.values_list("from_offset", "to_offset"))
+
+    def acknowledge(self) -> None:
+        Gap.objects.update(acknowledged_at=database_now())
+
+    def break_commit(self, repository: Repository, *, happened: bool) -> None:
+        """The connection breaks while the commit's answer is on its way, or just before."""
+        connection = django_connection()
+        connection.ensure_connection()
+        raw: Any = connection.connection
+        commit: Callable[[], None] = raw.commit
+
+        def broken() -> None:
+            if happened:
+                commit()
+            raw.close()
+            raise psycopg.OperationalError("the connection broke")
+
+        raw.commit = broken
+
+    def die(self, manager: PartitionManager) -> None:
+        """End the session that holds the locks, as the death of its process does."""
+        assert isinstance(manager, DatabasePartitionManager)
+        session = manager._session
+        assert session is not None
+        pid = session.info.backend_pid
+        manager.close(clean=False)
+        # The server notices in its own time; until then the locks are held.
+        deadline = time.monotonic() + 10
+        while self._holds_locks(pid):
+            assert time.monotonic() < deadline, "the session outlived its process"
+            time.sleep(0.01)
+
+    @staticmethod
+    def _holds_locks(pid: int) -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %s)", [pid])
+            return bool(cursor.fetchone()[0])
+
+    def remove_queue(self) -> None:
+        self._place(0).delete()
+        self._place(1).delete()
+        self.record.delete()
+
+    def strict_error_queue(self) -> "DatabaseWorld":
+        fields = {"kind": "sequential", "is_error_queue": True, "strict_order": True}
+        strict = self._other(1, name="e", topic="e", **fields)
+        self._feed(strict)
+        return strict
+
+    def feeding(self) -> "DatabaseWorld":
+        other = self._other(2, name="o", topic="o")
+        other._feed(self)
+        return other
+
+    def _other(self, partitions: int, **fields: Any) -> "DatabaseWorld":
+        other = DatabaseWorld(partitions, **fields)
+        other.managers = self.managers
+        return other
+
+    def _feed(self, strict: "DatabaseWorld") -> None:
+        self.record.error_queue = strict.record
+        self.record.save()
+        self._read()
+
+    def link(self, error: UUID, offset: int | None) -> None:
+        MessageError.objects.filter(pk=error).update(mirror_offset=offset)
+
+    def close(self) -> None:
+        for manager in self.managers:
+            manager.close(clean=False)

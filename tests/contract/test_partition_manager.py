@@ -1,0 +1,224 @@
+"""The contract of the PartitionManager and of crash markers, in memory and on PostgreSQL."""
+
+from integration.delivery.batch_result import RUNNING, BatchResult, StateChange
+from integration.delivery.owned import Owned
+from integration.delivery.ports import Repository
+from integration.delivery.unit import OpenError
+from integration.policy.states import ErrorState, PartitionState
+from tests.contract.repository_worlds import World
+from tests.support.deliveries import a_batch_result, a_change, a_new_error, a_unit
+
+
+def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> None:
+    with repository.work(owned) as work:
+        assert work.settle(batch_result)
+    owned.next_offset = batch_result.next_offset
+
+
+def a_due_row(tables: World, repository: Repository, owned: Owned) -> OpenError:
+    new = a_new_error(10, delay_seconds=0.0)
+    settle(repository, owned, BatchResult(11, new_errors=[new]))
+    [row] = repository.due_rows(owned, 10)
+    return row
+
+
+def test_every_free_partition_is_taken_once_and_its_epoch_raised(tables):
+    first, second = tables.manager(), tables.manager()
+    held = first.take()
+    assert [(o.partition, o.epoch, o.next_offset) for o in held] == [(0, 1, 10), (1, 1, 10)]
+    assert second.take() == []
+    first.close(clean=True)
+    assert [o.epoch for o in tables.manager().take()] == [2, 2]
+
+
+def test_a_position_that_went_back_knows_up_to_where_something_had_failed(tables):
+    repository, manager = tables.repository(), tables.manager()
+    owned = manager.take()[0]
+    assert owned.failed_until is None
+    for offset in (10, 11, 12):
+        new = a_new_error(offset)
+        settle(repository, owned, BatchResult(offset + 1, new_errors=[new]))
+    tables.alter(new.id, state=ErrorState.DELETED)
+    manager.close(clean=True)
+    for position, expected in ((13, None), (11, 12), (12, 12)):
+        tables.put(next_offset=position)
+        manager = tables.manager()
+        first, second = manager.take()
+        assert (first.failed_until, second.failed_until) == (expected, None)
+        manager.close(clean=True)
+    # A deleted row counts: a person may restore it while the replay is under way.
+    tables.put(next_offset=10, topic_uuid="another")
+    assert tables.manager().take()[0].failed_until is None
+
+
+def test_close_may_be_called_twice_and_gives_everything_back(tables):
+    manager = tables.manager()
+    manager.take()
+    manager.close(clean=True)
+    manager.close(clean=True)
+    assert len(tables.manager().take()) == 2
+    assert tables.place().unclean_ends == 0
+
+
+def test_a_waiting_state_is_due_when_its_time_has_come(tables):
+    repository, manager = tables.repository(), tables.manager()
+    backoff = StateChange(state=PartitionState.BACKOFF, code="RETRY_WAIT", resume_seconds=30.0)
+    assert repository.state(manager.take()[0], backoff)
+    manager.close(clean=True)
+    manager = tables.manager()
+    owned = manager.take()[0]
+    assert (owned.state, owned.state_code, owned.due) == ("BACKOFF", "RETRY_WAIT", False)
+    manager.close(clean=True)
+    tables.later(31)
+    assert tables.manager().take()[0].due
+
+
+def test_unclean_ends_are_counted_while_the_position_does_not_move(tables):
+    repository = tables.repository()
+    for expected in (0, 1, 2):
+        manager = tables.manager()
+        owned = manager.take()[0]
+        assert owned.unclean_ends == expected
+        tables.die(manager)
+    manager = tables.manager()
+    owned = manager.take()[0]
+    settle(repository, owned, a_batch_result(11, 10))
+    tables.die(manager)
+    manager = tables.manager()
+    assert manager.take()[0].unclean_ends == 1
+    manager.close(clean=True)
+    assert tables.manager().take()[0].unclean_ends == 0
+
+
+def test_a_suspect_offset_counts_its_crashes_until_something_is_settled(tables):
+    repository = tables.repository()
+    for expected in (0, 1, 2):
+        manager = tables.manager()
+        owned = manager.take()[0]
+        assert owned.suspect_crashes == expected
+        assert repository.mark(owned, a_unit(10))
+        tables.die(manager)
+    owned = tables.manager().take()[0]
+    assert (owned.suspect_offset, owned.suspect_crashes) == (10, 3)
+    assert repository.mark(owned, a_unit(11))
+    assert (tables.place().suspect_offset, tables.place().suspect_crashes) == (11, 0)
+    owned.isolate_until = 20
+    settle(repository, owned, a_batch_result(11, 10))
+    assert tables.place().suspect_offset == 11
+    settle(repository, owned, a_batch_result(12, 11))
+    assert (tables.place().suspect_offset, tables.place().suspect_crashes) == (None, 0)
+
+
+def test_the_suspect_offset_is_not_blamed_for_a_row_that_was_in_work(tables):
+    repository, manager = tables.repository(), tables.manager()
+    owned = manager.take()[0]
+    row = a_due_row(tables, repository, owned)
+    assert repository.mark(owned, a_unit(11))
+    assert repository.mark(owned, a_unit(10, row=row))
+    tables.die(manager)
+    owned = tables.manager().take()[0]
+    assert (owned.suspect_offset, owned.suspect_crashes) == (11, 0)
+    assert tables.row(row.id).crashes == 1
+
+
+def test_a_clean_end_forgets_the_suspect(tables):
+    manager = tables.manager()
+    assert tables.repository().mark(manager.take()[0], a_unit(10))
+    manager.close(clean=True)
+    assert tables.manager().take()[0].suspect_offset is None
+
+
+def test_a_marked_row_is_reverted_by_the_next_owner_with_one_crash_and_one_attempt(tables):
+    repository, manager = tables.repository(), tables.manager()
+    owned = manager.take()[0]
+    row = a_due_row(tables, repository, owned)
+    unit = a_unit(10, row=row)
+    assert repository.mark(owned, unit)
+    assert tables.row(row.id).state == "PROCESSING"
+    assert repository.due_rows(owned, 10) == []
+    tables.die(manager)
+
+    owned = tables.manager().take()[0]
+
+    told = tables.row(row.id)
+    assert (told.state, told.attempts, told.crashes, told.carrier) == ("RETRY", 2, 1, "row")
+    assert [found.id for found in repository.due_rows(owned, 10)] == [row.id]
+
+
+def test_the_marker_of_a_row_whose_partition_is_gone_is_reverted_by_the_lowest(tables):
+    repository, manager = tables.repository(), tables.manager()
+    owned = manager.take()[0]
+    row = a_due_row(tables, repository, owned)
+    assert repository.mark(owned, a_unit(10, row=row))
+    tables.alter(row.id, partition=7)
+    tables.die(manager)
+    tables.manager().take()
+    assert (tables.row(row.id).state, tables.row(row.id).crashes) == ("RETRY", 1)
+
+
+def test_a_marked_row_can_be_settled_under_its_marker(tables):
+    repository, owned = tables.repository(), tables.manager().take()[0]
+    row = a_due_row(tables, repository, owned)
+    unit = a_unit(10, row=row)
+    assert repository.mark(owned, unit)
+    assert unit.row is not None
+    with repository.work(owned) as work:
+        assert work.claim([(unit.row.id, unit.row.version)]) == {row.id}
+        assert work.settle(BatchResult(11, changes=[a_change(unit.row)]))
+    repository.unmark(owned, unit)
+    assert (tables.row(row.id).state, tables.row(row.id).attempts) == ("RESOLVED", 2)
+
+
+def test_unmark_gives_back_the_state_that_was_there_and_counts_nothing(tables):
+    repository, owned = tables.repository(), tables.manager().take()[0]
+    row = a_due_row(tables, repository, owned)
+    tables.alter(row.id, state=ErrorState.READY)
+    [row] = repository.due_rows(owned, 10)
+    unit = a_unit(10, row=row)
+    assert repository.mark(owned, unit)
+    repository.unmark(owned, unit)
+    assert (tables.row(row.id).state, tables.row(row.id).attempts) == ("READY", 1)
+    repository.unmark(owned, unit)
+    assert tables.row(row.id).state == "READY"
+    # The same unit may be marked again, as a try that is repeated does.
+    assert repository.mark(owned, unit)
+
+
+def test_a_row_that_a_person_moved_is_not_marked(tables):
+    repository, owned = tables.repository(), tables.manager().take()[0]
+    row = a_due_row(tables, repository, owned)
+    tables.alter(row.id, state=ErrorState.HOLD)
+    unit = a_unit(10, row=row)
+    # The partition is still ours: only this row is to be left alone, and its claim says so.
+    assert repository.mark(owned, unit)
+    assert tables.row(row.id).state == "HOLD"
+    repository.unmark(owned, unit)
+    assert tables.row(row.id).state == "HOLD"
+    with repository.work(owned) as work:
+        assert work.claim([(unit.row.id, unit.row.version)]) == frozenset()
+
+
+def test_whose_partition_was_taken_marks_neither_offset_nor_row(tables):
+    repository, manager = tables.repository(), tables.manager()
+    owned = manager.take()[0]
+    row = a_due_row(tables, repository, owned)
+    tables.die(manager)
+    tables.manager().take()
+    assert not repository.mark(owned, a_unit(11))
+    assert not repository.mark(owned, a_unit(10, row=row))
+    assert tables.row(row.id).state == "RETRY"
+    tables.alter(row.id, state=ErrorState.HOLD)
+    assert not repository.mark(owned, a_unit(10, row=row))
+
+
+def test_states_survive_the_run(tables):
+    repository, manager = tables.repository(), tables.manager()
+    outage = StateChange(state=PartitionState.OUTAGE, code="DOWN", resume_seconds=5.0, probes=3)
+    assert repository.state(manager.take()[0], outage)
+    manager.close(clean=True)
+    manager = tables.manager()
+    owned = manager.take()[0]
+    assert (owned.state, owned.probes) == ("OUTAGE", 3)
+    assert repository.state(owned, RUNNING)
+    manager.close(clean=True)
+    assert tables.manager().take()[0].state == "RUNNING"

@@ -1,0 +1,145 @@
+"""The contract of Repository and UnitOfWork for sending: intents, ends, later owners."""
+
+from dataclasses import replace
+
+import pytest
+
+from integration.delivery.batch_result import BatchResult
+from integration.delivery.owned import Owned
+from integration.delivery.ports import Repository
+from integration.delivery.sending.values import DeliveryEnd, Dispatch, Intent
+from integration.policy.circuit import Circuit, Move
+from integration.policy.states import CircuitState, DeliveryState
+from integration.store.circuits import DatabaseCircuits
+from tests.contract.repository_worlds import MemoryWorld, World
+from tests.support.deliveries import a_new_error, a_unit
+from tests.support.partners import an_endpoint
+
+
+@pytest.fixture
+def owned(tables: World) -> Owned:
+    return tables.manager().take()[0]
+
+
+@pytest.fixture
+def endpoint(tables: World) -> int:
+    return 7 if isinstance(tables, MemoryWorld) else an_endpoint().pk
+
+
+@pytest.fixture(autouse=True)
+def circuits(tables: World, endpoint: int):
+    known = tables.database.circuits if isinstance(tables, MemoryWorld) else DatabaseCircuits()
+    known.look(endpoint)
+    return known
+
+
+def settle(repository: Repository, owned: Owned, batch_result: BatchResult) -> bool:
+    """As a delivery batch does it: in one statement where that says it all."""
+    done = repository.settle_at_once(owned, batch_result)
+    if done is None:
+        with repository.work(owned) as work:
+            done = work.settle(batch_result)
+    if done:
+        owned.next_offset = batch_result.next_offset
+    return done
+
+
+def intend(repository: Repository, owned: Owned, *intents: Intent) -> bool:
+    return settle(
+        repository, owned, BatchResult(owned.next_offset, dispatch=Dispatch(list(intents)))
+    )
+
+
+def an_intent(endpoint: int, offset: int, **fields) -> Intent:
+    return Intent(a_unit(offset), endpoint, **fields)
+
+
+def next_owner(tables: World) -> Owned:
+    return tables.manager().take()[0]
+
+
+def test_an_intent_that_nobody_ended_is_a_doubt_of_the_next_owner(tables, owned, endpoint):
+    repository = tables.repository()
+    first, second = an_intent(endpoint, 10), an_intent(endpoint, 11)
+    assert intend(repository, owned, first, second)
+    assert first.id is not None
+    assert not repository.past(owned).doubts, "its own calls are no doubts"
+    end = DeliveryEnd(id=second.id or 0, state=DeliveryState.DELIVERED, took_ms=3)
+    assert settle(repository, owned, BatchResult(10, dispatch=Dispatch(ends=[end])))
+
+    later = replace(owned, epoch=owned.epoch + 1)
+    past = repository.past(later)
+    assert {at: doubt.id for at, doubt in past.doubts.items()} == {10: first.id}
+    assert past.delivered == {11: second.unit.message_id}
+
+
+def test_a_repeat_takes_the_place_of_the_doubt_and_is_counted(tables, owned, endpoint):
+    repository = tables.repository()
+    intend(repository, owned, an_intent(endpoint, 10))
+    owned = taken_over(tables, owned)
+    doubt = repository.past(owned).doubts[10]
+    again = an_intent(endpoint, 10, attempt=doubt.attempt + 1, replaces=(doubt.id,))
+    assert intend(repository, owned, again)
+    owned = taken_over(tables, owned)
+    found = repository.past(owned).doubts[10]
+    assert (found.id, found.attempt, found.repeated) == (again.id, 2, 1)
+
+
+def taken_over(tables: World, owned: Owned) -> Owned:
+    """The owner died without a word; the next one has a higher epoch."""
+    if isinstance(tables, MemoryWorld):
+        tables.database.places[owned.partition].owner = None
+    else:
+        tables.close()
+    return next_owner(tables)
+
+
+def test_under_an_open_circuit_no_intent_is_written(tables, owned, endpoint, circuits):
+    repository = tables.repository()
+    version = circuits.look(endpoint).version
+    opened = Move(Circuit(state=CircuitState.OPEN), 0.0)
+    version = circuits.move(endpoint, version, opened, ("", ""))
+    refused = an_intent(endpoint, 10, circuit_version=version)
+    assert intend(repository, owned, refused)
+    assert refused.id is None
+
+    probing = circuits.probe(endpoint, version, 30)
+    other = an_intent(endpoint, 10, circuit_version=version)
+    probe = an_intent(endpoint, 11, circuit_version=probing)
+    assert intend(repository, owned, other, probe)
+    assert (other.id, probe.id is None) == (None, False)
+
+
+def test_a_failure_in_flight_is_marked_and_one_that_a_person_moved_is_left_out(
+    tables, owned, endpoint
+):
+    repository = tables.repository()
+    new = [a_new_error(10, delay_seconds=0.0), a_new_error(11, delay_seconds=0.0)]
+    settle(repository, owned, BatchResult(12, new_errors=new))
+    tables.later(1)
+    mine, moved = repository.due_rows(owned, 10)
+    intents = [Intent(a_unit(row=row, record=row.record), endpoint) for row in (mine, moved)]
+    intents[1].unit.row = replace(moved, version=moved.version + 5)
+    assert intend(repository, owned, *intents)
+    assert (intents[0].id is None, intents[1].id) == (False, None)
+    assert tables.row(mine.id).state == "PROCESSING"
+    assert tables.row(moved.id).state == "RETRY"
+
+    settle(repository, owned, BatchResult(12, dispatch=Dispatch(returned=[mine])))
+    assert tables.row(mine.id).state == "RETRY"
+
+
+def test_a_fenced_owner_writes_no_intent(tables, owned, endpoint):
+    repository = tables.repository()
+    stale = replace(owned, epoch=owned.epoch - 1)
+    intent = an_intent(endpoint, 10)
+    assert not intend(repository, stale, intent)
+    assert not repository.past(replace(owned, epoch=owned.epoch + 1)).doubts
+
+
+def test_keys_with_an_open_failure_are_told(tables, owned):
+    repository = tables.repository()
+    unit = a_unit(10)
+    unit.record.key = b"k"
+    settle(repository, owned, BatchResult(11, new_errors=[a_new_error(10, unit=unit)]))
+    assert repository.open_keys([b"k", b"other"]) == frozenset({b"k"})

@@ -1,0 +1,107 @@
+"""The in-memory fake of ownership: locks, epochs, unclean ends."""
+
+from integration.delivery.owned import Owned
+from integration.delivery.ports import LostError
+from integration.policy.states import ErrorState
+from tests.support.memory.rows import PlaceRow
+from tests.support.memory.tables import MemoryDatabase
+from tests.support.memory.unit_of_work import LOST
+
+
+class MemoryPartitionManager:
+    """See ports.PartitionManager. Its locks are the `owner` of each partition's row."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self.database = database
+        self.calls = 0
+        self.lost = False
+
+    def take(self) -> list[Owned]:
+        if self.database.interrupt("take"):
+            raise LostError(LOST)
+        if self.database.removed:
+            return []
+        return [self._take(place) for place in self.database.places.values() if place.owner is None]
+
+    def steal(self) -> None:
+        """Free every lock without its owner's knowledge, as ending its session does."""
+        self.database.locked.clear()
+        for place in self.database.places.values():
+            place.owner = None
+
+    def _take(self, place: PlaceRow) -> Owned:
+        unclean = not place.released
+        again = unclean and place.unclean_offset == place.next_offset
+        place.unclean_ends = (place.unclean_ends + 1 if again else 1) if unclean else 0
+        place.unclean_offset = place.next_offset
+        if not unclean:
+            place.suspect_offset, place.suspect_crashes = None, 0
+        elif place.suspect_offset is not None and not self._row_in_work(place):
+            place.suspect_crashes += 1
+        place.epoch += 1
+        place.owner, place.released = self, False
+        is_lowest = place.partition == min(self.database.places)
+        self._revert(place, is_lowest=is_lowest)
+        return Owned(
+            id=place.id,
+            partition=place.partition,
+            epoch=place.epoch,
+            next_offset=place.next_offset,
+            topic_uuid=place.topic_uuid,
+            is_lowest=is_lowest,
+            state=place.state,
+            state_code=place.state_code,
+            due=place.resume_at is None or place.resume_at <= self.database.clock.seconds,
+            probes=place.probes,
+            unclean_ends=place.unclean_ends,
+            suspect_offset=place.suspect_offset,
+            suspect_crashes=place.suspect_crashes,
+            failed_until=self._failed_until(place),
+        )
+
+    def _failed_until(self, place: PlaceRow) -> int | None:
+        here = (place.topic_uuid, place.partition)
+        known = [row.place for row in self.database.errors.values()]
+        offsets = [at for *where, at in known if tuple(where) == here and at >= place.next_offset]
+        return max(offsets, default=None)
+
+    def _row_in_work(self, place: PlaceRow) -> bool:
+        """Whether it was a marked row, not the suspect offset, that the owner died on."""
+        return any(
+            row.state is ErrorState.PROCESSING
+            and (row.record.partition, row.epoch) == (place.partition, place.epoch)
+            for row in self.database.errors.values()
+        )
+
+    def _revert(self, place: PlaceRow, *, is_lowest: bool) -> None:
+        """Markers of earlier epochs: one crash and one attempt counted, due at once."""
+        for row in list(self.database.errors.values()):
+            stray = is_lowest and row.record.partition not in self.database.places
+            if row.state is not ErrorState.PROCESSING or (row.epoch or 0) >= place.epoch:
+                continue
+            if row.record.partition == place.partition or stray:
+                self.database.change(
+                    row.id,
+                    row.version,
+                    state=ErrorState.RETRY,
+                    epoch=None,
+                    crashes=row.crashes + 1,
+                    attempts=row.attempts + 1,
+                    not_before=self.database.clock.seconds,
+                    carrier="row",
+                )
+
+    def is_lost(self) -> bool:
+        return self.lost
+
+    def working(self) -> None:
+        self.calls += 1
+
+    def resting(self) -> None:
+        return
+
+    def close(self, *, clean: bool) -> None:
+        for place in self.database.places.values():
+            if place.owner is self:
+                place.owner = None
+                place.released = place.released or clean

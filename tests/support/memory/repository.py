@@ -1,0 +1,294 @@
+"""The in-memory fake of the Repository, held to the contract suite of the real one.
+
+One database may be shared by several ledgers and desks, as by several processes. Handlers write
+their effects through the repository's `effect`, which is what the ORM is to the real one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from django.db import DatabaseError
+
+from integration.delivery.batch_result import BatchResult, StateChange
+from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
+from integration.delivery.ports import LostError, QueueGoneError, nothing
+from integration.delivery.reading import Ticket
+from integration.delivery.sending.values import Past
+from integration.delivery.snapshot import QueueSnapshot
+from integration.delivery.unit import OpenError, Unit
+from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState
+from integration.values import Record, TopicFacts
+from tests.support.memory import strict_order
+from tests.support.memory.rows import ErrorRow, GapRow
+from tests.support.memory.tables import MemoryDatabase
+from tests.support.memory.unit_of_work import LOST, MemoryUnitOfWork
+
+TICKET_GRACE_SECONDS: Final = 30
+
+
+class MemoryRepository:
+    """See ports.Repository. `effect`, `refuse` and `work` are for the handlers of one run."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self.database = database
+        self.queue = database.queue
+        self._open: MemoryUnitOfWork | None = None
+
+    def effect(self, value: object, *, orphan: bool = False) -> None:
+        """A handler's effect in the open transaction; an orphan fails the next check."""
+        self._current().effect(value, orphan=orphan)
+
+    def refuse(self, cause: psycopg.Error) -> None:
+        """A handler's statement that fails; when swallowed, the transaction stays spoilt."""
+        self._current().refuse(cause)
+
+    def _current(self) -> MemoryUnitOfWork:
+        if self._open is None:
+            raise RuntimeError("effects need an open transaction")
+        return self._open
+
+    @contextmanager
+    def work(
+        self, owned: Owned, meanwhile: Callable[[], bool] = nothing
+    ) -> Iterator[MemoryUnitOfWork]:
+        work: MemoryUnitOfWork | None = None
+        try:
+            work = self._open = MemoryUnitOfWork(self.database, owned)
+            meanwhile()
+            yield work
+            meanwhile()
+            work.commit()
+        except (DatabaseError, LostError) as e:
+            if work is not None and not work.lost and not isinstance(e, LostError):
+                raise
+            if work is None or self.database.place(owned).last_batch != work.batch.id:
+                raise LostError(str(e)) from e
+        finally:
+            self._open = None
+            if work is not None:
+                self.database.locked -= work.claimed
+
+    def _statement(self, name: str) -> None:
+        if self.database.interrupt(name):
+            raise LostError(LOST)
+
+    def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
+        self._statement("head")
+        row = self._at(owned)
+        if row is None:
+            return self._copied_head(owned)
+        if row.state in CLOSED:
+            return ClosedHead(row.id, Ended(row.ended or Ended.DELETED))
+        return self._open_error(row)
+
+    def _copied_head(self, owned: Owned) -> ClosedHead | CopiedHead | None:
+        if not self.queue.keeps_copies_in_order or owned.state_code != HEAD_HELD:
+            return None
+        head = self.database.place(owned).state_error
+        row = None if head is None else strict_order.copied(self.database, head)
+        if row is None:
+            return None
+        if row.state in CLOSED:
+            return ClosedHead(row.id, Ended(row.ended or Ended.DELETED))
+        return CopiedHead(row.id)
+
+    def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
+        self._statement("open_copies")
+        rows = (strict_order.copied(self.database, failure) for failure in failures)
+        return frozenset(row.id for row in rows if row is not None and row.state in OPEN)
+
+    def _at(self, owned: Owned) -> ErrorRow | None:
+        return self.database.error_at(owned.topic_uuid, owned.partition, owned.next_offset)
+
+    def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
+        self._statement("open_between")
+        places = (row.place for row in self.database.open_rows())
+        here = (owned.topic_uuid, owned.partition)
+        return frozenset(
+            at for *place, at in places if tuple(place) == here and first <= at <= last
+        )
+
+    def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
+        self._statement("due_rows")
+        rows = [row for row in self.database.errors.values() if self._is_due(row, owned)]
+        if self.queue.strict_error_queue is not None:
+            rows = [row for row in rows if not strict_order.waits(self.database, row)]
+        if self.queue.keeps_keys_in_order:
+            rows = [row for row in rows if self._is_first_of_key(row)]
+        rows.sort(key=lambda row: row.arrival)
+        return [self._open_error(row) for row in rows[:limit]]
+
+    def _is_first_of_key(self, row: ErrorRow) -> bool:
+        """Whether nothing that arrived before it is open under its key."""
+        key = row.record.key
+        return key is None or not any(
+            other.record.key == key and other.arrival < row.arrival
+            for other in self.database.open_rows()
+        )
+
+    def _is_due(self, row: ErrorRow, owned: Owned) -> bool:
+        partition = row.record.partition
+        stray = owned.is_lowest and partition not in self.database.places
+        if partition != owned.partition and not stray:
+            return False
+        here = row.topic_uuid == owned.topic_uuid and partition == owned.partition
+        if self.queue.sequential and here and row.record.offset >= owned.next_offset:
+            return False
+        if row.state is ErrorState.RETRY and row.not_before is not None:
+            grace = TICKET_GRACE_SECONDS if row.carrier == "topic" else 0
+            return row.not_before + grace <= self.database.clock.seconds
+        return row.state is ErrorState.READY
+
+    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
+        self._statement("ticketed")
+        found = {}
+        for ticket in tickets:
+            row = self.database.errors.get(ticket.error)
+            named = row is not None and row.retry_no == ticket.retry_no
+            if row is not None and named and row.state is ErrorState.RETRY:
+                found[row.id] = self._open_error(row)
+        return found
+
+    def _open_error(self, row: ErrorRow) -> OpenError:
+        now, record = self.database.clock.seconds, row.record
+        value = record.value if row.edited is None else row.edited
+        return OpenError(
+            id=row.id,
+            version=row.version,
+            state=row.state,
+            partition=record.partition,
+            offset=record.offset,
+            topic_uuid=row.topic_uuid,
+            attempts=row.attempts,
+            retry_no=row.retry_no,
+            spent=row.spent,
+            crashes=row.crashes,
+            carrier=row.carrier,
+            code=row.code,
+            due_in_seconds=0.0 if row.not_before is None else row.not_before - now,
+            late=row.late,
+            apply_as_newest=row.apply_as_newest,
+            mirrored=row.mirrored_at is not None,
+            arrival_batch=row.arrival[0],
+            arrival_index=row.arrival[1],
+            since_first_seconds=now - row.first_failed_at,
+            timestamp=None,
+            message_id=row.message_id,
+            interface=row.interface,
+            record=Record(
+                record.partition, record.offset, None, record.key, value, record.headers or []
+            ),
+        )
+
+    def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
+        """The fake has one way to settle: that of `work`."""
+        return None
+
+    def past(self, owned: Owned) -> Past:
+        self._statement("past")
+        return self.database.calls.past(owned)
+
+    def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
+        self._statement("open_keys")
+        known = {row.record.key for row in self.database.open_rows()}
+        return frozenset(key for key in keys if key in known)
+
+    def mark(self, owned: Owned, unit: Unit) -> bool:
+        self._statement("mark")
+        if not self.database.is_owned(owned):
+            return False
+        if unit.row is None:
+            place = self.database.place(owned)
+            if place.suspect_offset != unit.at:
+                place.suspect_offset, place.suspect_crashes = unit.at, 0
+            return True
+        marker: dict[str, Any] = {"state": ErrorState.PROCESSING, "epoch": owned.epoch}
+        if self.database.change(unit.row.id, unit.row.version, **marker):
+            unit.row = replace(unit.row, version=unit.row.version + 1)
+        return True
+
+    def unmark(self, owned: Owned, unit: Unit) -> None:
+        self._statement("unmark")
+        if unit.row is None:
+            return
+        row = self.database.errors[unit.row.id]
+        if row.state is ErrorState.PROCESSING and row.epoch == owned.epoch:
+            state = ErrorState(unit.row.state)
+            self.database.change(row.id, row.version, state=state, epoch=None)
+            unit.row = replace(unit.row, version=row.version + 1)
+
+    def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
+        self._statement("state")
+        place = self.database.place(owned)
+        if not self.database.stands_at(owned):
+            return False
+        self.database.set_state(place, change)
+        if next_offset is not None:
+            place.next_offset = next_offset
+        return True
+
+    def look(self, owned: Owned) -> None:
+        self._statement("look")
+        place = self.database.place(owned)
+        if self.database.is_owned(owned):
+            owned.state, owned.state_code, owned.may_have_head = place.state, place.state_code, True
+            resumes = place.resume_at
+            owned.due = place.state is PartitionState.RUNNING or (
+                resumes is not None and resumes <= self.database.clock.seconds
+            )
+
+    def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
+        self._statement("gap")
+        if not self.database.is_owned(owned):
+            return
+        found = GapRow(owned.partition, owned.topic_uuid, owned.next_offset, to_offset, reason)
+        for place, gap in enumerate(self.database.gaps):
+            if gap.start == found.start and self._is_here(gap, owned) and not gap.acknowledged:
+                self.database.gaps[place] = replace(gap, end=max(gap.end, to_offset))
+                return
+        self.database.gaps.append(found)
+
+    def _is_here(self, gap: GapRow, owned: Owned) -> bool:
+        return (gap.partition, gap.topic_uuid) == (owned.partition, owned.topic_uuid)
+
+    def gap_acknowledged(self, owned: Owned) -> int | None:
+        self._statement("gap_acknowledged")
+        ends = [
+            gap.end
+            for gap in self.database.gaps
+            if gap.acknowledged
+            and self._is_here(gap, owned)
+            and gap.start <= owned.next_offset < gap.end
+        ]
+        return max(ends, default=None)
+
+    def expire_head(self, owned: Owned) -> bool:
+        self._statement("expire_head")
+        row = self._at(owned)
+        if row is None or row.state not in OPEN - {ErrorState.PROCESSING}:
+            return False
+        if not self.database.is_owned(owned):
+            return False
+        self.database.errors[row.id] = replace(row, expired=True)
+        return True
+
+    def add_partitions(self, facts: TopicFacts) -> None:
+        self._statement("add_partitions")
+        for partition, low in facts.low.items():
+            self.database.add_partition(partition, low, facts.topic_uuid)
+
+    def open_errors(self) -> int:
+        self._statement("open_errors")
+        waiting = [row for row in self.database.open_rows() if row.state != ErrorState.READY]
+        return min(len(waiting), self.queue.brake.max_open_errors + 1)
+
+    def snapshot(self) -> QueueSnapshot:
+        self._statement("snapshot")
+        if self.database.removed:
+            raise QueueGoneError(self.queue.name)
+        self.queue = self.database.queue
+        return self.queue

@@ -1,0 +1,114 @@
+"""Threads that make calls: what ends is told, what hangs is given up, what raises is caught."""
+
+import threading
+
+import pytest
+
+from integration.delivery.sending.answers import read
+from integration.delivery.sending.call_threads import Call, CallThreads
+from integration.delivery.snapshot import EndpointSnapshot
+from integration.endpoints.port import (
+    Accepted,
+    Later,
+    OutboundMessage,
+    Refused,
+    Unknown,
+    Unreachable,
+)
+from tests.support.memory.endpoint import MemoryDeliverer
+
+pytestmark = pytest.mark.fast
+
+ENDPOINT = EndpointSnapshot(id=1, name="e", system="s")
+
+
+def an_outbound_message(message_id: str = "m1") -> OutboundMessage:
+    return OutboundMessage(
+        message_id=message_id, interface="I", system="s", body=b"{}", content_type="text/plain"
+    )
+
+
+def a_call(deliverer) -> Call:
+    return Call(deliverer, ENDPOINT, messages=[an_outbound_message()])
+
+
+def test_a_finished_call_brings_its_answers_once():
+    lanes = CallThreads()
+    call = a_call(MemoryDeliverer())
+    lanes.start(call)
+    assert lanes.finished(5) == [call]
+    assert call.answers == [Accepted()]
+    assert (lanes.finished(0), lanes.in_flight) == ([], set())
+    lanes.close()
+
+
+def test_a_call_that_hangs_is_given_up_and_its_late_answer_dropped():
+    held, entered = threading.Event(), threading.Event()
+
+    def hang(_):
+        entered.set()
+        held.wait(20)
+
+    now = [0.0]
+    lanes = CallThreads(lambda: now[0])
+    hanging, quick = a_call(MemoryDeliverer(script=hang)), a_call(MemoryDeliverer())
+    lanes.start(hanging)
+    assert entered.wait(5)
+    now[0] = 10.0
+    assert lanes.overdue(60) == []
+    now[0] = 61.0
+    assert lanes.overdue(60) == [hanging]
+    lanes.start(quick)
+    assert lanes.finished(5) == [quick], "another thread has taken its place"
+    held.set()
+    assert lanes.finished(0.1) == []
+    lanes.close()
+
+
+def test_a_deliverer_that_raises_is_told_as_a_failure_of_the_call():
+    def broken(_):
+        raise KeyError("oops")
+
+    lanes = CallThreads()
+    lanes.start(a_call(MemoryDeliverer(script=broken)))
+    [call] = lanes.finished(5)
+    assert isinstance(call.failure, KeyError)
+    lanes.close()
+
+
+def test_a_call_in_the_own_thread_ends_as_any_other():
+    threads = []
+
+    def seen(message):
+        threads.append(threading.current_thread())
+        if len(threads) == 2:
+            raise KeyError("oops")
+
+    lanes = CallThreads()
+    good, bad = a_call(MemoryDeliverer(script=seen)), a_call(MemoryDeliverer(script=seen))
+    lanes.make(good)
+    assert lanes.in_flight == {good}
+    assert lanes.finished(0) == [good]
+    assert (good.answers, good.failure) == ([Accepted()], None)
+    lanes.make(bad)
+    assert lanes.finished(0) == [bad]
+    assert isinstance(bad.failure, KeyError)
+    assert set(threads) == {threading.current_thread()}
+
+
+@pytest.mark.parametrize(
+    ("answer", "idempotent", "free", "code", "kind", "state"),
+    [
+        (Refused(code="BAD"), False, False, "BAD", "permanent", "FAILED"),
+        (Later(), False, False, "NOT_NOW", "transient", "FAILED"),
+        (Later(), False, True, "NOT_NOW", "outage", "FAILED"),
+        (Unreachable(), False, False, "UNREACHABLE", "outage", "FAILED"),
+        (Unknown(), False, False, "DELIVERY_UNKNOWN", "permanent", "UNKNOWN"),
+        (Unknown(), False, True, "DELIVERY_UNKNOWN", "permanent", "UNKNOWN"),
+        (Unknown(), True, False, "NO_ANSWER", "transient", "FAILED"),
+    ],
+)
+def test_what_an_answer_means_for_its_message(answer, idempotent, free, code, kind, state):
+    reading = read(answer, is_idempotent=idempotent, is_free=free)
+    failure = reading.outcome.failure
+    assert (failure.code, failure.kind, reading.state) == (code, kind, state)
