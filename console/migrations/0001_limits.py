@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('integration', '0008_console_first_version'),
+        ('integration', '0001_initial'),
     ]
 
     operations = [

@@ -72,7 +72,7 @@ class EndpointCircuit(models.Model):
     state = models.CharField(
         max_length=10,
         choices=[(s.value, s.value) for s in CircuitState],
-        default=CircuitState.CLOSED,
+        default=CircuitState.CLOSED.value,
     )
     version = models.BigIntegerField(default=0)
     failures = models.IntegerField(default=0, help_text="in a row, without a success between")

@@ -160,7 +160,7 @@ class OperationItem(models.Model):
             models.UniqueConstraint(fields=["operation", "place"], name="one_item_a_place")
         ]
         # No index holds the outcome: writing it touches the row alone, and a half of each page is
-        # kept free for that (migration 0009).
+        # kept free for that (migration 0001).
 
     def __str__(self) -> str:
         return f"{self.operation_id} #{self.place}: {self.outcome or 'waiting'}"

@@ -30,7 +30,7 @@ class OutboxRow(models.Model):
     state = models.CharField(
         max_length=10,
         choices=[(s.value, s.value) for s in OutboxState],
-        default=OutboxState.PENDING,
+        default=OutboxState.PENDING.value,
     )
     batch = models.UUIDField(null=True)
     created_at = models.DateTimeField()

@@ -59,7 +59,7 @@ class QueuePartition(models.Model):
                 name="partition_state_known",
             ),
             models.CheckConstraint(
-                condition=~models.Q(state=PartitionState.BACKOFF)
+                condition=~models.Q(state=PartitionState.BACKOFF.value)
                 | models.Q(resume_at__isnull=False),
                 name="backoff_has_an_end",
             ),

@@ -1,7 +1,8 @@
 """The ordinary commit of sending as one statement: what arrived, the position, what comes next.
 
 A queue that sends one message at a time commits once for each: every round trip counts. Whatever
-has more to say (a failure, a state, a row of the error table) goes the long way of `store.unit_of_work`.
+has more to say (a failure, a state, a row of the error table) goes the long way of
+`store.unit_of_work`.
 """
 
 import json

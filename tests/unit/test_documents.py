@@ -124,8 +124,8 @@ def test_what_is_named_of_the_code_is_there(page):
 
 
 def test_a_wrong_name_would_be_noticed():
-    assert is_known("store.manager.DatabasePartitionManager.take")
+    assert is_known("store.partition_manager.DatabasePartitionManager.take")
     assert is_known("QueuePartition.next_offset")
-    assert not is_known("store.manager.DatabasePartitionManager.lend")
+    assert not is_known("store.partition_manager.DatabasePartitionManager.lend")
     assert not is_known("integration.delivery.errands")
     assert not is_there("delivery/errands.py")
