@@ -84,7 +84,8 @@ class MessageError(models.Model):
                 name="error_state_known",
             ),
             models.CheckConstraint(
-                condition=~models.Q(state=ErrorState.RETRY.value) | models.Q(not_before__isnull=False),
+                condition=~models.Q(state=ErrorState.RETRY.value)
+                | models.Q(not_before__isnull=False),
                 name="retry_has_a_time",
             ),
         ]

@@ -1,12 +1,14 @@
 """What an archive is told: it came as JSON, and is checked before anything is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from spark_jobs.problems import JobError
+from spark_jobs.parameters import Refusal, read, refusal
+
+bad: Final[Refusal] = refusal("archive")
 
 
 class Kind(StrEnum):
@@ -51,31 +53,12 @@ class ArchiveParameters:
     @staticmethod
     def of(said: Mapping[str, Any]) -> "ArchiveParameters":
         """Check and read them. Raises JobError BAD_PARAMETERS."""
-        known = {field.name for field in fields(ArchiveParameters)}
-        if unknown := sorted(set(said) - known):
-            raise bad(f"there is no parameter {unknown[0]!r}")
-        rule = said.get("rule")
-        try:
-            read = ArchiveParameters(
-                **{**said, "kind": Kind(said["kind"]), "rule": rule and _rule(rule)}
-            )
-            for text in (read.at, read.before):
+        found = read(ArchiveParameters, said, bad)
+        for text in (found.at, found.before):
+            try:
                 datetime.fromisoformat(text)
-        except (KeyError, TypeError, ValueError) as e:
-            raise bad(str(e)) from e
-        if (read.rule is None) != (read.kind is Kind.MESSAGES):
-            raise bad(f"the rule of {read.kind} is missing, or they have none")
-        return read
-
-
-def _rule(said: Mapping[str, Any]) -> Rule:
-    along = tuple((str(table), str(column)) for table, column in said["along"])
-    return Rule(**{**said, "along": along, "removals": tuple(said["removals"])})
-
-
-def bad(why: str) -> JobError:
-    return JobError(
-        "BAD_PARAMETERS",
-        f"The archive cannot be run as it is asked for: {why}.",
-        "Correct the parameter and start the run again.",
-    )
+            except ValueError as e:
+                raise bad(str(e)) from e
+        if (found.rule is None) != (found.kind is Kind.MESSAGES):
+            raise bad(f"the rule of {found.kind} is missing, or they have none")
+        return found

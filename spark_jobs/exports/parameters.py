@@ -1,13 +1,15 @@
 """What an export is told: it came as JSON, and is checked before anything is read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from integration.paths import plain_steps
-from spark_jobs.problems import JobError
+from spark_jobs.parameters import Refusal, read, refusal
 from spark_jobs.topics.target import Target
+
+bad: Final[Refusal] = refusal("export")
 
 # PostgreSQL takes no more columns, and nobody reads as many.
 MOST_COLUMNS: Final = 500
@@ -82,29 +84,12 @@ class ExportParameters:
     @staticmethod
     def of(said: Mapping[str, Any]) -> "ExportParameters":
         """Check and read them. Raises JobError BAD_PARAMETERS."""
-        known = {field.name for field in fields(ExportParameters)}
-        if unknown := sorted(set(said) - known):
-            raise bad(f"there is no parameter {unknown[0]!r}")
-        where, queues, target = (said.get(name) for name in ("where", "queues", "target"))
-        try:
-            read = ExportParameters(
-                **{
-                    **said,
-                    "what": What(said["what"]),
-                    "format": Format(said["format"]),
-                    "columns": tuple(Wanted(**one) for one in said.get("columns", ())),
-                    "where": None if where is None else (str(where[0]), str(where[1])),
-                    "queues": None if queues is None else tuple(map(int, queues)),
-                    "formulas": Formulas(said.get("formulas", Formulas.EXACT)),
-                    "target": None if target is None else Target(**target),
-                }
-            )
-        except (KeyError, TypeError, ValueError, IndexError) as e:
-            raise bad(str(e)) from e
-        read._check()
-        return read
+        found = read(ExportParameters, said, bad)
+        found.check()
+        return found
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise JobError for what does not go together."""
         _check_names([column.name for column in self.columns])
         for column in self.columns:
             if column.is_path:
@@ -148,11 +133,3 @@ def _check_names(names: Sequence[str]) -> None:
         if name.casefold() in known:
             raise bad(f"two columns are named {name!r}")
         known.add(name.casefold())
-
-
-def bad(why: str) -> JobError:
-    return JobError(
-        "BAD_PARAMETERS",
-        f"The export cannot be run as it is asked for: {why}.",
-        "Correct the parameter and start the run again.",
-    )

@@ -2,14 +2,17 @@
 
 import codecs
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from integration.paths import BadPath, compile_path
 from spark_jobs.imports.fields import missing_field
+from spark_jobs.parameters import Refusal, read, refusal
 from spark_jobs.problems import JobError
 from spark_jobs.topics.target import Target
+
+bad: Final[Refusal] = refusal("import")
 
 
 class Format(StrEnum):
@@ -98,24 +101,9 @@ class ImportParameters:
     @staticmethod
     def of(said: Mapping[str, Any]) -> "ImportParameters":
         """Check and read them. Raises JobError: BAD_PARAMETERS, UNKNOWN_FIELD."""
-        known = {field.name for field in fields(ImportParameters)}
-        if unknown := sorted(set(said) - known):
-            raise bad(f"there is no parameter {unknown[0]!r}")
-        try:
-            read = ImportParameters(
-                **{
-                    **said,
-                    "format": Format(said["format"]),
-                    "structure": _structure(said.get("structure")),
-                    "target": None if said.get("target") is None else Target(**said["target"]),
-                    "columns": tuple(_column(one) for one in said.get("columns", ())),
-                    "duplicates": Duplicates(said.get("duplicates", Duplicates.LAST)),
-                }
-            )
-        except (KeyError, TypeError, ValueError) as e:
-            raise bad(str(e)) from e
-        read._check()
-        return read
+        found = read(ImportParameters, said, bad)
+        found.check()
+        return found
 
     @property
     def are_documents(self) -> bool:
@@ -127,7 +115,8 @@ class ImportParameters:
         """Whether documents are XML; else they are JSON."""
         return self.format is Format.XML and self.are_documents
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise JobError for what does not go together."""
         if self.structure is not None:
             self._check_structure(self.structure)
         elif self.target is None:
@@ -218,22 +207,3 @@ def _check_encoding(name: str) -> None:
         raise bad(f"there is no encoding {name!r} of texts") from None
     if not is_plain or known in _WIDE or known.startswith(_SHIFTING):
         raise bad(f"rows of {name} cannot be told apart by their bytes")
-
-
-def _structure(said: Mapping[str, Any] | None) -> Structure | None:
-    if said is None:
-        return None
-    return Structure(**{**said, "key_paths": tuple(said["key_paths"])})
-
-
-def _column(said: Mapping[str, Any]) -> Column:
-    kind = said.get("kind")
-    return Column(**{**said, "kind": None if kind is None else Kind(kind)})
-
-
-def bad(why: str) -> JobError:
-    return JobError(
-        "BAD_PARAMETERS",
-        f"The import cannot be run as it is asked for: {why}.",
-        "Correct the parameter and start the run again.",
-    )

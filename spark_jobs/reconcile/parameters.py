@@ -1,11 +1,13 @@
 """What a reconciliation is told: it came as JSON, and is checked before anything is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from spark_jobs.problems import JobError
+from spark_jobs.parameters import Refusal, read, refusal
 from spark_jobs.topics.planning import Wanted
+
+bad: Final[Refusal] = refusal("reconciliation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,24 +28,10 @@ class ReconcileParameters:
     @staticmethod
     def of(said: Mapping[str, Any]) -> "ReconcileParameters":
         """Check and read them. Raises JobError BAD_PARAMETERS."""
-        known = {field.name for field in fields(ReconcileParameters)}
-        if unknown := sorted(set(said) - known):
-            raise _bad(f"there is no parameter {unknown[0]!r}")
-        try:
-            read = ReconcileParameters(**said)
-        except TypeError as e:
-            raise _bad(str(e)) from e
-        read.wanted.check()
-        return read
+        found = read(ReconcileParameters, said, bad)
+        found.wanted.check()
+        return found
 
     @property
     def wanted(self) -> Wanted:
         return Wanted(topic=self.topic, begin=self.begin, end=self.end)
-
-
-def _bad(why: str) -> JobError:
-    return JobError(
-        "BAD_PARAMETERS",
-        f"The reconciliation cannot be run as it is asked for: {why}.",
-        "Correct the parameter and start the run again.",
-    )

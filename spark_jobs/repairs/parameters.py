@@ -1,15 +1,18 @@
 """What a repair is told: which failures, what is changed in them, and how they are released."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from integration.policy.operations import NEVER, StopRule
 from integration.recipe_use import Rules
 from integration.recipes import Unreadable, compile_recipe
 from spark_jobs.imports.parameters import Structure
+from spark_jobs.parameters import Refusal, read, refusal
 from spark_jobs.problems import JobError
+
+bad: Final[Refusal] = refusal("repair")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,50 +55,16 @@ class RepairParameters:
     @staticmethod
     def of(said: Mapping[str, Any]) -> "RepairParameters":
         """Check and read them. Raises JobError BAD_PARAMETERS, BAD_RECIPE."""
-        known = {one.name for one in fields(RepairParameters)}
-        if unknown := sorted(set(said) - known):
-            raise bad(f"there is no parameter {unknown[0]!r}")
+        found = read(RepairParameters, said, bad)
         try:
-            read = RepairParameters(
-                **{
-                    **said,
-                    "selection": _selection(said["selection"]),
-                    "structures": {
-                        interface: Structure(**{**one, "key_paths": tuple(one["key_paths"])})
-                        for interface, one in said.get("structures", {}).items()
-                    },
-                    "defaults": {int(q): name for q, name in said.get("defaults", {}).items()},
-                    "stop": StopRule(**said.get("stop", {})),
-                }
-            )
-        except (KeyError, TypeError, ValueError) as e:
-            raise bad(str(e)) from e
-        try:
-            compile_recipe(read.recipe)
+            compile_recipe(found.recipe)
         except Unreadable as e:
             raise JobError(
                 "BAD_RECIPE",
                 f"The change cannot be used: {e}.",
                 'Write a JSON Patch: [{"op": "replace", "path": "/siteid", "value": "NORTH"}].',
             ) from e
-        return read
+        return found
 
     def rules(self) -> Rules:
         return Rules.of(self.structures, self.defaults)
-
-
-def _selection(said: Mapping[str, Any]) -> Selection:
-    times = {name: _time(said.get(name)) for name in ("since", "until")}
-    return Selection(**{**said, **times, "queues": tuple(said["queues"])})
-
-
-def _time(said: str | None) -> datetime | None:
-    return None if said is None else datetime.fromisoformat(said)
-
-
-def bad(why: str) -> JobError:
-    return JobError(
-        "BAD_PARAMETERS",
-        f"The repair cannot be run as it is asked for: {why}.",
-        "Correct the parameter and start the run again.",
-    )

@@ -1,15 +1,17 @@
 """What a replay is told: it came as JSON, and is checked before anything is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from integration.paths import BadPath, compile_path
 from spark_jobs.imports.parameters import Structure
-from spark_jobs.problems import JobError
+from spark_jobs.parameters import Refusal, read, refusal
 from spark_jobs.topics.planning import Wanted, bound
+
+bad: Final[Refusal] = refusal("replay")
 
 
 class Into(StrEnum):
@@ -61,22 +63,9 @@ class ReplayParameters:
     @staticmethod
     def of(said: Mapping[str, Any]) -> "ReplayParameters":
         """Check and read them. Raises JobError BAD_PARAMETERS."""
-        known = {field.name for field in fields(ReplayParameters)}
-        if unknown := sorted(set(said) - known):
-            raise bad(f"there is no parameter {unknown[0]!r}")
-        try:
-            read = ReplayParameters(
-                **{
-                    **said,
-                    "into": Into(said["into"]),
-                    "chosen": Filter(**said.get("chosen", {})),
-                    "structure": _structure(said.get("structure")),
-                }
-            )
-        except (KeyError, TypeError, ValueError) as e:
-            raise bad(str(e)) from e
-        read._check()
-        return read
+        found = read(ReplayParameters, said, bad)
+        found.check()
+        return found
 
     @property
     def wanted(self) -> Wanted:
@@ -88,7 +77,8 @@ class ReplayParameters:
         found = bound(self.as_of)
         return found if isinstance(found, datetime) else None
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise JobError for what does not go together."""
         self.wanted.check()
         for is_wrong, why in (
             (self.as_of and self.until is None, f"{self.as_of!r} is no time with its zone"),
@@ -124,17 +114,3 @@ class ReplayParameters:
                 compile_path(path)
             except BadPath as e:
                 raise bad(str(e)) from e
-
-
-def _structure(said: Mapping[str, Any] | None) -> Structure | None:
-    if said is None:
-        return None
-    return Structure(**{**said, "key_paths": tuple(said["key_paths"])})
-
-
-def bad(why: str) -> JobError:
-    return JobError(
-        "BAD_PARAMETERS",
-        f"The replay cannot be run as it is asked for: {why}.",
-        "Correct the parameter and start the run again.",
-    )
