@@ -69,7 +69,7 @@ MIDDLEWARE = [
     "console.layout.security.ContentSecurityPolicy",
     "console.layout.bidi.PlainDirections",
     "console.monitoring.probes.Probes",
-    "console.door.entrance.Door",
+    "console.http_api.entrance.HttpApi",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

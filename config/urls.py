@@ -4,7 +4,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 
-from console.people.doors import Logout, admin_login
+from console.people.logins import Logout, admin_login
 
 urlpatterns = [
     # Before the admin's own: there is one door.

@@ -11,7 +11,7 @@ class ConsoleConfig(AppConfig):
     name = "console"
 
     def ready(self) -> None:
-        from console.door import checks
+        from console.http_api import checks
         from console.people.roles import make_roles
         from console.people.session_limits import begin
 

@@ -12,7 +12,7 @@ from console.monitoring import health, metrics
 from console.outbox import choices as outbox_choices
 from console.outbox import pages as outbox
 from console.overview import pages as overview
-from console.people import doors
+from console.people import logins
 from console.people import pages as people
 from console.queues import pages as queues
 from console.queues import verbs as queue_verbs
@@ -21,8 +21,8 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics_page, name="metrics"),
-    path("login/", doors.Login.as_view(), name="login"),
-    path("logout/", doors.Logout.as_view(), name="logout"),
+    path("login/", logins.Login.as_view(), name="login"),
+    path("logout/", logins.Logout.as_view(), name="logout"),
     path("theme/", themes.choose_theme, name="theme"),
     path("account/", people.own_account, name="account"),
     path(

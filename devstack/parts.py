@@ -36,7 +36,7 @@ PARTS = (
                 "console.server.worker.BufferedWorker",
                 "--workers",
                 "2",
-                # For the console, and as many again for the HTTP door.
+                # For the console, and as many again for the HTTP API.
                 "--threads",
                 "4",
                 "--no-control-socket",
@@ -77,7 +77,7 @@ PARTS = (
     Part(
         "sample",
         "Sample traffic",
-        ("manage.py", "sample_traffic", "--door", "http://127.0.0.1:{web_port}"),
+        ("manage.py", "sample_traffic", "--http-api", "http://127.0.0.1:{web_port}"),
     ),
 )
 SPARK = "spark"

@@ -42,7 +42,7 @@ ORDERS: Final = "sample-orders"  # the structure that remembers each order's rev
 LEVELS: Final = "sample-stock-levels"  # the structure that remembers each item's newest level
 LOCATIONS: Final = "sample-locations"  # the structure that locations are stored into
 
-SUPPLIER_DOOR: Final = "supplier-orders"  # the endpoints of the three partners
+SUPPLIER_ADDRESS: Final = "supplier-orders"  # the endpoints of the three partners
 ARCHIVE_FOLDER: Final = "archive-folder"
 LEDGER_TABLE: Final = "ledger-table"
 TOKEN: Final = "sample-traffic"  # noqa: S105 - its name
@@ -54,4 +54,4 @@ SENDERS: Final = {
 }
 SERVICES: Final = (ASSET, ORDER, METER, LOCATION, INVENTORY, LEVEL)
 STRUCTURES: Final = (ORDERS, LOCATIONS, LEVELS)
-ENDPOINTS: Final = (SUPPLIER_DOOR, ARCHIVE_FOLDER, LEDGER_TABLE)
+ENDPOINTS: Final = (SUPPLIER_ADDRESS, ARCHIVE_FOLDER, LEDGER_TABLE)

@@ -73,7 +73,7 @@ def endpoints() -> Iterator[str]:
 
 def found_again() -> Iterator[str]:
     """Point the supplier's endpoint at where its server listens now."""
-    row = Endpoint.objects.filter(name=names.SUPPLIER_DOOR).first()
+    row = Endpoint.objects.filter(name=names.SUPPLIER_ADDRESS).first()
     url = f"{partners.supplier_address()}/orders"
     if row is not None and row.properties.get("url") != url:
         row.properties["url"] = url
@@ -90,7 +90,7 @@ def found_again() -> Iterator[str]:
 
 def _endpoints() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield (
-        names.SUPPLIER_DOOR,
+        names.SUPPLIER_ADDRESS,
         names.SUPPLIER,
         {
             "handler_type": Endpoint.HandlerType.HTTP.value,

@@ -1,4 +1,4 @@
-"""A depot's terminal: posts stock levels over the HTTP door, with a token of its own."""
+"""A depot's terminal: posts stock levels over the HTTP API, with a token of its own."""
 
 import json
 import urllib.request
@@ -19,14 +19,14 @@ ACTOR: Final = "sample_traffic"
 class Terminal:
     """Posts to one console. `taken` and `refused` count its posts."""
 
-    def __init__(self, door: str) -> None:
-        self._address = f"{door.rstrip('/')}/esqueue/{names.DEPOT}/{names.LEVEL}"
+    def __init__(self, address: str) -> None:
+        self._address = f"{address.rstrip('/')}/esqueue/{names.DEPOT}/{names.LEVEL}"
         self._token = a_token()
         self.taken = 0
         self.refused = 0
 
     def post(self, level: Fields) -> bool:
-        """Whether it was taken; a door that is not open yet is no reason to stop."""
+        """Whether it was taken; one that is not there yet is no reason to stop."""
         request = urllib.request.Request(  # noqa: S310 - the console of this machine
             self._address,
             data=encode(level).encode(),

@@ -1,4 +1,4 @@
-"""What the HTTP door is measured against: a view that inserts one row, in the same project."""
+"""What the HTTP API is measured against: a view that inserts one row, in the same project."""
 
 from django.db import models
 from django.http import HttpRequest, JsonResponse

@@ -10,7 +10,7 @@ from crontasks.problems.facts import Problem, Way
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class PageLink:
     """A button: where it leads and what it says; without an address it is a command to type."""
 
     address: str
@@ -22,59 +22,59 @@ class Told:
     """A problem as the page shows it."""
 
     problem: Problem
-    door: Door | None
+    link: PageLink | None
 
 
 def told(found: list[Problem]) -> list[Told]:
-    return [Told(problem, door(problem)) for problem in found]
+    return [Told(problem, link(problem)) for problem in found]
 
 
-def door(problem: Problem) -> Door | None:
-    make = DOORS.get(problem.way)
+def link(problem: Problem) -> PageLink | None:
+    make = LINKS.get(problem.way)
     return None if make is None else make(problem)
 
 
-def _queue(problem: Problem) -> Door:
-    return Door(reverse("queue", args=[problem.subject]), "Open the queue")
+def _queue(problem: Problem) -> PageLink:
+    return PageLink(reverse("queue", args=[problem.subject]), "Open the queue")
 
 
-def _configure(problem: Problem) -> Door:
-    return Door(reverse("queue-change", args=[problem.subject]), "Change the queue")
+def _configure(problem: Problem) -> PageLink:
+    return PageLink(reverse("queue-change", args=[problem.subject]), "Change the queue")
 
 
-def _failure(problem: Problem) -> Door:
-    return Door(reverse("failure", args=[problem.subject]), "Open the failure")
+def _failure(problem: Problem) -> PageLink:
+    return PageLink(reverse("failure", args=[problem.subject]), "Open the failure")
 
 
-def _outbox(problem: Problem) -> Door:
-    return Door(f"{reverse('outbox')}?queue={problem.subject}", "Open the outbox")
+def _outbox(problem: Problem) -> PageLink:
+    return PageLink(f"{reverse('outbox')}?queue={problem.subject}", "Open the outbox")
 
 
-def _waiting(problem: Problem) -> Door:  # noqa: ARG001 - every door is asked in the same way
-    return Door(f"{reverse('outbox')}?state=PENDING", "Open the outbox")
+def _waiting(problem: Problem) -> PageLink:  # noqa: ARG001 - every link is asked in the same way
+    return PageLink(f"{reverse('outbox')}?state=PENDING", "Open the outbox")
 
 
-def _endpoint(problem: Problem) -> Door:
-    return Door(reverse("delivery-endpoint", args=[problem.subject]), "Open the endpoint")
+def _endpoint(problem: Problem) -> PageLink:
+    return PageLink(reverse("delivery-endpoint", args=[problem.subject]), "Open the endpoint")
 
 
-def _system(problem: Problem) -> Door:
-    return Door(reverse("system", args=[problem.number]), "Open the system")
+def _system(problem: Problem) -> PageLink:
+    return PageLink(reverse("system", args=[problem.number]), "Open the system")
 
 
-def _service(problem: Problem) -> Door:
-    return Door(reverse("service", args=[problem.number]), "Open the service")
+def _service(problem: Problem) -> PageLink:
+    return PageLink(reverse("service", args=[problem.number]), "Open the service")
 
 
-def _provider(problem: Problem) -> Door:
-    return Door(reverse("provider", args=[problem.number]), "Open the provider")
+def _provider(problem: Problem) -> PageLink:
+    return PageLink(reverse("provider", args=[problem.number]), "Open the provider")
 
 
-def _instance(problem: Problem) -> Door:
-    return Door(reverse("cron-instance", args=[problem.number]), "Open the cron instance")
+def _instance(problem: Problem) -> PageLink:
+    return PageLink(reverse("cron-instance", args=[problem.number]), "Open the cron instance")
 
 
-DOORS: Final[dict[Way, Callable[[Problem], Door]]] = {
+LINKS: Final[dict[Way, Callable[[Problem], PageLink]]] = {
     Way.QUEUE: _queue,
     Way.CONFIGURE_QUEUE: _configure,
     Way.FAILURE: _failure,

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 import redis
 from django.conf import settings
 
-from integration.door.pace import counters
 from integration.errors import IntegrationError
+from integration.http_api.pace import counters
 
 log = logging.getLogger(__name__)
 # Many people may share an address, behind an office's router; nobody shares a name.

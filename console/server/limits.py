@@ -1,12 +1,12 @@
-"""How much of a request is waited for, how long, and which addresses are the HTTP door's.
+"""How much of a request is waited for, how long, and which addresses are the HTTP API's.
 
 The server reads this before Django is set up: nothing here may import it.
 """
 
 from typing import Final
 
-# What begins so is answered by the HTTP door alone, also where nothing is at the address.
-DOOR_PREFIXES: Final = ("/esqueue/", "/es/", "/meaweb/", "/api/", "/openapi.json")
+# What begins so is answered by the HTTP API alone, also where nothing is at the address.
+HTTP_API_PREFIXES: Final = ("/esqueue/", "/es/", "/meaweb/", "/api/", "/openapi.json")
 
 # Request line and header fields together. gunicorn's own limits would allow 800 KiB, of which a
 # thousand connections could make this process hold 800 MB.
@@ -15,7 +15,7 @@ HEAD_BYTES: Final = 64 * 1024
 HEAD_SECONDS: Final = 10.0
 
 # The largest body that any system may be allowed to post: it is held in memory as a whole.
-DOOR_BODY_BYTES: Final = 100 * 2**20
+HTTP_API_BODY_BYTES: Final = 100 * 2**20
 # A partner's body comes within this time, whatever its pace.
 BODY_SECONDS: Final = 60.0
 # A person's upload may be large and their line slow: it has this much longer for each byte.
@@ -26,23 +26,23 @@ FORM_BYTES: Final = 17 * 2**20
 # A body up to this size waits in memory, a larger one in a temporary file.
 MEMORY_BYTES: Final = 64 * 1024
 # What the bodies of all requests that are still arriving may take on disk, in each process, once
-# for the HTTP door and once for the console. Bodies that wait in memory do not count.
+# for the HTTP API and once for the console. Bodies that wait in memory do not count.
 DISK_BYTES: Final = 1024 * 2**20
 
 # A request that takes longer hangs: its process is replaced.
-DOOR_SECONDS: Final = 120.0
+HTTP_API_SECONDS: Final = 120.0
 CONSOLE_SECONDS: Final = 900.0
 # How long a client may leave an answer unread once so much of it waits.
 UNREAD_SECONDS: Final = 30.0
 UNREAD_BYTES: Final = 8 * 2**20
 
 
-def is_for_door(target: bytes) -> bool:
-    """Whether a request target is answered by the HTTP door, as `console.door.entrance` sees it.
+def is_for_http_api(target: bytes) -> bool:
+    """Whether a request target is answered by the HTTP API, as `console.http_api.entrance` sees it.
 
     A wrong guess gives a request the other's threads, nothing else.
     """
     return target.startswith(_PREFIXES)
 
 
-_PREFIXES: Final = tuple(prefix.encode() for prefix in DOOR_PREFIXES)
+_PREFIXES: Final = tuple(prefix.encode() for prefix in HTTP_API_PREFIXES)

@@ -2,7 +2,7 @@
 
 gunicorn's own threads read a request as slowly as it comes, so a handful of connections that say
 little keep everybody else out. Here one poller collects requests and sends answers, for as many
-connections as there are; a thread gets a request that is whole. The HTTP door and the console
+connections as there are; a thread gets a request that is whole. The HTTP API and the console
 have threads of their own, so that neither can hold the other's.
 """
 
@@ -73,16 +73,16 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         self._upload_bytes = settings.SLUICE_BULK_UPLOAD_MB * 2**20 + limits.FORM_BYTES
-        self._door_pool = ThreadPoolExecutor(self.cfg.threads, "door")
+        self._http_api_pool = ThreadPoolExecutor(self.cfg.threads, "http-api")
         super().init_process()
 
     def get_thread_pool(self) -> ThreadPoolExecutor:
-        """The console's; the HTTP door's is `_door_pool`."""
+        """The console's; the HTTP API's is `_http_api_pool`."""
         return ThreadPoolExecutor(self.cfg.threads, "console")
 
     def run(self) -> None:
         super().run()
-        self._door_pool.shutdown(wait=False)
+        self._http_api_pool.shutdown(wait=False)
         if self._hung:
             # A usual exit waits for every thread, and one of them never ends.
             os._exit(0)
@@ -109,7 +109,11 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
             self._take(conn, rest)
 
     def _most_bytes(self, head: Head) -> int:
-        return limits.DOOR_BODY_BYTES if limits.is_for_door(head.target) else self._upload_bytes
+        return (
+            limits.HTTP_API_BODY_BYTES
+            if limits.is_for_http_api(head.target)
+            else self._upload_bytes
+        )
 
     def _on_piece(self, conn: TConn) -> None:
         piece = conn.sock.arrive()
@@ -135,18 +139,18 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
 
     def _wait_for_body(self, conn: TConn, head: Head) -> None:
         seconds = limits.BODY_SECONDS
-        if not limits.is_for_door(head.target):
+        if not limits.is_for_http_api(head.target):
             seconds += head.length / limits.UPLOAD_BYTES_PER_SECOND
         self._wait(conn, seconds, self._too_slow)
         if head.waits_for_leave:
             conn.sock.send(_LEAVE)
 
     def _on_disk(self, like: Head) -> int:
-        side = limits.is_for_door(like.target)
+        side = limits.is_for_http_api(like.target)
         return sum(
             other.on_disk
             for other in self._arriving.values()
-            if other.head is not None and limits.is_for_door(other.head.target) is side
+            if other.head is not None and limits.is_for_http_api(other.head.target) is side
         )
 
     def _too_slow(self, conn: TConn) -> None:
@@ -156,13 +160,17 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         """Nothing more of this request is waited for."""
         coming = self._arriving.pop(conn)
         self._leave(conn)
-        is_for_door = coming.head is not None and limits.is_for_door(coming.head.target)
+        is_for_http_api = coming.head is not None and limits.is_for_http_api(coming.head.target)
         is_announced = coming.head is not None and bool(coming.head.length)
-        if ending is Ending.WHOLE or is_for_door or (ending is Ending.TOO_LARGE and is_announced):
-            # The door answers for itself, with a code, also what did not come whole; the console
-            # has a page for what is too large, and reads nothing of it.
+        if (
+            ending is Ending.WHOLE
+            or is_for_http_api
+            or (ending is Ending.TOO_LARGE and is_announced)
+        ):
+            # The HTTP API answers for itself, with a code, also what did not come whole; the
+            # console has a page for what is too large, and reads nothing of it.
             conn.sock.give(coming.hand_over(), ending)
-            self._submit(conn, self._door_pool if is_for_door else self.tpool)
+            self._submit(conn, self._http_api_pool if is_for_http_api else self.tpool)
             return
         coming.drop()
         if not coming.has_begun or ending is Ending.CUT_SHORT:
@@ -173,7 +181,7 @@ class BufferedWorker(ThreadWorker):  # type: ignore[misc]
         self._flush(conn, stays=False)
 
     def _submit(self, conn: TConn, pool: ThreadPoolExecutor) -> None:
-        seconds = limits.DOOR_SECONDS if pool is self._door_pool else limits.CONSOLE_SECONDS
+        seconds = limits.HTTP_API_SECONDS if pool is self._http_api_pool else limits.CONSOLE_SECONDS
         future = pool.submit(self._compute, conn, seconds)
         future.add_done_callback(
             lambda done: self.method_queue.defer(self.finish_request, conn, done)

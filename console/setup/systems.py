@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from console.forms.setup_form import SetupForm
-from console.server.limits import DOOR_BODY_BYTES
+from console.server.limits import HTTP_API_BODY_BYTES
 from console.setup.columns import NUMBER, Counted, Named, Switched
 from console.setup.filters import words_and_switch
 from console.setup.noun import Noun
@@ -23,7 +23,7 @@ class SystemForm(SetupForm):
     parts = (
         ("", "", ("name", "description", "enabled")),
         (
-            "HTTP door",
+            "HTTP API",
             (
                 "What this partner may post over HTTP. Without a token nobody gets in; tokens are "
                 "made on the system's page."
@@ -73,9 +73,9 @@ class SystemForm(SetupForm):
     def clean_max_body_bytes(self) -> int:
         given: int | None = self.cleaned_data["max_body_bytes"]
         default: int = ExternalSystem._meta.get_field("max_body_bytes").default
-        if given and given > DOOR_BODY_BYTES:
+        if given and given > HTTP_API_BODY_BYTES:
             raise ValidationError(
-                f"Write at most {DOOR_BODY_BYTES:,}: a body is held in memory while it is split."
+                f"Write at most {HTTP_API_BODY_BYTES:,}: bodies are split in memory."
             )
         return given or default
 

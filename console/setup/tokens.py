@@ -1,4 +1,4 @@
-"""The page of a system's HTTP door: its tokens, and how its partner uses it."""
+"""The page of a system's HTTP API: its tokens, and how its partner uses it."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -114,7 +114,7 @@ class TokenForm(forms.Form):
 
 
 @needs(Right.VIEW)
-def door(request: HttpRequest, number: int) -> HttpResponse:
+def http_api(request: HttpRequest, number: int) -> HttpResponse:
     """The tokens of a system, and examples of requests."""
     return _show(request, found_row(request, SYSTEMS, number))
 
@@ -146,7 +146,7 @@ def rotate(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
     """Make its successor, and let the old one end after the days chosen."""
     system, token = _found(request, number, token_id)
     if request.method != "POST":
-        return see("door", number)
+        return see("http-api", number)
     days = request.POST.get("days", "")
     if days not in dict(OVERLAPS):
         days = OVERLAPS[1][0]
@@ -156,7 +156,7 @@ def rotate(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
         made = tokens.rotate(token, author, overlap=overlap, scope=scope_of(request.user))
     except IntegrationError as problem:
         tell_problem(request, problem)
-        return see("door", number)
+        return see("http-api", number)
     return _show_made(request, system, made, old=token, days=dict(OVERLAPS)[days])
 
 
@@ -170,7 +170,7 @@ def revoke(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
             messages.success(request, f"{token.name} is revoked: within a second it opens nothing.")
         else:
             messages.info(request, f"{token.name} was revoked already.")
-    return see("door", number)
+    return see("http-api", number)
 
 
 def _found(request: HttpRequest, number: int, token_id: int) -> tuple[ExternalSystem, ApiToken]:
@@ -193,7 +193,7 @@ def _show(request: HttpRequest, system: ExternalSystem) -> HttpResponse:
         "origin": f"{request.scheme}://{request.get_host()}",
         "overlaps": OVERLAPS,
     }
-    return render(request, "console/setup/door.html", context)
+    return render(request, "console/setup/http_api.html", context)
 
 
 def _show_form(

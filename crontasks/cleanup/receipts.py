@@ -1,4 +1,4 @@
-"""The rule for receipts of the HTTP door: as long as their queue keeps its failures."""
+"""The rule for receipts of the HTTP API: as long as their queue keeps its failures."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ OVER: Final = f"""t.received_at < {{at}} - interval '{LEAST_DAYS} days'
 
 RECEIPTS: Final = Rule(
     name="receipts",
-    title="Receipts of the HTTP door",
+    title="Receipts of the HTTP API",
     what="What was answered to posts, once the retention of their queue is over. A sender that "
     "repeats a post later than that has it accepted again.",
     keeps=f"the queue's retention, at least {LEAST_DAYS} days",

@@ -1,4 +1,4 @@
-"""Tokens of the HTTP door: made, rotated and revoked, each with its row of audit."""
+"""Tokens of the HTTP API: made, rotated and revoked, each with its row of audit."""
 
 import re
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from django.db.models.functions import Least
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.clock import database_now
-from integration.door import callers
-from integration.door.tokens import new_token
 from integration.errors import IntegrationError
+from integration.http_api import callers
+from integration.http_api.tokens import new_token
 from integration.models import ApiToken, ExternalSystem
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup.tokens import names_to_limit_to

@@ -5,7 +5,7 @@ from integration.models.channel import ChannelTarget, PublishChannel
 from integration.models.configuration_change import ConfigurationChange
 from integration.models.delivery import Delivery, EndpointCircuit, EndpointTest
 from integration.models.deployment import Deployment
-from integration.models.door import ApiToken, Receipt
+from integration.models.http_api import ApiToken, Receipt
 from integration.models.message_error import ErrorAttempt, ErrorChange, MessageError
 from integration.models.operation import Operation, OperationItem
 from integration.models.outbox import OutboxChange, OutboxRow, RelayLease

@@ -15,7 +15,7 @@ class ExternalSystem(models.Model):
     name = models.SlugField(max_length=60, unique=True)
     description = models.CharField(max_length=200, blank=True)
     enabled = models.BooleanField(default=True)
-    # The HTTP door. Without a token nobody gets in; these limit those who have one.
+    # The HTTP API. Without a token nobody gets in; these limit those who have one.
     requests_per_minute = models.PositiveIntegerField(
         null=True, blank=True, help_text="How many posts it may make; empty = as many as it likes."
     )

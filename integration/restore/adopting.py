@@ -72,7 +72,7 @@ class Adoption:
 
     def consequences(self) -> list[str]:
         """What becomes of what is under way, in sentences."""
-        told = ["Queues, relays, deliveries, cron tasks and the HTTP door begin to act."]
+        told = ["Queues, relays, deliveries, cron tasks and the HTTP API begin to act."]
         if self.is_renamed:
             told.append(
                 f"Relays write as “sluice.{self.to_name}.…” from now on, and positions for lag "

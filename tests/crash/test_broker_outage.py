@@ -23,8 +23,8 @@ from integration.models import OutboxRow, Queue
 from integration.selectors.queues import queues
 from tests.support.builders import a_queue
 from tests.support.celery_world import CeleryWorld, Child, celery_world, eventually
-from tests.support.door import a_partner
 from tests.support.flows import effects
+from tests.support.http_api import a_partner
 from tests.support.kafka_world import Kafka
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]

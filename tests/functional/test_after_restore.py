@@ -25,7 +25,7 @@ from integration.selectors.deployment import may_act
 from integration.store import deployments
 from tests.support import restored
 from tests.support.builders import a_queue
-from tests.support.door import a_partner
+from tests.support.http_api import a_partner
 from tests.support.kafka_world import Kafka
 from tests.support.rows import a_person
 
@@ -60,7 +60,7 @@ def test_nothing_moves_and_nothing_is_sent_from_a_copy(servers, copied):
     assert Deployment.objects.get().database_mark == "1/2/3"
 
 
-def test_the_http_door_accepts_nothing_for_a_copy(copied):
+def test_the_http_api_accepts_nothing_for_a_copy(copied):
     partner = a_partner()
     refusing._Known.fit_at = float("-inf")
     refused = partner.post({"n": 1})

@@ -23,11 +23,11 @@ def test_a_new_row_a_change_and_a_deletion_are_one_row_of_audit_each() -> None:
     number = system.pk
     configuration.delete(system, ANNA)
     told = ConfigurationChange.objects.order_by("id")
-    door = {"max_body_bytes": 10 * 2**20, "requests_per_minute": None, "legacy_door": False}
+    limits = {"max_body_bytes": 10 * 2**20, "requests_per_minute": None, "legacy_door": False}
     assert [(c.action, c.before, c.after) for c in told] == [
-        ("create", None, {"name": "eam", "description": "", "enabled": True, **door}),
+        ("create", None, {"name": "eam", "description": "", "enabled": True, **limits}),
         ("change", {"description": ""}, {"description": "the plant"}),
-        ("delete", {"name": "eam", "description": "the plant", "enabled": True, **door}, None),
+        ("delete", {"name": "eam", "description": "the plant", "enabled": True, **limits}, None),
     ]
     assert {(c.actor, c.reason, c.subject) for c in told} == {("anna", "because", str(number))}
 

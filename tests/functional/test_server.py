@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from integration.models import OutboxRow
-from tests.support.door import Partner, a_partner
 from tests.support.gunicorn import Request, ask, shipped_web
 from tests.support.hasty import LARGE
+from tests.support.http_api import Partner, a_partner
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 MANY = 20

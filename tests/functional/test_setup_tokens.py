@@ -1,4 +1,4 @@
-"""Tokens of the HTTP door in the console: made, shown once, rotated, revoked, kept apart."""
+"""Tokens of the HTTP API in the console: made, shown once, rotated, revoked, kept apart."""
 
 import json
 import shlex
@@ -26,7 +26,7 @@ from integration.models import (
     PublishChannel,
     Queue,
 )
-from tests.support import door
+from tests.support import http_api
 from tests.support.celery_world import eventually
 from tests.support.rows import a_queue_row
 from tests.support.set_up import limited_to, logged_in
@@ -41,8 +41,8 @@ def client() -> Client:
 
 
 @pytest.fixture
-def partner() -> door.Partner:
-    found = door.a_partner()
+def partner() -> http_api.Partner:
+    found = http_api.a_partner()
     found.row.delete()
     return found
 
@@ -51,27 +51,27 @@ def text_in(page: str) -> str:
     return unescape(page.partition('id="token"')[2].partition(">")[2].partition("<")[0])
 
 
-def made(client: Client, partner: door.Partner, **asked: object) -> str:
+def made(client: Client, partner: http_api.Partner, **asked: object) -> str:
     answer = client.post(reverse("token-new", args=[partner.system.pk]), {**ASKED, **asked})
     assert answer.status_code == 200, answer.context["form"].errors
     return text_in(answer.text)
 
 
-def posted_with(partner: door.Partner, token: str) -> int:
-    door.forget()
+def posted_with(partner: http_api.Partner, token: str) -> int:
+    http_api.forget()
     partner.token = token
     return partner.post({"n": 1}).status_code
 
 
 def test_a_token_is_shown_once_opens_the_door_and_is_in_the_history(
-    client: Client, partner: door.Partner
+    client: Client, partner: http_api.Partner
 ) -> None:
     token = made(client, partner)
     assert posted_with(partner, token) == 202
     row = ApiToken.objects.get()
     assert (row.name, row.created_by, row.may_call) == ("erp", "anna", False)
     assert timedelta(days=89) < row.expires_at - timezone.now() < timedelta(days=91)
-    page = client.get(reverse("door", args=[partner.system.pk])).text
+    page = client.get(reverse("http-api", args=[partner.system.pk])).text
     change = ConfigurationChange.objects.get()
     assert (change.actor, change.kind, change.action) == ("anna", "apitoken", "create")
     assert (change.reason, change.system) == ("go-live", partner.system)
@@ -82,7 +82,7 @@ def test_a_token_is_shown_once_opens_the_door_and_is_in_the_history(
     assert row.prefix in page
 
 
-def test_mistakes_make_no_token(client: Client, partner: door.Partner) -> None:
+def test_mistakes_make_no_token(client: Client, partner: http_api.Partner) -> None:
     address = reverse("token-new", args=[partner.system.pk])
     nothing = {"name": "erp", "days": "90"}
     for asked, said in (
@@ -102,16 +102,16 @@ def test_mistakes_make_no_token(client: Client, partner: door.Partner) -> None:
 
 
 def test_two_are_valid_while_the_partner_changes_over(
-    client: Client, partner: door.Partner
+    client: Client, partner: http_api.Partner
 ) -> None:
-    first = made(client, partner, services=[door.SERVICE])
+    first = made(client, partner, services=[http_api.SERVICE])
     old = ApiToken.objects.get()
     address = reverse("token-rotate", args=[partner.system.pk, old.pk])
     second = text_in(client.post(address, {"days": "7"}).text)
     assert [posted_with(partner, token) for token in (first, second)] == [202, 202]
     new = ApiToken.objects.get(name="erp-2")
     old.refresh_from_db()
-    assert (new.services, new.may_post, new.may_call) == ([door.SERVICE], True, False)
+    assert (new.services, new.may_post, new.may_call) == ([http_api.SERVICE], True, False)
     assert timedelta(days=6) < old.expires_at - timezone.now() < timedelta(days=8)
 
     third = client.post(address, {"days": "7"})
@@ -125,7 +125,7 @@ def test_two_are_valid_while_the_partner_changes_over(
 
 
 @pytest.mark.parametrize("days", ["1", "30"])
-def test_a_new_text_puts_no_end_off(client: Client, partner: door.Partner, days: str) -> None:
+def test_a_new_text_puts_no_end_off(client: Client, partner: http_api.Partner, days: str) -> None:
     made(client, partner, days="90")
     old = ApiToken.objects.get()
     ends = timezone.now() + timedelta(days=7)
@@ -139,7 +139,7 @@ def test_a_new_text_puts_no_end_off(client: Client, partner: door.Partner, days:
 
 
 def test_a_revoked_token_opens_nothing_and_stays_revoked(
-    client: Client, partner: door.Partner
+    client: Client, partner: http_api.Partner
 ) -> None:
     token = made(client, partner)
     row = ApiToken.objects.get()
@@ -153,9 +153,9 @@ def test_a_revoked_token_opens_nothing_and_stays_revoked(
     assert ApiToken.objects.count() == 1
 
 
-def test_tokens_are_made_by_those_who_may(partner: door.Partner) -> None:
+def test_tokens_are_made_by_those_who_may(partner: http_api.Partner) -> None:
     address = reverse("token-new", args=[partner.system.pk])
-    page = reverse("door", args=[partner.system.pk])
+    page = reverse("http-api", args=[partner.system.pk])
     operator = logged_in("Operators")
     assert operator.post(address, ASKED).status_code == 403
     assert "You lack the right" in operator.get(page).text
@@ -169,7 +169,7 @@ def test_tokens_are_made_by_those_who_may(partner: door.Partner) -> None:
 
 @pytest.mark.parametrize("doing", ["may_call", "may_publish"])
 def test_the_token_of_a_limited_person_reaches_no_further_than_they(
-    client: Client, partner: door.Partner, doing: str
+    client: Client, partner: http_api.Partner, doing: str
 ) -> None:
     elsewhere = ExternalSystem.objects.create(name="elsewhere")
     theirs = a_queue_row(name="theirs-out", direction="outbound", system=elsewhere)
@@ -192,8 +192,10 @@ def test_the_token_of_a_limited_person_reaches_no_further_than_they(
     assert not ApiToken.objects.filter(name="wide-2").exists()
 
 
-def test_a_token_is_found_under_its_own_system_only(client: Client, partner: door.Partner) -> None:
-    other = door.a_partner()
+def test_a_token_is_found_under_its_own_system_only(
+    client: Client, partner: http_api.Partner
+) -> None:
+    other = http_api.a_partner()
     for verb in ("token-rotate", "token-revoke"):
         address = reverse(verb, args=[partner.system.pk, other.row.pk])
         assert client.post(address).status_code == 404
@@ -203,28 +205,28 @@ def test_a_token_is_found_under_its_own_system_only(client: Client, partner: doo
 
 def test_the_page_tells_what_is_missing_and_how_it_is_used(client: Client) -> None:
     system = ExternalSystem.objects.create(name="eam")
-    page = client.get(reverse("door", args=[system.pk])).text
+    page = client.get(reverse("http-api", args=[system.pk])).text
     assert "NO_QUEUE" in page
     assert "There is no token yet" in page
     a_queue_row("continuous", system=system)
-    page = client.get(reverse("door", args=[system.pk])).text
+    page = client.get(reverse("http-api", args=[system.pk])).text
     assert "NO_QUEUE" not in page
     assert "/esqueue/eam/SERVICE" in page
     assert "/meaweb/" not in page.partition("How it is used")[2]
     ExternalSystem.objects.update(legacy_door=True)
-    assert "/meaweb/esqueue/eam/" in client.get(reverse("door", args=[system.pk])).text
+    assert "/meaweb/esqueue/eam/" in client.get(reverse("http-api", args=[system.pk])).text
     card = client.get(reverse("system", args=[system.pk])).text
     assert "nobody gets in over HTTP" in card
 
 
 def test_the_example_is_a_document_that_the_service_takes(
-    client: Client, partner: door.Partner
+    client: Client, partner: http_api.Partner
 ) -> None:
     structure = ObjectStructure.objects.create(name="orders", key_paths=["$.ponum"])
-    service = EnterpriseService.objects.get(interface=door.SERVICE)
+    service = EnterpriseService.objects.get(interface=http_api.SERVICE)
     EnterpriseService.objects.update(structure=structure)
     Queue.objects.filter(system=partner.system).update(default_service=service)
-    page = unescape(client.get(reverse("door", args=[partner.system.pk])).text)
+    page = unescape(client.get(reverse("http-api", args=[partner.system.pk])).text)
     commands = [part for part in page.split("<pre")[1:] if "/esqueue/" in part and " -d " in part]
     bodies = [shlex.split(part.partition("</pre>")[0])[-1] for part in commands]
 
@@ -253,7 +255,7 @@ def test_the_limits_are_fields_of_the_system(client: Client) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_rotate_and_revoke_a_token_one_waits_for_the_other() -> None:
-    partner = door.a_partner()
+    partner = http_api.a_partner()
     told: list[object] = []
 
     def revoke() -> None:

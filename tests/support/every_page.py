@@ -217,7 +217,8 @@ def _set_up(name: str, system: ExternalSystem, provider: int) -> dict[str, int]:
     }
     verbs = ("", "-change", "-delete", "-switch", "-release", "-try", "-test")
     each = {f"{noun}{verb}:number": pk for noun, pk in numbers.items() for verb in verbs}
-    door = dict.fromkeys(
-        ("door:number", "token-new:number", "token-rotate:number", "token-revoke:number"), system.pk
+    pages = dict.fromkeys(
+        ("http-api:number", "token-new:number", "token-rotate:number", "token-revoke:number"),
+        system.pk,
     )
-    return {**each, **door, "token_id": token.pk, "change:number": change.pk}
+    return {**each, **pages, "token_id": token.pk, "change:number": change.pk}

@@ -1,4 +1,4 @@
-"""The console and the HTTP door as they are shipped: gunicorn, in processes of their own."""
+"""The console and the HTTP API as they are shipped: gunicorn, in processes of their own."""
 
 import http.client
 import json

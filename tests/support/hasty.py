@@ -7,7 +7,7 @@ from console.server import limits
 
 limits.HEAD_SECONDS = 1.0  # type: ignore[misc]
 limits.BODY_SECONDS = 1.0  # type: ignore[misc]
-limits.DOOR_SECONDS = 1.0  # type: ignore[misc]
+limits.HTTP_API_SECONDS = 1.0  # type: ignore[misc]
 limits.DISK_BYTES = 2 * limits.MEMORY_BYTES  # type: ignore[misc]
 LARGE = 4 * 2**20
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.door.checks import tokens_need_tls
+from console.http_api.checks import tokens_need_tls
 
 pytestmark = pytest.mark.fast
 

@@ -22,13 +22,13 @@ from crontasks.schedule import crontab
 from integration import durations, envelope
 from integration.documents.layout import laid_out
 from integration.documents.structures import plan_for
-from integration.door.bodies import check_type, pieces
-from integration.door.tokens import prefix_of
 from integration.endpoint_types.hiding import without
 from integration.endpoint_types.http.answers import after_seconds, excerpt_of
 from integration.endpoints.templates import Template
 from integration.envelope.document import Limits
 from integration.errors import IntegrationError
+from integration.http_api.bodies import check_type, pieces
+from integration.http_api.tokens import prefix_of
 from integration.policy.failure import cause_words
 from integration.recipes import compile_recipe
 from integration.runs.statements import ends_transaction

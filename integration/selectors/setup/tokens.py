@@ -7,7 +7,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from integration.clock import database_now
 from integration.models import ApiToken, ExternalSystem, PublishChannel, Queue
-from integration.models.door import Doing
+from integration.models.http_api import Doing
 from integration.selectors.scope import Scope
 from integration.selectors.setup.channels import is_wholly_known
 from integration.selectors.setup.services import services

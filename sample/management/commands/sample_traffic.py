@@ -47,7 +47,9 @@ class Command(BaseCommand):
             "--rate", type=float, default=RATE_PER_SECOND, help="messages a second (default 2)"
         )
         parser.add_argument("--seconds", type=float, help="stop after so long (default: never)")
-        parser.add_argument("--door", default="", help="also post over HTTP, to the console here")
+        parser.add_argument(
+            "--http-api", default="", help="also post over HTTP, to the console here"
+        )
         parser.add_argument("--seed", type=int, help="the same seed sends the same documents")
 
     def handle(self, *_: object, **options: Any) -> None:
@@ -68,7 +70,7 @@ class Command(BaseCommand):
         partner = Partner()
         for told in found_again():
             self.stdout.write(f"Made {told}.")
-        terminal = Terminal(options["door"]) if options["door"] else None
+        terminal = Terminal(options["http_api"]) if options["http_api"] else None
         self._run(partner, over, {**options, "terminal": terminal})
         lost = partner.close()
         self.stdout.write(f"Sent {partner.sent.total() - lost} messages; {lost} unconfirmed.")

@@ -1,0 +1,162 @@
+"""Who calls: from the credentials of a request to the external system it speaks for."""
+
+import base64
+import binascii
+import hmac
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from django.db.models import BooleanField, ExpressionWrapper, Q
+
+from integration.clock import database_now
+from integration.http_api.problems import (
+    LegacyAddressOffError,
+    NotAuthenticatedError,
+    NotInScopeError,
+    TokenOverError,
+    WrongSystemError,
+)
+from integration.http_api.remembered import Remembered
+from integration.http_api.tokens import hash_of, is_token, prefix_of
+from integration.models import ApiToken
+from integration.models.http_api import Doing
+from integration.store.sessions import django_connection
+
+TOUCHED_SECONDS: Final = 60.0
+# Compared with when no token of that prefix exists, so that the answer takes as long.
+_NOBODY: Final = hash_of("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """A known sender with what its token allows; `services` empty = all."""
+
+    token_id: int
+    token_name: str
+    token_hash: str
+    over: str
+    doings: frozenset[Doing]
+    services: frozenset[str]
+    system_id: int
+    system: str
+    requests_per_minute: int | None
+    max_body_bytes: int
+    legacy_door: bool
+
+    def need(self, doing: Doing, service: str | None = None) -> None:
+        """Raises NotInScopeError unless the token allows this for the service."""
+        if doing not in self.doings:
+            raise NotInScopeError(doing.value[1])
+        if service is not None and self.services and service not in self.services:
+            raise NotInScopeError(f"use the service {service[:100]!r}")
+
+
+class Credentials(NamedTuple):
+    """A token as it came; `user` beside it where the scheme has one."""
+
+    token: str
+    user: str | None
+    is_legacy: bool = False
+
+
+def credentials_in(authorization: str, maxauth: str) -> Credentials | None:
+    """What the two headers hold; None when that is nothing usable. MAXAUTH counts alone."""
+    scheme, _, rest = authorization.strip().partition(" ")
+    if scheme.lower() == "bearer" and rest.strip():
+        return Credentials(rest.strip(), None)
+    if scheme.lower() == "basic":
+        return _pair(rest, is_legacy=False)
+    return _pair(maxauth, is_legacy=True) if maxauth and not authorization else None
+
+
+def _pair(text: str, *, is_legacy: bool) -> Credentials | None:
+    try:
+        plain = base64.b64decode(text.strip(), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    user, colon, token = plain.partition(":")
+    return Credentials(token, user, is_legacy) if colon else None
+
+
+def caller_of(found: Credentials | None, *, is_legacy_path: bool = False) -> Caller:
+    """Who it is. Raises NotAuthenticatedError, TokenOverError or LegacyAddressOffError."""
+    prefix = None if found is None else prefix_of(found.token)
+    if found is None or prefix is None:
+        raise NotAuthenticatedError
+    caller = _callers.get(prefix)
+    if not is_token(found.token, _NOBODY if caller is None else caller.token_hash) or not caller:
+        raise NotAuthenticatedError
+    if found.user is not None and not _is_named(found.user, caller):
+        raise NotAuthenticatedError
+    if caller.over:
+        raise TokenOverError(caller.over)
+    if (found.is_legacy or is_legacy_path) and not caller.legacy_door:
+        raise LegacyAddressOffError
+    _touch(caller)
+    return caller
+
+
+def at_home(caller: Caller, system: str) -> Caller:
+    """The caller, if the address names its own system; else raises WrongSystemError.
+
+    Nothing tells whether a foreign system exists.
+    """
+    if system != caller.system:
+        raise WrongSystemError(system)
+    return caller
+
+
+def _is_named(user: str, caller: Caller) -> bool:
+    given = user.encode()
+    names = (caller.token_name.encode(), caller.system.encode())
+    first, second = (hmac.compare_digest(given, name) for name in names)
+    return first or second
+
+
+def _read(prefix: str) -> Caller | None:
+    is_over = ExpressionWrapper(Q(expires_at__lte=database_now()), output_field=BooleanField())
+    tokens = ApiToken.objects.select_related("system").annotate(is_expired=is_over)
+    row: Any = tokens.filter(prefix=prefix).first()
+    if row is None:
+        return None
+    over = "was revoked" if row.revoked_at else "has expired" if row.is_expired else ""
+    return Caller(
+        token_id=row.pk,
+        token_name=row.name,
+        token_hash=row.token_hash,
+        over=over,
+        doings=frozenset(doing for doing in Doing if getattr(row, doing.value[0])),
+        services=frozenset(row.services),
+        system_id=row.system.pk,
+        system=row.system.name,
+        requests_per_minute=row.system.requests_per_minute,
+        max_body_bytes=row.system.max_body_bytes,
+        legacy_door=row.system.legacy_door,
+    )
+
+
+_callers: Final[Remembered[str, Caller]] = Remembered(_read)
+_touched: Final[dict[int, float]] = {}
+
+
+def _touch(caller: Caller, clock: Callable[[], float] = time.monotonic) -> None:
+    """Note that the token is in use, at most once a minute by all processes together."""
+    now = clock()
+    if now - _touched.get(caller.token_id, -TOUCHED_SECONDS) < TOUCHED_SECONDS:
+        return
+    _touched[caller.token_id] = now
+    with django_connection().cursor() as cursor:
+        cursor.execute(TOUCH, [caller.token_id])
+
+
+TOUCH: Final = (
+    "UPDATE integration_apitoken SET last_used_at = clock_timestamp() WHERE id = %s AND "
+    "(last_used_at IS NULL OR last_used_at < clock_timestamp() - interval '1 minute')"
+)
+
+
+def forget(_facts: Mapping[str, object] | None = None) -> None:
+    """Ask the database again at the next request; other processes do within a second."""
+    _callers.forget()

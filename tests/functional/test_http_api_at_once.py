@@ -1,0 +1,143 @@
+"""Services that are run at once: one transaction, its result, and nothing left of a failure."""
+
+from datetime import timedelta
+
+import pytest
+
+from integration.http_api.at_once import run_at_once
+from integration.http_api.bodies import Piece
+from integration.http_api.problems import CallFailedError
+from integration.http_api.receipts import Post
+from integration.models import (
+    EnterpriseService,
+    MessageError,
+    MessageTrack,
+    ObjectStructure,
+    OutboxRow,
+    Receipt,
+    StoredObject,
+)
+from tests.support.http_api import SERVICE, Partner, a_partner, problem
+from tests.support.rows import a_queue_row
+from tests.support.world.models import Effect
+
+pytestmark = [pytest.mark.servers, pytest.mark.django_db]
+ES = {"address": "es"}
+
+
+@pytest.fixture
+def partner() -> Partner:
+    return a_partner("")
+
+
+def tracks() -> list[str]:
+    return list(MessageTrack.objects.order_by("offset").values_list("ended", flat=True))
+
+
+class TestSuccess:
+    def test_the_handler_has_run_when_it_is_answered(self, partner: Partner) -> None:
+        answer = partner.post({"n": 7}, **ES)
+        assert answer.status_code == 200
+        said = answer.json()
+        assert (said["state"], said["ended"], said["count"]) == ("applied", {"applied": 1}, 1)
+        effect = Effect.objects.get()
+        assert (effect.n, effect.message_id, effect.interface) == (7, said["message_id"], SERVICE)
+        assert tracks() == ["APPLIED"]
+        assert partner.ask(said["message_id"]).json()["state"] == "applied"
+
+    def test_arrival_numbers_rise_so_that_newness_holds(self, partner: Partner) -> None:
+        partner.post([{"n": 1}, {"n": 2}], **ES)
+        partner.post({"n": 3}, **ES)
+        found = Effect.objects.order_by("n").values_list("arrival_batch", "arrival_place")
+        (first, a), (second, b), (third, c) = found
+        assert first == second < third
+        assert (a, b, c) == (0, 1, 0)
+
+    def test_what_is_published_goes_out_with_it(self, partner: Partner) -> None:
+        a_queue_row("continuous", name="out", direction="outbound")
+        body = {"n": 1, "do": "publish"}
+        first = partner.post(body, headers={"Idempotency-Key": "p"}, **ES)
+        assert first.status_code == 200
+        assert OutboxRow.objects.get().message_id
+        partner.post(body, headers={"Idempotency-Key": "p"}, **ES)
+        assert OutboxRow.objects.count() == Effect.objects.count() == 1
+
+    def test_documents_are_stored_and_older_ones_superseded(self, partner: Partner) -> None:
+        structure = ObjectStructure.objects.create(name="S", key_paths=["$.id"], version_path="$.v")
+        EnterpriseService.objects.create(interface="Docs", structure=structure)
+        how = {**ES, "service": "Docs"}
+        assert partner.post({"id": "a", "v": 2}, **how).json()["state"] == "applied"
+        assert partner.post({"id": "a", "v": 1}, **how).json()["state"] == "superseded"
+        assert partner.post([{"id": "a", "v": 1}, {"id": "b", "v": 1}], **how).json()["ended"] == {
+            "applied": 1,
+            "superseded": 1,
+        }
+        assert StoredObject.objects.count() == 2
+
+    def test_a_repetition_gets_the_first_answer_without_a_second_run(
+        self, partner: Partner
+    ) -> None:
+        own = {"Idempotency-Key": "x"}
+        first = partner.post({"n": 1}, headers=own, **ES)
+        again = partner.post({"n": 1}, headers=own, **ES)
+        assert again.json() == {**first.json(), "repeated": True}
+        assert Effect.objects.count() == 1
+        problem(partner.post({"n": 2}, headers=own, **ES), 409, "SENDER_ID_REUSED")
+
+
+class TestFailure:
+    @pytest.mark.parametrize(
+        ("deed", "status", "code"),
+        [
+            ("permanent", 422, "REFUSED"),
+            ("transient", 503, "TRANSIENT_ERROR"),
+            ("missing", 409, "MISSING_DEPENDENCY"),
+            ("outage", 503, "OUTAGE"),
+            ("bug", 503, "KEY_ERROR"),
+            ("swallow", 422, "SWALLOWED_DATABASE_ERROR"),
+            ("orphan", 409, "FOREIGN_KEY_VIOLATION"),
+            ("deadlock", 503, "DEADLOCK"),
+            ("timeout", 503, "STATEMENT_TIMEOUT"),
+        ],
+    )
+    def test_each_kind_is_told_and_leaves_a_track_only(
+        self, partner: Partner, deed: str, status: int, code: str
+    ) -> None:
+        answer = partner.post(
+            [{"n": 1}, {"n": 2, "do": deed}], headers={"Idempotency-Key": "k"}, **ES
+        )
+        said = problem(answer, status, code)
+        assert said["detail"].startswith("Message 2 of 2: ") or deed == "orphan"
+        assert ("Retry-After" in answer) == (status == 503)
+        assert "Traceback" not in str(said)
+        assert not Effect.objects.exists()
+        assert not Receipt.objects.exists()
+        assert not MessageError.objects.exists()
+        assert not OutboxRow.objects.exists()
+        assert tracks() == ["REFUSED"]
+
+    def test_after_a_failure_the_same_id_may_be_sent_again(self, partner: Partner) -> None:
+        own = {"Idempotency-Key": "k"}
+        problem(partner.post({"n": 1, "do": "permanent"}, headers=own, **ES), 422, "REFUSED")
+        assert partner.post({"n": 1}, headers=own, **ES).status_code == 200
+
+    def test_the_time_is_bounded(self, partner: Partner) -> None:
+        body = b'{"n": 1, "do": "statement", "seconds": 30}'
+        post = Post(
+            system_id=partner.system.pk, system=partner.system.name, service=SERVICE, body=body
+        )
+        with pytest.raises(CallFailedError) as caught:
+            run_at_once(post, [Piece(body)], limit=timedelta(seconds=0.2))
+        assert caught.value.failure.code == "CALL_TIMED_OUT"
+        assert not Effect.objects.exists()
+        assert tracks() == ["REFUSED"]
+
+    def test_switched_off_it_says_so_and_where_it_would_wait(self, partner: Partner) -> None:
+        EnterpriseService.objects.update(enabled=False)
+        said = problem(partner.post({"n": 1}, **ES), 503, "SWITCHED_OFF")
+        assert "/esqueue/" in said["next_step"]
+        EnterpriseService.objects.update(enabled=True)
+        partner.system.enabled = False
+        partner.system.save()
+        problem(partner.post({"n": 1}, **ES), 503, "SWITCHED_OFF")
+        problem(partner.post({"n": 1}, service="Nobody", **ES), 404, "NO_SUCH_SERVICE")
