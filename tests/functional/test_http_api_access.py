@@ -1,4 +1,4 @@
-"""Who gets in at the HTTP address, by which credentials, and what the others are told."""
+"""Who gets in at the HTTP API, by which credentials, and what the others are told."""
 
 import base64
 from datetime import timedelta
