@@ -15,7 +15,7 @@ from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, ONE_AT_A_TIME,
 from spark_jobs.archive.parameters import Rule
 from spark_jobs.archive.shelving import Manifest
 from spark_jobs.archive.sources import KEY, columns_of
-from spark_jobs.archive.writing import Desk
+from spark_jobs.archive.writing import ArchiveContext
 from spark_jobs.contract import Progress
 from spark_jobs.fencing import claimed
 from spark_jobs.problems import JobError
@@ -38,22 +38,22 @@ LOOSE: Final = Rule(
 )
 
 
-def drop(desk: Desk, session: Session, manifest: Manifest) -> int:
+def drop(context: ArchiveContext, session: Session, manifest: Manifest) -> int:
     """Drop what the files of a part hold; how many of its rows are still here.
 
     The files stay, whatever is found here: somebody else may have removed the rows meanwhile.
     Raises JobError STILL_IN_USE, RUN_TAKEN, and Stopped; what is left is dropped by the next try.
     """
-    rule = desk.parameters.rule
+    rule = context.parameters.rule
     if rule is None and manifest["table"] != DEFAULT:
-        return 0 if _drop_day(desk, session, manifest) else int(manifest["rows"])
-    return _drop_rows(desk, session, manifest, rule or LOOSE)
+        return 0 if _drop_day(context, session, manifest) else int(manifest["rows"])
+    return _drop_rows(context, session, manifest, rule or LOOSE)
 
 
-def _patiently(desk: Desk, what: str, act: Callable[[], Answer]) -> Answer:
+def _patiently(context: ArchiveContext, what: str, act: Callable[[], Answer]) -> Answer:
     """Try again while somebody has a lock; batches wait for ours at most half a second."""
     for _ in range(TRIES):
-        desk.tell.go_on()
+        context.tell.go_on()
         try:
             return act()
         except LockNotAvailable:
@@ -65,7 +65,7 @@ def _patiently(desk: Desk, what: str, act: Callable[[], Answer]) -> Answer:
     )
 
 
-def _drop_day(desk: Desk, session: Session, manifest: Manifest) -> bool:
+def _drop_day(context: ArchiveContext, session: Session, manifest: Manifest) -> bool:
     """Take a partition off and drop it, if it holds exactly what was archived.
 
     Its rows are summed up once more while nobody can change one. That may take minutes, in which
@@ -73,17 +73,17 @@ def _drop_day(desk: Desk, session: Session, manifest: Manifest) -> bool:
     """
     table = str(manifest["table"])
     with session.transaction():
-        if not _is_held(desk, session, table):
+        if not _is_held(context, session, table):
             return True
         if not _is_same(session, manifest):
             return False
-        _patiently(desk, table, lambda: _detach(desk, session, table))
+        _patiently(context, table, lambda: _detach(context, session, table))
     # Apart from the lock on all of tracking: the files of a large table take their time to go.
-    _patiently(desk, table, lambda: _remove(desk, session, table))
+    _patiently(context, table, lambda: _remove(context, session, table))
     return True
 
 
-def _is_held(desk: Desk, session: Session, table: str) -> bool:
+def _is_held(context: ArchiveContext, session: Session, table: str) -> bool:
     """Whether the day is still here; nobody adds, changes or removes a row of it from here on."""
     held = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(sql.Identifier(table))
 
@@ -93,7 +93,7 @@ def _is_held(desk: Desk, session: Session, table: str) -> bool:
             session.execute(held)
 
     try:
-        _patiently(desk, table, lock)
+        _patiently(context, table, lock)
     except UndefinedTable:
         return False
     return True
@@ -109,9 +109,9 @@ def _is_same(session: Session, manifest: Manifest) -> bool:
     return [tuple(map(int, row)) for row in found] == [wanted]
 
 
-def _detach(desk: Desk, session: Session, table: str) -> None:
+def _detach(context: ArchiveContext, session: Session, table: str) -> None:
     """The one moment at which batches may have to wait; it is over with the commit."""
-    with claimed(session, desk.arguments):
+    with claimed(session, context.arguments):
         session.execute(BRIEF)
         session.execute(ONE_AT_A_TIME)
         session.execute(IN_UTC)
@@ -120,22 +120,22 @@ def _detach(desk: Desk, session: Session, table: str) -> None:
             session.execute(sql.SQL("ALTER TABLE {} DETACH PARTITION {}").format(parent, part))
 
 
-def _remove(desk: Desk, session: Session, table: str) -> None:
-    with claimed(session, desk.arguments):
+def _remove(context: ArchiveContext, session: Session, table: str) -> None:
+    with claimed(session, context.arguments):
         session.execute(BRIEF)
         session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
 
 
-def _drop_rows(desk: Desk, session: Session, manifest: Manifest, rule: Rule) -> int:
+def _drop_rows(context: ArchiveContext, session: Session, manifest: Manifest, rule: Rule) -> int:
     """Row by row as the files tell them: each is compared with what is here by now."""
-    if not _has_all(session, desk.parameters.rule, manifest):
+    if not _has_all(session, context.parameters.rule, manifest):
         return int(manifest["rows"])
     columns = _columns(manifest)
     kept = done = 0
-    for lot in _lots(_archived(desk, manifest, columns)):
-        act = partial(_drop_lot, desk, session, rule, columns, dict(lot))
-        kept, done = kept + _patiently(desk, rule.table, act), done + len(lot)
-        desk.tell.progress(Progress(stage="drop", done=done, total=manifest["rows"], rows=done))
+    for lot in _lots(_archived(context, manifest, columns)):
+        act = partial(_drop_lot, context, session, rule, columns, dict(lot))
+        kept, done = kept + _patiently(context, rule.table, act), done + len(lot)
+        context.tell.progress(Progress(stage="drop", done=done, total=manifest["rows"], rows=done))
     return kept
 
 
@@ -152,31 +152,35 @@ def _columns(manifest: Manifest) -> list[Column]:
 
 
 def _archived(
-    desk: Desk, manifest: Manifest, columns: Sequence[Column]
+    context: ArchiveContext, manifest: Manifest, columns: Sequence[Column]
 ) -> Iterator[tuple[Any, str]]:
     """Key and digest of every row, as they are read back from the files."""
     if not manifest["files"]:
         return iter(())
-    own = parquet.settled(desk.session)
-    found = parquet.read(own, desk.shelf.folder, desk.shelf.paths(manifest), columns)
+    own = parquet.settled(context.session)
+    found = parquet.read(own, context.shelf.folder, context.shelf.paths(manifest), columns)
     place = [column.name for column in columns].index(KEY)
     pairs = found.rdd.map(lambda row: (row[place], digest(row[:-1])))
     return iter(pairs.toLocalIterator())
 
 
 def _drop_lot(
-    desk: Desk, session: Session, rule: Rule, columns: Sequence[Column], lot: Mapping[Any, str]
+    context: ArchiveContext,
+    session: Session,
+    rule: Rule,
+    columns: Sequence[Column],
+    lot: Mapping[Any, str],
 ) -> int:
     """Remove those that are what was archived and that the rule still names; how many stay.
 
     They are locked before they are looked at, so that nobody changes them in between.
     """
     keys = [UUID(key) if isinstance(key, str) else key for key in lot]
-    said = {"keys": keys, "at": desk.parameters.at, "before": desk.parameters.before}
+    said = {"keys": keys, "at": context.parameters.at, "before": context.parameters.before}
     chosen = f"t.{KEY} = ANY(%(keys)s)"
     condition = f"{rule.condition} AND {rule.since} < %(before)s::timestamptz AND {chosen}"
     here = select(columns, f"{rule.table} t", chosen)
-    with claimed(session, desk.arguments):
+    with claimed(session, context.arguments):
         session.execute(PATIENT)
         _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", said)
         found = dict(_ask(session, _digests(here, columns), said))

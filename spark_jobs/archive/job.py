@@ -11,7 +11,7 @@ from spark_jobs.archive.dropping import drop
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part, Plan
 from spark_jobs.archive.shelving import Manifest, Shelf
-from spark_jobs.archive.writing import Desk, write
+from spark_jobs.archive.writing import ArchiveContext, write
 from spark_jobs.contract import Arguments, Report, Tell
 from spark_jobs.fencing import apply, claimed
 from spark_jobs.problems import JobError
@@ -37,8 +37,10 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
         with keeping.room(shelf.folder):
             shelf.make()
             _be_alone(database, parameters, shelf)
-            desk = Desk(session, arguments, parameters, shelf, tell)
-            ended = [_archive(desk, database, part) for part in _planned(desk, database).parts]
+            context = ArchiveContext(session, arguments, parameters, shelf, tell)
+            ended = [
+                _archive(context, database, part) for part in _planned(context, database).parts
+            ]
         report = _report(arguments, parameters, ended)
         counts = {"read": report.read, "sent": report.sent, "skipped": report.skipped}
         with claimed(database, arguments):
@@ -69,42 +71,42 @@ def _be_alone(database: Session, parameters: ArchiveParameters, shelf: Shelf) ->
     shelf.tidy()
 
 
-def _planned(desk: Desk, database: Session) -> Plan:
+def _planned(context: ArchiveContext, database: Session) -> Plan:
     """What was planned for this run, or a plan made now and told."""
-    if desk.arguments.plan:
-        return Plan.of(desk.arguments.plan)
-    made = planning.plan(database, desk.parameters)
-    desk.tell.planned(made.told())
+    if context.arguments.plan:
+        return Plan.of(context.arguments.plan)
+    made = planning.plan(database, context.parameters)
+    context.tell.planned(made.told())
     return made
 
 
-def _archive(desk: Desk, database: Session, part: Part) -> Manifest:
+def _archive(context: ArchiveContext, database: Session, part: Part) -> Manifest:
     """Bring one part to its end, from wherever an earlier try left it."""
-    shelf, arguments = desk.shelf, desk.arguments
+    shelf, arguments = context.shelf, context.arguments
     ended = shelf.ended(part.number)
     if ended is not None:
         shelf.forget(part.number)
         return ended
-    desk.tell.go_on()
-    manifest = shelf.pending(part.number) or _sealed(desk, database, part)
+    context.tell.go_on()
+    manifest = shelf.pending(part.number) or _sealed(context, database, part)
     shelf.place(manifest)
-    manifest["kept"] = drop(desk, database, manifest)
+    manifest["kept"] = drop(context, database, manifest)
     with claimed(database, arguments):
         shelf.end(part.number, manifest)
-    desk.tell.say(
+    context.tell.say(
         f"{part.table}: {manifest['rows']:,} rows in {len(manifest['files']):,} files, "
         f"{manifest['kept']:,} stay here."
     )
     return manifest
 
 
-def _sealed(desk: Desk, database: Session, part: Part) -> Manifest:
+def _sealed(context: ArchiveContext, database: Session, part: Part) -> Manifest:
     """Write the part's files; from here on they are never written again."""
-    shelf, arguments = desk.shelf, desk.arguments
+    shelf, arguments = context.shelf, context.arguments
     with claimed(database, arguments):
         work = keeping.work_folder(shelf.folder, arguments.run)
     try:
-        manifest = {**write(desk, part, work), "work": work.name}
+        manifest = {**write(context, part, work), "work": work.name}
         with claimed(database, arguments):
             shelf.seal(part.number, manifest)
     except BaseException:

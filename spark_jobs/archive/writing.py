@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROWS: Final = "rows"
 
 
-class Desk(NamedTuple):
+class ArchiveContext(NamedTuple):
     """What a part is worked on with."""
 
     session: "SparkSession"
@@ -36,23 +36,25 @@ class Desk(NamedTuple):
     tell: Tell
 
 
-def write(desk: Desk, part: Part, work: Path) -> Manifest:
+def write(context: ArchiveContext, part: Part, work: Path) -> Manifest:
     """Write the files of a part into its hidden folder; what they hold is verified.
 
     Raises JobError ARCHIVE_DAMAGED where the files do not hold exactly what SQL finds.
     """
-    with moment(desk.arguments.database) as held:
+    with moment(context.arguments.database) as held:
         if not _hold(held, part):
-            desk.tell.say(f"{part.table} is gone: the cleanup removed it before it was archived.")
-            return _manifest(desk, part, (), [])
-        source = source_of(held.session, desk.parameters, part)
+            context.tell.say(
+                f"{part.table} is gone: the cleanup removed it before it was archived."
+            )
+            return _manifest(context, part, (), [])
+        source = source_of(held.session, context.parameters, part)
         wanted = _tally(held, source)
-        _write(desk, part, source, held.snapshot, work / ROWS)
+        _write(context, part, source, held.snapshot, work / ROWS)
     paths = sorted((work / ROWS).glob(f"{DAY}=*/*.parquet"))
     # In this order: what is read back comes from the disk, and is what is known again later.
-    forced = _forced(desk, work, paths)
-    found = _read_back(desk, source, work / ROWS, paths)
-    files = [_file(desk, part, number, one, found) for number, one in enumerate(forced)]
+    forced = _forced(context, work, paths)
+    found = _read_back(context, source, work / ROWS, paths)
+    files = [_file(context, part, number, one, found) for number, one in enumerate(forced)]
     # Of the files as the manifest names them: what is dropped is compared with that.
     total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
     if total != wanted:
@@ -61,7 +63,7 @@ def write(desk: Desk, part: Part, work: Path) -> Manifest:
             f"it has {total.rows:,} rows (sum {total.sum}), and the database {wanted.rows:,} "
             f"(sum {wanted.sum})",
         )
-    return _manifest(desk, part, source.columns, files)
+    return _manifest(context, part, source.columns, files)
 
 
 def _hold(held: Moment, part: Part) -> bool:
@@ -81,9 +83,11 @@ def _tally(held: Moment, source: Source) -> Tally:
     return Tally(int(row[0]), int(row[1])) if row else Tally(0, 0)
 
 
-def _write(desk: Desk, part: Part, source: Source, snapshot: str, folder: Path) -> None:
-    database, context = desk.arguments.database, desk.session.sparkContext
-    done, count, columns = context.accumulator(0), context.accumulator(0), source.dated
+def _write(
+    context: ArchiveContext, part: Part, source: Source, snapshot: str, folder: Path
+) -> None:
+    database, spark_context = context.arguments.database, context.session.sparkContext
+    done, count, columns = spark_context.accumulator(0), spark_context.accumulator(0), source.dated
 
     def read(one: Range) -> Iterator[Sequence[Any]]:
         statement, said = source.statement(one)
@@ -93,17 +97,17 @@ def _write(desk: Desk, part: Part, source: Source, snapshot: str, folder: Path) 
         done.add(1)
 
     def watch() -> None:
-        desk.tell.progress(
+        context.tell.progress(
             Progress(stage="write", done=done.value, total=len(part.ranges), rows=count.value)
         )
-        desk.tell.go_on()
+        context.tell.go_on()
 
-    own = parquet.settled(desk.session)
+    own = parquet.settled(context.session)
     found = parquet.frame(own, part.ranges, columns, read)
-    _watched(desk, lambda: parquet.write(found, folder, by=DAY), watch)
+    _watched(context, lambda: parquet.write(found, folder, by=DAY), watch)
 
 
-def _forced(desk: Desk, work: Path, paths: Sequence[Path]) -> list[Sealed]:
+def _forced(context: ArchiveContext, work: Path, paths: Sequence[Path]) -> list[Sealed]:
     """Each file as it lies on the disk, in the order of the paths."""
     if not paths:
         return []
@@ -111,26 +115,28 @@ def _forced(desk: Desk, work: Path, paths: Sequence[Path]) -> list[Sealed]:
     def task(path: Path) -> Sealed:
         return keeping.sealed(path, work)
 
-    wanted = desk.session.sparkContext.parallelize(list(paths), len(paths)).map(task)
-    return list(_watched(desk, wanted.collect, desk.tell.go_on))
+    wanted = context.session.sparkContext.parallelize(list(paths), len(paths)).map(task)
+    return list(_watched(context, wanted.collect, context.tell.go_on))
 
 
-def _read_back(desk: Desk, source: Source, folder: Path, paths: Sequence[Path]) -> dict[str, Tally]:
+def _read_back(
+    context: ArchiveContext, source: Source, folder: Path, paths: Sequence[Path]
+) -> dict[str, Tally]:
     """What each file holds, by its day and name, out of its own values."""
     if not paths:
         return {}
-    own = parquet.settled(desk.session)
+    own = parquet.settled(context.session)
     found = parquet.read(own, folder, paths, source.columns)
 
     def watch() -> None:
-        desk.tell.progress(Progress(stage="check", done=0, total=len(paths)))
-        desk.tell.go_on()
+        context.tell.progress(Progress(stage="check", done=0, total=len(paths)))
+        context.tell.go_on()
 
-    return _watched(desk, lambda: parquet.tallies(found), watch)
+    return _watched(context, lambda: parquet.tallies(found), watch)
 
 
 def _file(
-    desk: Desk, part: Part, number: int, one: Sealed, found: Mapping[str, Tally]
+    context: ArchiveContext, part: Part, number: int, one: Sealed, found: Mapping[str, Tally]
 ) -> dict[str, Any]:
     """Where a file is, where it goes, what it holds, and how it is known again there."""
     place = PurePath(one.name)
@@ -138,7 +144,7 @@ def _file(
     tally = found.get(f"{day}/{place.name}", Tally(0, 0))
     return {
         "from": one.name,
-        "name": f"{day}/{desk.arguments.run}-{part.number:03}-{number:05}.parquet",
+        "name": f"{day}/{context.arguments.run}-{part.number:03}-{number:05}.parquet",
         "rows": tally.rows,
         "sum": tally.sum,
         "bytes": one.bytes,
@@ -147,16 +153,16 @@ def _file(
 
 
 def _manifest(
-    desk: Desk, part: Part, columns: Sequence[Column], files: list[dict[str, Any]]
+    context: ArchiveContext, part: Part, columns: Sequence[Column], files: list[dict[str, Any]]
 ) -> Manifest:
     return {
         "version": 1,
-        "run": desk.arguments.run,
-        "kind": str(desk.parameters.kind),
+        "run": context.arguments.run,
+        "kind": str(context.parameters.kind),
         "part": part.number,
         "table": part.table,
-        "at": desk.parameters.at,
-        "before": desk.parameters.before,
+        "at": context.parameters.at,
+        "before": context.parameters.before,
         "rows": sum(file["rows"] for file in files),
         "bytes": sum(file["bytes"] for file in files),
         "columns": [[one.name, str(one.kind), one.sql] for one in columns],
@@ -164,6 +170,8 @@ def _manifest(
     }
 
 
-def _watched(desk: Desk, act: Callable[[], Answer], watch: Callable[[], None]) -> Answer:
+def _watched(
+    context: ArchiveContext, act: Callable[[], Answer], watch: Callable[[], None]
+) -> Answer:
     watch()
-    return watched(desk.session, desk.arguments.run, act, watch)
+    return watched(context.session, context.arguments.run, act, watch)
