@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from crontasks import ticks
 from crontasks.models import CronInstance
 from integration.models import ExternalSystem, MessageError
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, settled
 from tests.functional.test_console_cleanup import old_and_young_rows
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -95,7 +95,7 @@ def test_the_pages_complain_of_nothing_and_are_no_wider_than_the_screen(
     found = {}
     for name, address in addresses.items():
         page.goto(address)
-        page.wait_for_load_state("networkidle")
+        settled(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         told = axe.run(page).response["violations"]
         if told:

@@ -9,7 +9,7 @@ from crontasks.running.operating import run_operation
 from devstack.servers import Servers
 from integration.models import MessageError, Operation
 from integration.policy.states import PartitionState
-from tests.e2e.conftest import OpenPage, account_of
+from tests.e2e.conftest import OpenPage, account_of, settled
 from tests.support.builders import a_provider
 from tests.support.contrast import too_faint
 from tests.support.rows import (
@@ -38,19 +38,21 @@ def pages(servers: Servers) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
 def test_no_page_complains_or_is_wider_than_the_screen(
-    open_page: OpenPage, servers: Servers, complaints: list[str], colours: str, width: int
+    open_page: OpenPage, servers: Servers, complaints: list[str]
 ) -> None:
     addresses = pages(servers)
-    page = open_page("Editors", colours=colours, width=width)
+    page = open_page("Editors")
     for address in addresses:
         page.goto(address)
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate("document.documentElement.dataset.bsTheme") == colours
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
-        assert page.locator("h1, .row-cards").first.is_visible()
+        settled(page)
+        for colours in ("dark", "light"):
+            page.emulate_media(color_scheme=colours)
+            assert page.evaluate("document.documentElement.dataset.bsTheme") == colours
+        for width in (390, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+            assert page.locator("h1, .row-cards").first.is_visible()
     assert complaints == []
 
 
@@ -83,7 +85,7 @@ def test_every_text_is_readable(open_page: OpenPage, servers: Servers, colours: 
     faint = {}
     for address in addresses:
         page.goto(address)
-        page.wait_for_load_state("networkidle")
+        settled(page)
         for panel in page.locator("details").all():
             panel.evaluate("one => { one.open = true }")
         faint[address] = too_faint(page)

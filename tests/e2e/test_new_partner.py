@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from devstack.servers import Servers
 from integration.handlers import publish_to
 from integration.models import ConfigurationChange, Endpoint, EnterpriseService, Queue
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, settled
 from tests.support.builders import a_provider
 from tests.support.celery_world import CeleryWorld, celery_world, eventually
 from tests.support.http_partner import HttpPartner
@@ -236,7 +236,7 @@ def test_every_step_is_readable_by_everybody(
     for address in addresses:
         page.set_viewport_size({"width": 1440, "height": 900})
         page.goto(address)
-        page.wait_for_load_state("networkidle")
+        settled(page)
         told = Axe().run(page).response["violations"]
         problems = [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in told]
         page.set_viewport_size({"width": 390, "height": 844})

@@ -5,7 +5,7 @@ from django.urls import reverse
 from playwright.sync_api import expect
 
 from integration.models import OutboxRow
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, settled
 from tests.functional.relay_world import a_dead_row, a_provider, a_relay_in_doubt
 from tests.support.rows import a_queue_row
 
@@ -24,7 +24,7 @@ def test_the_outbox_complains_of_nothing_and_is_no_wider_than_the_screen(
     page = open_page("Editors", colours=colours, width=width)
     for address in (reverse("outbox"), reverse("outbox-row", args=[row.pk]), reverse("overview")):
         page.goto(address)
-        page.wait_for_load_state("networkidle")
+        settled(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
     assert complaints == []
 

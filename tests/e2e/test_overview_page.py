@@ -9,7 +9,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from integration.models import ExternalSystem, MessageError, Queue, QueueSample
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, settled
 from tests.support.rows import (
     a_blocked_queue,
     a_held,
@@ -124,7 +124,7 @@ def test_a_bad_morning_is_readable_for_everybody(
     for address in addresses:
         page.set_viewport_size({"width": 1440, "height": 900})
         page.goto(address)
-        page.wait_for_load_state("networkidle")
+        settled(page)
         problems = [one["id"] for one in axe.run(page).response["violations"]]
         for width in (1440, 390):
             page.set_viewport_size({"width": width, "height": 900})

@@ -14,7 +14,7 @@ from integration.models import (
     ObjectStructure,
     Provider,
 )
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, settled
 from tests.support.rows import a_queue_row
 
 pytestmark = [pytest.mark.servers, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -56,7 +56,7 @@ def faults(page: Page, where: str) -> list[str]:
 
 def save(page: Page) -> None:
     page.locator(".card-footer").get_by_role("button", name="Save").click()
-    page.wait_for_load_state("networkidle")
+    settled(page)
 
 
 @pytest.mark.timeout(300)
