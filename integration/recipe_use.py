@@ -84,13 +84,16 @@ def use(recipe: Recipe, subject: Subject, rules: Rules) -> Changed | Same | Misf
     if isinstance(body, Misfit):
         return body
     after = encode(body)
-    return Same() if after == before else _kept(subject, found, rules, (body, before, after))
+    return (
+        Same()
+        if after == before
+        else _kept(subject, found, rules, body, before=before, after=after)
+    )
 
 
 def _kept(
-    subject: Subject, found: Document, rules: Rules, texts: tuple[object, str, str]
+    subject: Subject, found: Document, rules: Rules, body: object, *, before: str, after: str
 ) -> Changed | Misfit:
-    body, before, after = texts
     try:
         refused = rules.objection(subject.interface, subject.queue_id, body)
     except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its message

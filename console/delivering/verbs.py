@@ -23,15 +23,14 @@ def _verb(verb: Verb, done: str) -> Callable[[HttpRequest, str], HttpResponse]:
         if request.method != "POST":
             return see("delivery-endpoint", name)
         reason = request.POST.get("reason", "")[:200]
-        return _carried_out(request, name, (verb, reason), done)
+        return _carried_out(request, name, verb, reason, done)
 
     return view
 
 
 def _carried_out(
-    request: HttpRequest, name: str, what: tuple[Verb, str], done: str
+    request: HttpRequest, name: str, verb: Verb, reason: str, done: str
 ) -> HttpResponse:
-    verb, reason = what
     try:
         verb(_id(request, name), Author(actor_of(request), reason))
     except IntegrationError as problem:
@@ -56,7 +55,7 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
         endpoint_switches.pause(endpoint_id, author, until=until)
 
     done = f"Paused until {until:%H:%M} UTC. What waits for it stays in Kafka."
-    return _carried_out(request, name, (paused, form.cleaned_data["reason"]), done)
+    return _carried_out(request, name, paused, form.cleaned_data["reason"], done)
 
 
 resume = _verb(endpoint_switches.resume, "The pause is over. What waits goes out within seconds.")

@@ -24,15 +24,14 @@ def _verb(verb: Verb, done: str) -> Callable[[HttpRequest, str], HttpResponse]:
     def view(request: HttpRequest, name: str) -> HttpResponse:
         if request.method != "POST":
             return see("queue", name)
-        return _carried_out(request, name, (verb, request.POST.get("reason", "")), done)
+        return _carried_out(request, name, verb, request.POST.get("reason", ""), done)
 
     return view
 
 
 def _carried_out(
-    request: HttpRequest, name: str, what: tuple[Verb, str], done: str
+    request: HttpRequest, name: str, verb: Verb, reason: str, done: str
 ) -> HttpResponse:
-    verb, reason = what
     try:
         verb(_id(request, name), actor_of(request), reason)
     except IntegrationError as problem:
@@ -57,7 +56,7 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
 
     goes_on = "" if until is None else f" It goes on by itself at {until:%H:%M} UTC."
     done = f"Paused. The current batch is the last one.{goes_on}"
-    return _carried_out(request, name, (paused, form.cleaned_data["reason"]), done)
+    return _carried_out(request, name, paused, form.cleaned_data["reason"], done)
 
 
 def _resume(queue_id: int, actor: str, reason: str) -> None:

@@ -152,7 +152,7 @@ def _carry(walk: Walk, kind: Kind, entry: Entry, known: dict[str, dict[str, Any]
     row, was = _row(kind, entry), None
     if row.pk is not None:
         was = kind.model._default_manager.get(pk=row.pk)
-    _fill(walk, kind, entry, (row, place))
+    _fill(walk, kind, entry, row, place)
     if len(walk.mistakes) == before:
         _keep(walk, kind, entry, (row, was, known.get(name), place))
 
@@ -184,8 +184,7 @@ def _consumer(entry: Entry) -> CronInstance | None:
     return CronInstance.objects.filter(task=task.value, queue__name=queue.value).first()
 
 
-def _fill(walk: Walk, kind: Kind, entry: Entry, about: tuple[Any, str]) -> None:
-    row, place = about
+def _fill(walk: Walk, kind: Kind, entry: Entry, row: Any, place: str) -> None:
     # Parameters are read by the task that the same entry names.
     ordered = sorted(entry.values.items(), key=lambda one: one[0] == "parameters")
     for name, given in ordered:
@@ -217,7 +216,7 @@ def _keep(walk: Walk, kind: Kind, entry: Entry, about: tuple[Any, Any, Any, str]
         walk.refuse(entry.line, place, str(problem).splitlines()[0])
         return
     after = facts.shown(kind, kind.model._default_manager.get(pk=row.pk))
-    differences = tuple(_differences(kind, known or {}, after, (was, row)))
+    differences = tuple(_differences(kind, known or {}, after, was, row))
     action = "create" if known is None else "change"
     if differences:
         walk.steps.append(
@@ -250,9 +249,8 @@ def _tell(walk: Walk, entry: Entry, place: str, problem: ValidationError) -> Non
 
 
 def _differences(
-    kind: Kind, before: dict[str, Any], after: dict[str, Any], rows: tuple[Any, Any]
+    kind: Kind, before: dict[str, Any], after: dict[str, Any], was: Any, row: Any
 ) -> Iterator[Difference]:
-    was, row = rows
     for name, column in kind.columns.items():
         old, new = before.get(name), after[name]
         if isinstance(column, SecretField):

@@ -169,7 +169,7 @@ def _undone(unit: Unit, guard: Guard, limit: timedelta) -> Check:
     try:
         with transaction.atomic(using=alias()):
             try:
-                return _called(unit, (outbound, guard, limit))
+                return _called(unit, outbound, guard, limit)
             finally:
                 transaction.set_rollback(True, using=alias())
     except DatabaseError as e:
@@ -178,8 +178,7 @@ def _undone(unit: Unit, guard: Guard, limit: timedelta) -> Check:
         current.reset(token)
 
 
-def _called(unit: Unit, how: tuple[Outbound, Guard, timedelta]) -> Check:
-    outbound, guard, limit = how
+def _called(unit: Unit, outbound: Outbound, guard: Guard, limit: timedelta) -> Check:
     connection = django_connection()
     bound(limit)
     _number(unit)
@@ -197,7 +196,7 @@ def _called(unit: Unit, how: tuple[Outbound, Guard, timedelta]) -> Check:
         ending=Ending.SUPERSEDED if outcome == SUPERSEDED else Ending.APPLIED,
         interface=unit.interface,
         tables=tuple(written_since(connection, counted, rows=0)),
-        document=None if key is None else _change(key, before),
+        document=None if key is None else _change(*key, before),
         sent=tuple(outbound.rows),
     )
 
@@ -243,6 +242,5 @@ def _document(structure: ObjectStructure, key: str) -> str:
     return "" if found is None else found[0] or ""
 
 
-def _change(key: tuple[ObjectStructure, str], before: str | None) -> DocumentChange:
-    structure, name = key
+def _change(structure: ObjectStructure, name: str, before: str | None) -> DocumentChange:
     return DocumentChange(structure.name, name, before or "", _document(structure, name))

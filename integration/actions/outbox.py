@@ -103,7 +103,7 @@ def send_again(row: int, *, batch: UUID | None, actor: str, reason: str = "") ->
     `batch` is the one it was dead under when the person looked. Raises OutboxMismatchError,
     RowBusyError.
     """
-    _one(SEND_AGAIN, row, batch, (actor, reason))
+    _one(SEND_AGAIN, row, batch, actor, reason)
 
 
 def give_up(row: int, *, batch: UUID | None, actor: str, reason: str) -> None:
@@ -111,17 +111,17 @@ def give_up(row: int, *, batch: UUID | None, actor: str, reason: str) -> None:
 
     Raises ReasonMissingError, OutboxMismatchError, RowBusyError.
     """
-    _one(GIVE_UP, row, batch, (actor, reason))
+    _one(GIVE_UP, row, batch, actor, reason)
 
 
 def send_again_many(rows: Batches, *, actor: str, reason: str = "") -> OutboxOutcome:
     """Give dead rows (id -> batch as seen) back to the relay. Raises RowBusyError."""
-    return _many(SEND_AGAIN, rows, (actor, reason))
+    return _many(SEND_AGAIN, rows, actor, reason)
 
 
 def give_up_many(rows: Batches, *, actor: str, reason: str) -> OutboxOutcome:
     """Cancel dead rows (id -> batch as seen). Raises ReasonMissingError, RowBusyError."""
-    return _many(GIVE_UP, rows, (actor, reason))
+    return _many(GIVE_UP, rows, actor, reason)
 
 
 def resolve_in_doubt(
@@ -171,25 +171,24 @@ def resolve_in_doubt(
     return count
 
 
-def _one(verb: Verb, row: int, batch: UUID | None, by: tuple[str, str]) -> None:
-    if _many(verb, {row: batch}, by).moved == 1:
+def _one(verb: Verb, row: int, batch: UUID | None, actor: str, reason: str) -> None:
+    if _many(verb, {row: batch}, actor, reason).moved == 1:
         return
     found = OutboxRow.objects.filter(pk=row).values_list("state", flat=True).first()
     last = OutboxChange.objects.filter(row=row).first()
     state = None if found is None else OutboxState(found)
-    raise OutboxMismatchError(row=row, state=state, last=last, asked=f"{by[0]} {verb.action}")
+    raise OutboxMismatchError(row=row, state=state, last=last, asked=f"{actor} {verb.action}")
 
 
-def _many(verb: Verb, rows: Batches, by: tuple[str, str]) -> OutboxOutcome:
-    """`by` is who decides and why."""
-    actor, reason = by[0], by[1].strip()
+def _many(verb: Verb, rows: Batches, actor: str, reason: str) -> OutboxOutcome:
+    reason = reason.strip()
     if verb.needs_reason and not reason:
         raise ReasonMissingError(action="give up what was to be sent")
     moved = 0
     for chunk in _chunks(rows):
         with short_transaction():
             fit = _as_seen(chunk)
-            _write(verb, fit, (actor, reason))
+            _write(verb, fit, actor, reason)
         moved += len(fit)
     if moved:
         log.warning("%s: %s for %s outgoing rows", actor, verb.action, moved)
@@ -207,8 +206,7 @@ def _as_seen(chunk: Batches) -> list[OutboxRow]:
     return [row for row in found if row.batch == chunk[row.pk]]
 
 
-def _write(verb: Verb, rows: list[OutboxRow], by: tuple[str, str]) -> None:
-    actor, reason = by
+def _write(verb: Verb, rows: list[OutboxRow], actor: str, reason: str) -> None:
     OutboxRow.objects.filter(pk__in=[row.pk for row in rows]).update(state=verb.target, **verb.more)
     OutboxChange.objects.bulk_create(
         OutboxChange(

@@ -52,7 +52,7 @@ def attempt(
     token = current.set(outbound)
     try:
         with context.repository.work(owned, context.read_ahead) as work:
-            result = _in_transaction(context, owned, units, (work, outbound, mode))
+            result = _in_transaction(context, owned, units, work, outbound, mode=mode)
             if not isinstance(result, Settled):
                 work.abandon()
     except DatabaseError as e:
@@ -68,9 +68,14 @@ def attempt(
 
 
 def _in_transaction(
-    context: RunContext, owned: Owned, units: Sequence[Unit], how: tuple[UnitOfWork, Outbound, Mode]
+    context: RunContext,
+    owned: Owned,
+    units: Sequence[Unit],
+    work: UnitOfWork,
+    outbound: Outbound,
+    *,
+    mode: Mode,
 ) -> Settled | FailedAt | Fenced:
-    work, outbound, mode = how
     context.observer.step(Step.BEGUN)
     asked, units = len(units), _claimed(work, units)
     _number(owned, units, work.arrival)

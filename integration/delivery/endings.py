@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from integration.delivery.batch_result import Counters, NewError, RowChange, StateChange
@@ -119,18 +120,26 @@ def _retry_or_hold(unit: Unit, failure: Failure, queue: QueueSnapshot, chance: C
     )
     match verdict:
         case retry.RetryAfter(delay):
-            return _retry(unit, failure, queue, (chance, delay.total_seconds()))
+            return _retry(unit, failure, queue, chance, delay.total_seconds())
         case retry.GiveUp():
             return _hold(unit, failure, queue, chance)
 
 
 def _retry(
-    unit: Unit, failure: Failure, queue: QueueSnapshot, when: tuple[Chance, float]
+    unit: Unit, failure: Failure, queue: QueueSnapshot, chance: Chance, delay: float
 ) -> Ending:
-    chance, delay = when
     counters = _counters(unit, tried=1, retries=1)
     carrier = _carrier(unit, queue)
-    ending = _record(unit, failure, chance, (ErrorState.RETRY, counters, carrier, delay))
+    ending = _record(
+        unit,
+        chance,
+        Ended.RETRY,
+        failure=failure,
+        state=ErrorState.RETRY,
+        counters=counters,
+        carrier=carrier,
+        delay_seconds=delay,
+    )
     error_id = chance.new_id if unit.row is None else unit.row.id
     if queue.sequential and unit.moves:
         ending.stop = StateChange(
@@ -141,7 +150,7 @@ def _retry(
             resume_seconds=delay,
         )
     if carrier == "topic":
-        ending.outgoing.append(_ticket(unit, error_id, counters.retry_no, (queue, delay)))
+        ending.outgoing.append(_ticket(unit, error_id, counters.retry_no, queue, delay))
     return ending
 
 
@@ -155,9 +164,8 @@ def _carrier(unit: Unit, queue: QueueSnapshot) -> str:
 
 
 def _ticket(
-    unit: Unit, error_id: UUID, retry_no: int, due: tuple[QueueSnapshot, float]
+    unit: Unit, error_id: UUID, retry_no: int, queue: QueueSnapshot, delay: float
 ) -> Outgoing:
-    queue, delay = due
     return Outgoing(
         topic=queue.topic,
         value=b"",
@@ -178,7 +186,16 @@ def _hold(
     counters = _counters(unit, tried=tried)
     if failure.kind is FailureClass.CRASH and unit.row is None:
         counters = replace(counters, crashes=tried)
-    ending = _record(unit, failure, chance, (ErrorState.HOLD, counters, "row", None))
+    ending = _record(
+        unit,
+        chance,
+        Ended.HOLD,
+        failure=failure,
+        state=ErrorState.HOLD,
+        counters=counters,
+        carrier="row",
+        delay_seconds=None,
+    )
     error_id = chance.new_id if unit.row is None else unit.row.id
     if queue.sequential and unit.moves:
         ending.stop = StateChange(
@@ -203,33 +220,11 @@ def _mirror(unit: Unit, error_id: UUID, queue: QueueSnapshot, chance: Chance) ->
     )
 
 
-def _record(
-    unit: Unit,
-    failure: Failure,
-    chance: Chance,
-    what: tuple[ErrorState, Counters, str, float | None],
-) -> Ending:
-    """The row's consequence: a new row for a first failure, a change for a known one."""
-    state, counters, carrier, delay = what
-    ended = Ended.RETRY if state is ErrorState.RETRY else Ended.HOLD
+def _record(unit: Unit, chance: Chance, ended: Ended, **row: Any) -> Ending:
+    """The row's consequence: a new row for a first failure, a change for a known one.
+
+    `row` is what both have: failure, state, counters, carrier and delay_seconds.
+    """
     if unit.row is None:
-        new = NewError(
-            id=chance.new_id,
-            unit=unit,
-            failure=failure,
-            state=state,
-            counters=counters,
-            carrier=carrier,
-            delay_seconds=delay,
-        )
-        return Ending(ended, new_error=new)
-    change = RowChange(
-        row=unit.row,
-        state=state,
-        ended=ended,
-        counters=counters,
-        failure=failure,
-        carrier=carrier,
-        delay_seconds=delay,
-    )
-    return Ending(ended, change=change)
+        return Ending(ended, new_error=NewError(id=chance.new_id, unit=unit, **row))
+    return Ending(ended, change=RowChange(row=unit.row, ended=ended, **row))

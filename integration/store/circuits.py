@@ -83,9 +83,10 @@ class DatabaseCircuits:
         found = self._first(PROBE, [seconds, endpoint, version])
         return None if found is None else int(found[0])
 
-    def move(self, endpoint: int, version: int, move: Move, why: tuple[str, str]) -> int | None:
+    def move(self, endpoint: int, version: int, move: Move, code: str, text: str) -> int | None:
         is_closed = move.circuit.state is CircuitState.CLOSED
-        code, text = ("", "") if is_closed and not move.circuit.failures else why
+        if is_closed and not move.circuit.failures:
+            code = text = ""
         values = {
             "endpoint": endpoint,
             "version": version,

@@ -123,16 +123,15 @@ def past(run: Run, where: dict[str, Any]) -> Past:
     )
 
 
-def write(run: Run, dispatch: Dispatch, place: tuple[int, Owned]) -> None:
+def write(run: Run, dispatch: Dispatch, queue: int, owned: Owned) -> None:
     """Write ends, give failures back, then mark and intend what comes next. `run`: a cursor."""
-    queue, owned = place
     if dispatch.ends:
         run(END, rows.columns([end_values(end) for end in dispatch.ends]))
     if dispatch.returned:
         columns = rows.columns([[row.id, row.state] for row in dispatch.returned])
         run(RETURN_ROWS, [*columns, owned.epoch])
     if dispatch.intents:
-        _intend(run, dispatch.intents, (queue, owned))
+        _intend(run, dispatch.intents, queue, owned)
 
 
 def end_values(end: DeliveryEnd) -> list[Any]:
@@ -141,8 +140,7 @@ def end_values(end: DeliveryEnd) -> list[Any]:
     return [end.id, end.state, end.took_ms, end.status, *told]
 
 
-def _intend(run: Run, intents: Sequence[Intent], place: tuple[int, Owned]) -> None:
-    queue, owned = place
+def _intend(run: Run, intents: Sequence[Intent], queue: int, owned: Owned) -> None:
     meant = _marked(run, intents, owned)
     if not meant:
         return
@@ -156,7 +154,7 @@ def _intend(run: Run, intents: Sequence[Intent], place: tuple[int, Owned]) -> No
     replaced = [old for intent in done for old in intent.replaces]
     if replaced:
         run(REPLACE, [replaced])
-    _settle_rows(run, meant, (queue, owned))
+    _settle_rows(run, meant, queue, owned)
 
 
 def _marked(run: Run, intents: Sequence[Intent], owned: Owned) -> list[Intent]:
@@ -169,8 +167,7 @@ def _marked(run: Run, intents: Sequence[Intent], owned: Owned) -> list[Intent]:
     return [i for i in intents if i.unit.row is None or i.unit.row.id in marked]
 
 
-def _settle_rows(run: Run, meant: Sequence[Intent], place: tuple[int, Owned]) -> None:
-    queue, owned = place
+def _settle_rows(run: Run, meant: Sequence[Intent], queue: int, owned: Owned) -> None:
     unmade = [i.unit.row for i in meant if i.id is None and i.unit.row is not None]
     if unmade:
         columns = rows.columns([[row.id, row.state] for row in unmade])

@@ -184,10 +184,9 @@ def insert_sql(count: int) -> str:
 
 
 def insert_values(
-    queue: QueueSnapshot, owned: Owned, new: NewError, extra: tuple[int, bool]
+    queue: QueueSnapshot, owned: Owned, new: NewError, arrival_batch: int, *, mirrored: bool
 ) -> list[Any]:
-    """Parameters of one new row; `extra` is (arrival batch, whether a mirror goes out)."""
-    arrival_batch, mirrored = extra
+    """Parameters of one new row; `mirrored`: its copy goes out in the same commit."""
     record, failure, unit = new.unit.record, new.failure, new.unit
     sender = unit.message.sender if unit.message is not None else None
     counters = new.counters

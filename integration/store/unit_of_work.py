@@ -182,7 +182,7 @@ class DatabaseUnitOfWork:
             self._run(LINK_MIRRORS, [list(failures), list(offsets), self.queue.id])
         outbox.insert(batch_result.outgoing)
         if batch_result.dispatch is not None:
-            deliveries.write(self._run, batch_result.dispatch, (self.queue.id, self.owned))
+            deliveries.write(self._run, batch_result.dispatch, self.queue.id, self.owned)
         self.settled = self._advance(batch_result)
         return self.settled
 
@@ -216,8 +216,9 @@ class DatabaseUnitOfWork:
         if batch_result.new_errors:
             values: list[Any] = []
             for new in batch_result.new_errors:
-                extra = (self.arrival, new.id in mirrored)
-                values += rows.insert_values(self.queue, self.owned, new, extra)
+                values += rows.insert_values(
+                    self.queue, self.owned, new, self.arrival, mirrored=new.id in mirrored
+                )
             found = self._run(rows.insert_sql(len(batch_result.new_errors)), values).fetchall()
             by_offset = {offset: (id_, number) for id_, offset, number in found}
             for new in batch_result.new_errors:

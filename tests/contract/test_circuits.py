@@ -50,7 +50,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 def opened(world: World, seconds: float = 60.0) -> int:
     version = world.circuits.look(world.endpoint).version
-    made = world.circuits.move(world.endpoint, version, Move(OPENED, seconds), WHY)
+    made = world.circuits.move(world.endpoint, version, Move(OPENED, seconds), *WHY)
     assert made is not None
     return made
 
@@ -63,8 +63,8 @@ def test_an_endpoint_nobody_has_called_is_closed(world):
 
 def test_of_two_who_move_it_one_is_told(world):
     version = world.circuits.look(world.endpoint).version
-    assert world.circuits.move(world.endpoint, version, Move(OPENED, 1.0), WHY) is not None
-    assert world.circuits.move(world.endpoint, version, Move(CLOSED), WHY) is None
+    assert world.circuits.move(world.endpoint, version, Move(OPENED, 1.0), *WHY) is not None
+    assert world.circuits.move(world.endpoint, version, Move(CLOSED), *WHY) is None
     assert world.circuits.look(world.endpoint).circuit.state is CircuitState.OPEN
 
 

@@ -98,7 +98,7 @@ def test_under_an_open_circuit_no_intent_is_written(tables, owned, endpoint, cir
     repository = tables.repository()
     version = circuits.look(endpoint).version
     opened = Move(Circuit(state=CircuitState.OPEN), 0.0)
-    version = circuits.move(endpoint, version, opened, ("", ""))
+    version = circuits.move(endpoint, version, opened, "", "")
     refused = an_intent(endpoint, 10, circuit_version=version)
     assert intend(repository, owned, refused)
     assert refused.id is None

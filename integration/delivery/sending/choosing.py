@@ -35,12 +35,18 @@ class Choosing:
     """The messages of a batch that are not yet on their way."""
 
     def __init__(
-        self, sender: Sender, context: RunContext, owned: Owned, what: tuple[list[Unit], Past]
+        self,
+        sender: Sender,
+        context: RunContext,
+        owned: Owned,
+        pending: list[Unit],
+        past: Past,
     ) -> None:
         self.sender = sender
         self.context = context
         self.owned = owned
-        self.pending, self.past = what
+        self.pending = pending
+        self.past = past
         self.wait_seconds = 0.0
         self._busy: set[bytes] = set()
         self._open: set[bytes] = set()

@@ -41,15 +41,20 @@ class DeliveryBatch:
     def __init__(
         self,
         sender: Sender,
-        where: tuple[RunContext, Owned, Report],
+        context: RunContext,
+        owned: Owned,
         units: Sequence[Unit],
         past: Past,
+        *,
+        report: Report,
     ) -> None:
         self.sender = sender
-        self.context, self.owned, self.report = where
+        self.context = context
+        self.owned = owned
+        self.report = report
         self.lanes = sender.lanes
         self.results = Results(self.context, self.owned, units)
-        self.choosing = Choosing(sender, self.context, self.owned, (list(units), past))
+        self.choosing = Choosing(sender, context, owned, list(units), past)
         now = self.context.monotonic()
         self._began_at = self._configured_at = now
         self._looked_at = now

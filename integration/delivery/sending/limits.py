@@ -70,13 +70,12 @@ class Limits:
         for _ in range(TRIES):
             gate = self._look(endpoint.id)
             ours = is_probe and self.is_probing(endpoint)
-            move = self._move(gate, endpoint, (answer, ours, counts))
+            move = self._move(gate, endpoint, answer, is_probe=ours, counts=counts)
             if move is None:
                 return
-            why = (answer.code, answer.text)
-            done = self.circuits.move(endpoint.id, gate.version, move, why) is not None
+            version = self.circuits.move(endpoint.id, gate.version, move, answer.code, answer.text)
             self.forget(endpoint)
-            if done:
+            if version is not None:
                 return
 
     def give_back(self, endpoint: EndpointSnapshot) -> None:
@@ -84,7 +83,7 @@ class Limits:
         if self.is_probing(endpoint):
             gate = self._look(endpoint.id)
             move = Move(circuit.Circuit(state=CircuitState.OPEN, probes=gate.circuit.probes), 0.0)
-            self.circuits.move(endpoint.id, gate.version, move, ("ENDPOINT_DOWN", gate.text))
+            self.circuits.move(endpoint.id, gate.version, move, "ENDPOINT_DOWN", gate.text)
             self.forget(endpoint)
 
     def down(self, endpoint: EndpointSnapshot) -> StateChange:
@@ -98,9 +97,14 @@ class Limits:
         return self.circuits.slots(endpoint.id, count, endpoint.rate_per_second)
 
     def _move(
-        self, gate: Gate, endpoint: EndpointSnapshot, said: tuple[Answer, bool, bool]
+        self,
+        gate: Gate,
+        endpoint: EndpointSnapshot,
+        answer: Answer,
+        *,
+        is_probe: bool,
+        counts: bool,
     ) -> Move | None:
-        answer, is_probe, counts = said
         match answer:
             case Accepted() | Refused():
                 return circuit.after_success(gate.circuit, is_probe=is_probe)

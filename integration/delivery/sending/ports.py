@@ -34,8 +34,8 @@ class Circuits(Protocol):
         A probe not heard of for `seconds` may be taken again by another run.
         """
 
-    def move(self, endpoint: int, version: int, move: Move, why: tuple[str, str]) -> int | None:
-        """Write a move with its (code, text); the new version, or None when it had changed."""
+    def move(self, endpoint: int, version: int, move: Move, code: str, text: str) -> int | None:
+        """Write a move with why it is made; the new version, or None when it had changed."""
 
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
         """Take `count` calls of the endpoint's rate. 0: granted; else seconds until one is free.

@@ -39,13 +39,13 @@ class Sender:
         """Call the endpoint for every message of the batch and settle it. Raises LostError."""
         if owned.isolate_until is None:
             return DeliveryBatch(
-                self, (context, owned, report), units, self.past(context, owned, units)
+                self, context, owned, units, self.past(context, owned, units), report=report
             ).run()
         for unit in units:
             past = self.past(context, owned, [unit])
             if not self._read_alone(context, owned, unit, past):
                 return Delivered(fenced=True)
-            delivered = DeliveryBatch(self, (context, owned, report), [unit], past).run()
+            delivered = DeliveryBatch(self, context, owned, [unit], past, report=report).run()
             if delivered.fenced or delivered.stopped:
                 return delivered
         return Delivered()

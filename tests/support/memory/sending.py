@@ -156,7 +156,7 @@ class MemoryCircuits:
         self.rows[endpoint] = (half, known + 1, self.clock.seconds + seconds)
         return known + 1
 
-    def move(self, endpoint: int, version: int, move: Move, why: tuple[str, str]) -> int | None:
+    def move(self, endpoint: int, version: int, move: Move, code: str, text: str) -> int | None:
         _, known, _ = self._row(endpoint)
         if known != version:
             return None
