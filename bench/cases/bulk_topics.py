@@ -74,7 +74,7 @@ def spark_reconcile(ground: Ground) -> Figure:
         began = time.monotonic()
         told, peak, processes = _driven(rig)
         seconds = time.monotonic() - began
-        names = (folder / "names.jsonl").read_text().count("\n")
+        names = (folder / "reports" / "names.jsonl").read_text().count("\n")
     fates = told["facts"]["fates"]
     return Figure(
         name="spark_reconcile",
