@@ -33,9 +33,10 @@ def read(kind: type[T], said: Mapping[str, Any], bad: Refusal) -> T:
     numbers, texts and flags stay as they are.
     """
     try:
-        return _made(kind, said)
+        found: T = _made(kind, said)
     except (TypeError, ValueError, AttributeError) as e:
         raise bad(str(e)) from e
+    return found
 
 
 def _made(kind: Any, said: Mapping[str, Any]) -> Any:

@@ -133,7 +133,7 @@ def test_one_room_opens_the_door_to_kafka():
 
 
 # Whom the console shows what is the console's own; everything else is asked for.
-KEEPS_PEOPLE = re.compile(r"console/(people/|frame/access\.py$)")
+KEEPS_PEOPLE = re.compile(r"console/(people/|layout/access\.py$)")
 
 
 def test_pages_neither_query_nor_save():
