@@ -600,6 +600,7 @@ class Migration(migrations.Migration):
                 ('interface', models.TextField()),
                 ('ended', models.CharField(max_length=12)),
                 ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('queue', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, to='integration.queue')),
                 ('key', models.TextField(help_text="the Kafka record's key as text", null=True)),
                 ('kafka_ms', models.BigIntegerField(help_text='when it was written to Kafka, milliseconds since 1970; 0 = not known', null=True)),
                 ('external_id', models.TextField(null=True)),
@@ -608,7 +609,6 @@ class Migration(migrations.Migration):
                 ('caused_by', models.TextField(help_text='the id of the message it answers', null=True)),
                 ('payload', models.BinaryField(help_text="the record's value, compressed by zlib", null=True)),
                 ('batch_rows', models.IntegerField(db_default=1, help_text='rows of its COPY, in the first of them; null in the others', null=True)),
-                ('queue', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, to='integration.queue')),
             ],
         ),
         migrations.AddField(
