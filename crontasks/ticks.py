@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A person's wish for one run: who asked, and parameters for this run instead of the stored.
+    """A person's request for one run: who asked, and parameters for this run instead of the stored.
 
     Secrets in them are sealed: they travel through the broker of Celery.
     """
@@ -64,14 +64,14 @@ def tick(instance_id: int, scheduled_at: datetime, asked: Asked | None = None) -
         should_stop=shutdown.is_announced,
     )
     if asked is not None:
-        _take_wish(instance, asked, context)
+        _take_request(instance, asked, context)
     if definition.task.asks_only:
         settings = parameters.read(definition.task.parameters, instance.parameters)
         return definition.task().run(settings, context)
     return _run_alone(instance, definition, context)
 
 
-def _take_wish(instance: CronInstance, asked: Asked, context: Context) -> None:
+def _take_request(instance: CronInstance, asked: Asked, context: Context) -> None:
     for line in asked.lines():
         context.say(line)
     if asked.parameters is not None:
@@ -91,10 +91,10 @@ def claim(instance_id: int, scheduled_at: datetime) -> CronInstance | None:
 def send(instance: CronInstance, scheduled_at: datetime, asked: Asked | None = None) -> None:
     """Send a tick to the workers, with the instance's time limits. Raises OperationalError."""
     # A worker of the release before knows two arguments.
-    wish = () if asked is None else (asked.by, asked.parameters)
+    more = () if asked is None else (asked.by, asked.parameters)
     enqueue(
         TICK,
-        (instance.pk, scheduled_at.isoformat(), *wish),
+        (instance.pk, scheduled_at.isoformat(), *more),
         expires=_EXPIRES_SECONDS,
         soft_time_limit=instance.timeout_seconds,
         time_limit=instance.timeout_seconds + HARD_LIMIT_SECONDS,

@@ -62,7 +62,7 @@ def assign(
     """
     kept = _read(file)
     set_by_hand = os.environ if variables is None else variables
-    wishes = {**(preferred or {}), **kept}
+    preferences = {**(preferred or {}), **kept}
     ports: dict[str, int] = {}
     for name in names:
         variable = variable_for(name)
@@ -70,10 +70,14 @@ def assign(
             ports[name] = kept[name]
         elif set_by_hand.get(variable, "").strip():
             ports[name] = _as_set(name, set_by_hand[variable], variable)
-        elif name in wishes and is_free(wishes[name]) and wishes[name] not in ports.values():
-            ports[name] = wishes[name]
+        elif (
+            name in preferences
+            and is_free(preferences[name])
+            and preferences[name] not in ports.values()
+        ):
+            ports[name] = preferences[name]
         else:
-            ports[name] = choose({*ports.values(), *wishes.values()})
+            ports[name] = choose({*ports.values(), *preferences.values()})
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({**kept, **ports}, indent=1) + "\n")
     return ports

@@ -14,9 +14,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.bulk import imports
-from console.bulk.forms import WishForm, carried, number_of_run, reason_of, wish_of
+from console.bulk.forms import JobRequestForm, carried, job_request_of, number_of_run, reason_of
 from console.bulk.looking import asker_of, hindrance, looked_at, note_rows
-from console.bulk.showing import wished
+from console.bulk.showing import requested
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import parse_id, see
 from crontasks.bulk import deciding
@@ -29,7 +29,7 @@ EDIT, ASK = "edit", "ask"
 
 @needs(Right.VIEW, Right.OPERATE)
 def new(request: HttpRequest, job: str) -> HttpResponse:
-    """The form of a job; `?again=RUN` begins with the wish of that run."""
+    """The form of a job; `?again=RUN` begins with the job request of that run."""
     entry = CATALOGUE.get(job)
     if entry is None:
         raise Http404("There is no such bulk job.")
@@ -39,46 +39,48 @@ def new(request: HttpRequest, job: str) -> HttpResponse:
     if request.method != "POST":
         return _form(request, entry, begun)
     if EDIT in request.POST:
-        return _form(request, entry, wish_of(request))
+        return _form(request, entry, job_request_of(request))
     if ASK in request.POST:
-        return _ask(request, entry, wish_of(request))
+        return _ask(request, entry, job_request_of(request))
     if job == imports.IMPORT:
         return preview(request, entry, imports.mapped(request))
-    form = WishForm(request.POST, entry=entry, scope=scope_of(request.user), stored=begun)
+    form = JobRequestForm(request.POST, entry=entry, scope=scope_of(request.user), stored=begun)
     if not form.is_valid():
         return show_form(request, form, status=422)
-    return preview(request, entry, form.wish())
+    return preview(request, entry, form.job_request())
 
 
-def preview(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> HttpResponse:
+def preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
     """What a run would meet, and the button that asks for it."""
     try:
-        found = looked_at(request, entry, wish)
+        found = looked_at(request, entry, job_request)
     except BulkError as problem:
-        return _form(request, entry, wish, problem=problem)
+        return _form(request, entry, job_request, problem=problem)
     if found.sees_text:
-        note_rows(request, entry, wish)
+        note_rows(request, entry, job_request)
     context = {
         "entry": entry,
         "found": found,
-        "wish": carried(wish),
+        "job_request": carried(job_request),
         "run": uuid4(),
-        "stepper": imports.stepper(wish, imports.LOOK) if entry.job == imports.IMPORT else (),
+        "stepper": imports.stepper(job_request, imports.LOOK)
+        if entry.job == imports.IMPORT
+        else (),
     }
     return render(request, "console/bulk/preview.html", context)
 
 
-def _ask(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> HttpResponse:
+def _ask(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
     try:
         run = deciding.ask_for(
             entry.job,
-            wish,
+            job_request,
             asker_of(request),
             number=number_of_run(request),
             reason=reason_of(request),
         )
     except BulkError as problem:
-        return _form(request, entry, wish, problem=problem)
+        return _form(request, entry, job_request, problem=problem)
     messages.success(request, "Asked for. The Spark driver takes it when it has ended what it has.")
     return see("bulk-run", run.pk)
 
@@ -86,19 +88,19 @@ def _ask(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> HttpRes
 def _form(
     request: HttpRequest,
     entry: Entry,
-    wish: Mapping[str, Any],
+    job_request: Mapping[str, Any],
     *,
     problem: BulkError | None = None,
 ) -> HttpResponse:
     if entry.job == imports.IMPORT:
-        return imports.step(request, entry, wish, problem=problem)
-    form = WishForm(entry=entry, scope=scope_of(request.user), stored=wish)
+        return imports.step(request, entry, job_request, problem=problem)
+    form = JobRequestForm(entry=entry, scope=scope_of(request.user), stored=job_request)
     return show_form(request, form, problem=problem, status=422 if problem else 200)
 
 
 def show_form(
     request: HttpRequest,
-    form: WishForm,
+    form: JobRequestForm,
     *,
     problem: BulkError | None = None,
     status: int = 200,
@@ -108,9 +110,9 @@ def show_form(
 
 
 def _begun(request: HttpRequest, entry: Entry) -> Mapping[str, Any]:
-    """The wish of an earlier run, as far as this person may see it; empty without one."""
+    """The job request of an earlier run, as far as this person may see it; empty without one."""
     number = parse_id(request.GET.get("again", ""))
     found = None if number is None else runs.one(number, scope_of(request.user))
     if found is None or found.run.job != entry.job:
         return {}
-    return wished(found.run, request.user).values
+    return requested(found.run, request.user).values

@@ -1,4 +1,4 @@
-"""The forms that ask for bulk jobs: made from a job's wish, as those of cron tasks are."""
+"""The forms that ask for bulk jobs: made from a job's job request, as those of cron tasks are."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,28 +17,28 @@ from crontasks.bulk.catalogue import Entry
 from integration.selectors.bulk import choices
 from integration.selectors.scope import Scope
 
-# A wish is a few names, a map and perhaps a recipe.
-WISH_CHARACTERS: Final = 200_000
+# A job request is a few names, a map and perhaps a recipe.
+JOB_REQUEST_CHARACTERS: Final = 200_000
 REASON_CHARACTERS: Final = 500
 INTO_QUEUE: Final = "into_queue"
 # Of these only queues that are read can be meant.
 READ: Final = frozenset({"queue", "rejects_queue", INTO_QUEUE})
 
 
-class BadWishError(BadRequest):
-    """The form does not carry a wish as this console writes it."""
+class BadJobRequestError(BadRequest):
+    """The form does not carry a job request as this console writes it."""
 
     def __init__(self) -> None:
         super().__init__(
-            "The form does not say what is asked for: its field “wish” is missing or cannot be "
-            "read. Go back to Bulk jobs and begin again."
+            "The form does not say what is asked for: its field “job_request” is missing or "
+            "cannot be read. Go back to Bulk jobs and begin again."
         )
 
 
-class WishForm(forms.Form):
-    """The fields of a job's wish; `without` are those that the page asks for otherwise.
+class JobRequestForm(forms.Form):
+    """The fields of a job's job request; `without` are those that the page asks for otherwise.
 
-    `stored` is a wish that the form begins with.
+    `stored` is a job request that the form begins with.
     """
 
     def __init__(
@@ -53,14 +53,16 @@ class WishForm(forms.Form):
         super().__init__(given)
         self.entry = entry
         self.stored = dict(stored or {})
-        self.described = [one for one in parameters.describe(entry.wish) if one.name not in without]
+        self.described = [
+            one for one in parameters.describe(entry.job_request) if one.name not in without
+        ]
         self.fields.update(fields_of(self.described, self.stored))
         self._offer(scope)
         self.helper = FormHelper()
         self.helper.form_tag = False
         self.helper.disable_csrf = True
 
-    def wish(self) -> dict[str, Any]:
+    def job_request(self) -> dict[str, Any]:
         """What the form says, without what is usual; a text that is left empty is as usual."""
         found = values_of(self.described, self.cleaned_data, self.stored)
         usual = {one.name for one in self.described if one.default}
@@ -92,21 +94,21 @@ class WishForm(forms.Form):
         self.fields[name] = chosen
 
 
-def wish_of(request: HttpRequest) -> dict[str, Any]:
-    """The wish that a page of this console carries on. Raises BadWishError, answered with a 400."""
-    text = request.POST.get("wish", "")
+def job_request_of(request: HttpRequest) -> dict[str, Any]:
+    """What a page of this console carries on. Raises BadJobRequestError, answered with a 400."""
+    text = request.POST.get("job_request", "")
     try:
-        found = json.loads(text) if len(text) <= WISH_CHARACTERS else None
+        found = json.loads(text) if len(text) <= JOB_REQUEST_CHARACTERS else None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(_is_plain(value) for value in found.values()):
-        raise BadWishError
+        raise BadJobRequestError
     return found
 
 
-def carried(wish: Mapping[str, Any]) -> str:
-    """The wish as a page carries it on; what it says is judged anew each time."""
-    return json.dumps(wish, ensure_ascii=False)
+def carried(job_request: Mapping[str, Any]) -> str:
+    """The job request as a page carries it on; what it says is judged anew each time."""
+    return json.dumps(job_request, ensure_ascii=False)
 
 
 def number_of_run(request: HttpRequest) -> UUID:

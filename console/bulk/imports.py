@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from console.bulk.forms import WishForm, carried, wish_of
+from console.bulk.forms import JobRequestForm, carried, job_request_of
 from console.bulk.looking import asker_of, note_rows, sees_text
 from console.forms.parameters import name_of
 from console.layout.access import scope_of
@@ -32,7 +32,7 @@ TITLES: Final = {
     COLUMNS: "Columns",
     LOOK: "Look and confirm",
 }
-# These have a page of their own; all other fields of the wish stand on the page of the target.
+# These have a page of their own; all other fields stand on the page of the target.
 OWN: Final = ("source", "columns")
 PAGES: Final = {
     SOURCE: "console/bulk/import_source.html",
@@ -66,14 +66,14 @@ class Line:
 def step(
     request: HttpRequest,
     entry: Entry,
-    wish: Mapping[str, Any],
+    job_request: Mapping[str, Any],
     *,
     problem: BulkError | None = None,
 ) -> HttpResponse:
     """The step that the address names, or the columns again after a look that was refused."""
     if request.method == "POST":
-        return _columns(request, entry, wish, problem=problem)
-    said = {**_seeming(request), **wish, **_said(request, entry)}
+        return _columns(request, entry, job_request, problem=problem)
+    said = {**_seeming(request), **job_request, **_said(request, entry)}
     if not said.get("source") or request.GET.get("step") == SOURCE:
         return _page(request, SOURCE, said)
     try:
@@ -82,18 +82,18 @@ def step(
         return _page(request, SOURCE, said, problem=refusal)
     if request.GET.get("step") != COLUMNS:
         return _target(request, entry, said)
-    form = WishForm(
+    form = JobRequestForm(
         request.GET, entry=entry, scope=scope_of(request.user), stored=said, without=OWN
     )
     if not form.is_valid():
         return _page(request, TARGET, said, status=422, more={"form": form})
     own = {name: said[name] for name in OWN if said.get(name)}
-    return _columns(request, entry, {**form.wish(), **own})
+    return _columns(request, entry, {**form.job_request(), **own})
 
 
 def mapped(request: HttpRequest) -> dict[str, Any]:
-    """The wish with the map as the form says it. Raises BadWishError."""
-    wish = wish_of(request)
+    """The job request with the map as the form says it. Raises BadJobRequestError."""
+    job_request = job_request_of(request)
     found = []
     number = 0
     while f"column-{number}" in request.POST:
@@ -107,20 +107,20 @@ def mapped(request: HttpRequest) -> dict[str, Any]:
             )
         )
         number += 1
-    return {**wish, "columns": mapping.written(found)} if found else wish
+    return {**job_request, "columns": mapping.written(found)} if found else job_request
 
 
-def stepper(wish: Mapping[str, Any], current: str) -> list[Step]:
+def stepper(job_request: Mapping[str, Any], current: str) -> list[Step]:
     """All steps; those before the current one can be gone back to."""
     made = {
-        SOURCE: str(wish.get("source") or ""),
-        TARGET: str(wish.get("structure") or wish.get("queue") or ""),
+        SOURCE: str(job_request.get("source") or ""),
+        TARGET: str(job_request.get("structure") or job_request.get("queue") or ""),
     }
     names = list(TITLES)
     return [
         Step(
             title,
-            _address(name, wish) if names.index(name) < names.index(current) else "",
+            _address(name, job_request) if names.index(name) < names.index(current) else "",
             made.get(name, "") if name != current else "",
             name == current,
         )
@@ -128,22 +128,22 @@ def stepper(wish: Mapping[str, Any], current: str) -> list[Step]:
     ]
 
 
-def _address(name: str, wish: Mapping[str, Any]) -> str:
+def _address(name: str, job_request: Mapping[str, Any]) -> str:
     """Where a step is, with all that was said for it."""
-    said = {"step": name, "source": wish.get("source", "")}
+    said = {"step": name, "source": job_request.get("source", "")}
     said |= {
-        name_of(one): wish[one.name]
-        for one in parameters.describe(CATALOGUE[IMPORT].wish)
-        if one.name in wish and one.name not in OWN
+        name_of(one): job_request[one.name]
+        for one in parameters.describe(CATALOGUE[IMPORT].job_request)
+        if one.name in job_request and one.name not in OWN
     }
     return f"{reverse('bulk-new', args=['import'])}?{urlencode(said)}"
 
 
 def _said(request: HttpRequest, entry: Entry) -> dict[str, Any]:
-    """What the address says of the wish."""
+    """What the address says of the job request."""
     said: dict[str, Any] = {
         one.name: request.GET[name_of(one)]
-        for one in parameters.describe(entry.wish)
+        for one in parameters.describe(entry.job_request)
         if name_of(one) in request.GET
     }
     source = request.GET.get("source", "").strip()
@@ -167,27 +167,27 @@ def _target(
     *,
     problem: BulkError | None = None,
 ) -> HttpResponse:
-    form = WishForm(entry=entry, scope=scope_of(request.user), stored=said, without=OWN)
+    form = JobRequestForm(entry=entry, scope=scope_of(request.user), stored=said, without=OWN)
     return _page(request, TARGET, said, problem=problem, more={"form": form})
 
 
 def _columns(
     request: HttpRequest,
     entry: Entry,
-    wish: Mapping[str, Any],
+    job_request: Mapping[str, Any],
     *,
     problem: BulkError | None = None,
 ) -> HttpResponse:
     """The map of the columns; where they cannot be read, the step before tells why."""
     asker = asker_of(request)
     try:
-        columns = detecting.columns_of(within(entry, wish, asker))
+        columns = detecting.columns_of(within(entry, job_request, asker))
     except BulkError as refusal:
-        return _target(request, entry, wish, problem=refusal)
-    becomes = _becomes([one.name for one in columns], wish)
-    is_shown = sees_text(request, entry, wish, asker)
+        return _target(request, entry, job_request, problem=refusal)
+    becomes = _becomes([one.name for one in columns], job_request)
+    is_shown = sees_text(request, entry, job_request, asker)
     if is_shown:
-        note_rows(request, entry, wish)
+        note_rows(request, entry, job_request)
     lines = [
         Line(
             number,
@@ -198,18 +198,23 @@ def _columns(
         )
         for number, one in enumerate(columns)
     ]
-    more = {"lines": lines, "kinds": mapping.KINDS, "wish": carried(wish), "sees_text": is_shown}
-    return _page(request, COLUMNS, wish, problem=problem, more=more)
+    more = {
+        "lines": lines,
+        "kinds": mapping.KINDS,
+        "job_request": carried(job_request),
+        "sees_text": is_shown,
+    }
+    return _page(request, COLUMNS, job_request, problem=problem, more=more)
 
 
-def _becomes(names: Sequence[str], wish: Mapping[str, Any]) -> list[Suggestion]:
+def _becomes(names: Sequence[str], job_request: Mapping[str, Any]) -> list[Suggestion]:
     """What was said of each column before, else what its name suggests."""
-    shape = shape_of(str(wish.get("structure") or ""))
+    shape = shape_of(str(job_request.get("structure") or ""))
     known = [] if shape is None else places(shape.key_paths, shape.version_path, shape.json_schema)
     suggested = suggest(names, known)
-    if not wish.get("columns"):
+    if not job_request.get("columns"):
         return suggested
-    before = mapping.read(str(wish["columns"]))
+    before = mapping.read(str(job_request["columns"]))
     return [
         before.get(one.column, Suggestion(one.column, "", one.kind, required=False))
         for one in suggested
@@ -219,7 +224,7 @@ def _becomes(names: Sequence[str], wish: Mapping[str, Any]) -> list[Suggestion]:
 def _page(
     request: HttpRequest,
     name: str,
-    wish: Mapping[str, Any],
+    job_request: Mapping[str, Any],
     *,
     problem: BulkError | None = None,
     status: int = 200,
@@ -227,10 +232,10 @@ def _page(
 ) -> HttpResponse:
     context: dict[str, object] = {
         "entry": CATALOGUE[IMPORT],
-        "source": wish.get("source", ""),
-        "wished": wish,
+        "source": job_request.get("source", ""),
+        "requested": job_request,
         "problem": problem,
-        "stepper": stepper(wish, name),
+        "stepper": stepper(job_request, name),
         "again": request.GET.get("again", "")[:36],
         **(more or {}),
     }

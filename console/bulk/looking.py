@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from console.layout import trail
 from console.layout.access import Right, has, scope_of
 from console.layout.answers import actor_of
-from crontasks.builtin.bulk_job import wish_in
+from crontasks.builtin.bulk_job import job_request_in
 from crontasks.bulk import deciding, uploads
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
@@ -47,7 +47,7 @@ def hindrance(request: HttpRequest, entry: Entry) -> str:
     return next((one.missing for one in wanted if not has(request.user, one)), "")
 
 
-def schedule_hindrance(request: HttpRequest, job: str, wish: str) -> str:
+def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
     """Why this person may not have that job asked for by schedule; empty when they may.
 
     Its runs ask for nobody in particular, so it is judged when the parameters are said. What is
@@ -59,7 +59,7 @@ def schedule_hindrance(request: HttpRequest, job: str, wish: str) -> str:
     if why := hindrance(request, entry):
         return why
     try:
-        within(entry, wish_in(wish), asker_of(request))
+        within(entry, job_request_in(job_request), asker_of(request))
     except BulkError as problem:
         return f"{problem.job_code}: {problem}"
     return ""
@@ -74,27 +74,29 @@ def asker_of(request: HttpRequest) -> Asker:
     )
 
 
-def looked_at(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> Looked:
+def looked_at(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> Looked:
     """Look, and write nothing. Raises BulkError."""
     asker = asker_of(request)
-    found = deciding.look(entry.job, wish, asker)
+    found = deciding.look(entry.job, job_request, asker)
     return Looked(
         samples=found.samples,
         rows=found.rows,
         bytes=found.bytes,
         facts=found.facts,
-        sees_text=sees_text(request, entry, wish, asker),
+        sees_text=sees_text(request, entry, job_request, asker),
     )
 
 
-def sees_text(request: HttpRequest, entry: Entry, wish: Mapping[str, Any], asker: Asker) -> bool:
+def sees_text(
+    request: HttpRequest, entry: Entry, job_request: Mapping[str, Any], asker: Asker
+) -> bool:
     """People without the right to see payloads see what they uploaded themselves, no more."""
-    files = [str(wish.get(field) or "") for field in entry.files]
+    files = [str(job_request.get(field) or "") for field in entry.files]
     are_own = bool(files) and all(one.startswith(f"{asker.uploads}/") for one in files)
     return has(request.user, Right.VIEW_PAYLOAD) or are_own
 
 
-def note_rows(request: HttpRequest, entry: Entry, wish: Mapping[str, Any]) -> None:
+def note_rows(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> None:
     """Rows of what the job would read are shown: a row of audit names the job and its files."""
-    files = [str(wish.get(field) or "") for field in entry.files]
+    files = [str(job_request.get(field) or "") for field in entry.files]
     trail.note_view(request, "bulkpreview", entry.job, " ".join([entry.title, *files]))

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.bulk.looking import hindrance
-from console.bulk.showing import title_of, wished
+from console.bulk.showing import requested, title_of
 from console.bulk.words import STATES, sentence, stages
 from console.layout import trail
 from console.layout.access import Right, needs, scope_of
@@ -82,7 +82,7 @@ def show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRes
         "told": sentence(shown),
         "stages": stages(shown),
         "rejects": rejects(run) if run.counts.get("rejected") else None,
-        "wished": wished(run, request.user),
+        "requested": requested(run, request.user),
         "files": _files(run),
         "log": "\n".join(run.log.splitlines()[-LOG_LINES:]),
         "history": changes.history_of("bulkrun", run.pk),

@@ -1,6 +1,6 @@
-"""What pages tell of a run's wish: to everybody what names things, its texts to those who may.
+"""What pages tell of a job request: to everybody what names things, its texts to those who may.
 
-A wish may hold a recipe or a filter with values of payloads in it.
+A job request may hold a recipe or a filter with values of payloads in it.
 """
 
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Wished:
-    """What of a wish is shown to somebody; `is_cut` when not all of it may be."""
+class Requested:
+    """What of a job request is shown to somebody; `is_cut` when not all of it may be."""
 
     values: Mapping[str, Any]
     facts: tuple[Fact, ...]
@@ -51,16 +51,16 @@ def title_of(run: BulkRun) -> str:
     return f"{entry.title}: {said}" if said else entry.title
 
 
-def wished(run: BulkRun, person: User | AnonymousUser) -> Wished:
-    """The wish as this person may see it."""
+def requested(run: BulkRun, person: User | AnonymousUser) -> Requested:
+    """The job request as this person may see it."""
     entry = CATALOGUE.get(run.job)
     if entry is None:
-        return Wished({}, (), is_cut=False)
+        return Requested({}, (), is_cut=False)
     sees_all = has(person, Right.VIEW_PAYLOAD) or has(person, Right.EDIT_PAYLOAD)
-    fields = {one.name: one for one in describe(entry.wish)}
+    fields = {one.name: one for one in describe(entry.job_request)}
     values = {
         name: shown(str(value)) if name in entry.files else value
-        for name, value in run.wish.items()
+        for name, value in run.job_request.items()
         if name in fields and (sees_all or _is_plain(fields[name], entry))
     }
     secret = {name for name, one in fields.items() if one.is_secret}
@@ -70,7 +70,7 @@ def wished(run: BulkRun, person: User | AnonymousUser) -> Wished:
         if value not in {None, ""}
     )
     kept = {name: value for name, value in values.items() if name not in secret}
-    return Wished(kept, facts, is_cut=len(kept) < len(run.wish))
+    return Requested(kept, facts, is_cut=len(kept) < len(run.job_request))
 
 
 def _is_plain(one: Described, entry: Entry) -> bool:
@@ -79,5 +79,5 @@ def _is_plain(one: Described, entry: Entry) -> bool:
 
 
 def _named(entry: Entry, run: BulkRun, field: str) -> str:
-    value = str(run.wish.get(field) or "")
+    value = str(run.job_request.get(field) or "")
     return shown(value) if field in entry.files else value

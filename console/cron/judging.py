@@ -14,7 +14,7 @@ from crontasks.definitions import Definition
 def asks_for_bulk_jobs(definition: Definition) -> bool:
     """Whether the parameters of the task say what a bulk job is to do."""
     known = {one.name for one in parameters.describe(definition.task.parameters)}
-    return known.issuperset({"job", "wish"})
+    return known.issuperset({"job", "job_request"})
 
 
 def hindrance_for(request: HttpRequest) -> Hindrance:
@@ -25,6 +25,6 @@ def hindrance_for(request: HttpRequest) -> Hindrance:
             return ""
         # With what is left out, because it is as usual.
         said: Any = parameters.read(definition.task.parameters, given)
-        return schedule_hindrance(request, said.job, said.wish)
+        return schedule_hindrance(request, said.job, said.job_request)
 
     return hindrance

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.bulk.showing import wished
+from console.bulk.showing import requested
 from console.cron.forms import MOMENTS, CronForm
 from console.cron.judging import asks_for_bulk_jobs, hindrance_for
 from console.cron.pages import found
@@ -168,9 +168,12 @@ def _of_bulk_run(request: HttpRequest, definition: Definition) -> dict[str, str]
     if number is None or not asks_for_bulk_jobs(definition):
         return {}
     found = runs.one(number, scope_of(request.user))
-    if found is None or wished(found.run, request.user).is_cut:
+    if found is None or requested(found.run, request.user).is_cut:
         return {}
-    return {"job": found.run.job, "wish": json.dumps(found.run.wish, ensure_ascii=False)}
+    return {
+        "job": found.run.job,
+        "job_request": json.dumps(found.run.job_request, ensure_ascii=False),
+    }
 
 
 def _show_form(

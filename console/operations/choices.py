@@ -12,7 +12,7 @@ from console.layout.asked import chosen_of, number_of, query_of
 from console.operations.pages import need_right_of
 from integration.actions import operations
 from integration.actions.operation_problems import NothingChosenError
-from integration.actions.operations import Wish
+from integration.actions.operations import OperationRequest
 from integration.policy.moves import VERBS
 from integration.selectors.failures import failures
 
@@ -27,20 +27,20 @@ def review(request: HttpRequest) -> HttpResponse:
     form = FailureFilterForm(
         query_of(request), may_see_payload=has(request.user, Right.VIEW_PAYLOAD)
     )
-    wish = Wish(verb=verb, actor=actor_of(request), query=form.query())
+    asked = OperationRequest(verb=verb, actor=actor_of(request), query=form.query())
     try:
-        return see("operation", _planned(request, form, wish))
+        return see("operation", _planned(request, form, asked))
     except NothingChosenError as problem:
         messages.info(request, str(problem))
         return see_list("failure-list", form.query())
 
 
-def _planned(request: HttpRequest, form: FailureFilterForm, wish: Wish) -> UUID:
+def _planned(request: HttpRequest, form: FailureFilterForm, asked: OperationRequest) -> UUID:
     scope = scope_of(request.user)
     if request.POST.get("scope") != "matching":
-        return operations.plan_chosen(chosen_of(request, _mark), wish, scope)
+        return operations.plan_chosen(chosen_of(request, _mark), asked, scope)
     form.refuse_unreadable()
-    return operations.plan_matching(failures.matching(form.wanted(), scope), wish)
+    return operations.plan_matching(failures.matching(form.wanted(), scope), asked)
 
 
 def _mark(text: str) -> tuple[UUID, int] | None:

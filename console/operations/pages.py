@@ -21,7 +21,7 @@ from console.operations.words import STATES, WORDS, outcome_words
 from crontasks.health.released import waits_of
 from integration.actions import operations
 from integration.actions.operation_trial import Trial
-from integration.actions.operations import Wish
+from integration.actions.operations import OperationRequest
 from integration.errors import IntegrationError
 from integration.models import Operation
 from integration.policy.moves import EDIT
@@ -264,10 +264,12 @@ def again(request: HttpRequest, operation_id: UUID) -> HttpResponse:
     if request.method != "POST" or verb not in WORDS or part not in {"failed", "skipped"}:
         return see("operation", operation_id)
     need_right_of(request, verb)
-    wish = Wish(verb=verb, actor=actor_of(request), query=operation.query, retry_of=operation.pk)
+    asked = OperationRequest(
+        verb=verb, actor=actor_of(request), query=operation.query, retry_of=operation.pk
+    )
     chosen = found.again(operation, Show(part))
     try:
-        return see("operation", operations.plan_chosen(chosen, wish, scope_of(request.user)))
+        return see("operation", operations.plan_chosen(chosen, asked, scope_of(request.user)))
     except IntegrationError as problem:
         tell_problem(request, problem)
         return see("operation", operation_id)

@@ -15,7 +15,12 @@ from console.setup.pages import found_row, refuse
 from console.setup.systems import SYSTEMS
 from integration.actions import tokens
 from integration.actions.configuration import Author
-from integration.actions.tokens import Made, TokenNameTakenError, TokenReachesOthersError, Wish
+from integration.actions.tokens import (
+    Made,
+    TokenNameTakenError,
+    TokenReachesOthersError,
+    TokenRequest,
+)
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
 from integration.selectors.scope import Scope
@@ -102,10 +107,10 @@ class TokenForm(forms.Form):
             raise forms.ValidationError("Allow at least one thing; this token could do nothing.")
         return given
 
-    def wish(self) -> Wish:
+    def asked(self) -> TokenRequest:
         given = self.cleaned_data
         days = given["days"]
-        return Wish(
+        return TokenRequest(
             name=given["name"],
             services=tuple(given["services"]),
             valid_for=timedelta(days=int(days)) if days else None,
@@ -131,7 +136,7 @@ def new(request: HttpRequest, number: int) -> HttpResponse:
         return _show_form(request, system, form, status=422)
     author = Author(actor_of(request), form.cleaned_data["reason"])
     try:
-        made = tokens.make(system, form.wish(), author, scope_of(request.user))
+        made = tokens.make(system, form.asked(), author, scope_of(request.user))
     except TokenNameTakenError as problem:
         form.add_error("name", str(problem))
         return _show_form(request, system, form, status=422)

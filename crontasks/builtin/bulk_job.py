@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crontasks.bulk.errors import BulkError, bad_wish
+from crontasks.bulk.errors import BulkError, bad_job_request
 from crontasks.definitions import crontask
 from crontasks.models import CronInstance
 from crontasks.outcome import Context, Outcome, RunState
@@ -18,7 +18,7 @@ class BulkJobParameters:
     """Which job, and what is said of it."""
 
     job: str = option("import", "The bulk job, such as import.")
-    wish: str = option(
+    job_request: str = option(
         "{}", "What a person would say of it, as JSON. The page of a run shows its own."
     )
 
@@ -40,7 +40,7 @@ class BulkJob:
         try:
             run = ask_by_schedule(
                 parameters.job,
-                wish_in(parameters.wish),
+                job_request_in(parameters.job_request),
                 actor=context.actor,
                 instance=context.instance_id,
             )
@@ -58,12 +58,12 @@ def _under_way(context: Context) -> BulkRun | None:
     return ours.first() if is_skipped else None
 
 
-def wish_in(text: str) -> Mapping[str, Any]:
-    """The wish that a parameter holds. Raises BulkError BAD_WISH."""
+def job_request_in(text: str) -> Mapping[str, Any]:
+    """The job request that a parameter holds. Raises BulkError BAD_WISH."""
     try:
         found = json.loads(text)
     except ValueError as e:
-        raise bad_wish(f"the wish is no JSON: {e}") from e
+        raise bad_job_request(f"the job_request is no JSON: {e}") from e
     if not isinstance(found, dict):
-        raise bad_wish("the wish is no object of JSON")
+        raise bad_job_request("the job_request is no object of JSON")
     return found

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from crontasks.bulk import sending
 from crontasks.bulk.catalogue import CATALOGUE
-from crontasks.bulk.errors import BulkError, bad_wish, unknown
+from crontasks.bulk.errors import BulkError, bad_job_request, unknown
 from crontasks.bulk.reach import queues_of
 from crontasks.bulk.sending import LEASE
 from crontasks.bulk.telling import arguments_of
@@ -42,7 +42,7 @@ NOWHERE: Final = Origin()
 
 def ask(
     job: str,
-    wish: Mapping[str, Any],
+    job_request: Mapping[str, Any],
     *,
     actor: str,
     reason: str = "",
@@ -51,11 +51,11 @@ def ask(
 ) -> BulkRun:
     """Store a run of the job, its arrival number drawn if it needs one. Raises BulkError.
 
-    `wish` is JSON: the fields of the job's wish in the catalogue. The run is sent to the Spark
-    driver once it is committed; without `send` it is kept for the caller, who drives it at once.
+    `job_request` is JSON, with the fields that the catalogue has for the job. The run is sent to
+    the Spark driver once it is committed; without `send` it is kept for the caller, who drives it.
     Raises IntegrityError where there is a run of the origin's number.
     """
-    run = _prepared(job, wish)
+    run = _prepared(job, job_request)
     run.pk, run.instance = origin.number or run.pk, origin.instance
     if "arrival" in run.parameters:
         run.parameters["arrival"] = next_arrival()
@@ -63,17 +63,17 @@ def ask(
     run.lease_until = None if send else database_now() + LEASE
     with transaction.atomic():
         run.save(force_insert=True)
-        # What was asked stands in the run itself: a wish may hold what not everybody may see.
+        # What was asked stands in the run itself: it may hold what not everybody may see.
         configuration.record(run, None, {"job": job}, Author(actor, reason))
         if send:
             sending.after_commit(run.pk)
     return run
 
 
-def preview(job: str, wish: Mapping[str, Any]) -> Preview:
+def preview(job: str, job_request: Mapping[str, Any]) -> Preview:
     """What a run would meet; nothing is stored or written. Raises BulkError."""
     try:
-        return running.preview(arguments_of(_prepared(job, wish)))
+        return running.preview(arguments_of(_prepared(job, job_request)))
     except JobError as e:
         raise BulkError(e) from e
 
@@ -88,14 +88,19 @@ def cancel(run: UUID) -> bool:
     return bool(still.update(cancel_asked_at=now))
 
 
-def _prepared(job: str, wish: Mapping[str, Any]) -> BulkRun:
+def _prepared(job: str, job_request: Mapping[str, Any]) -> BulkRun:
     if job not in CATALOGUE:
         raise unknown("bulk job", job)
     entry = CATALOGUE[job]
     try:
-        parameters = entry.prepare(read(entry.wish, wish))
+        parameters = entry.prepare(read(entry.job_request, job_request))
     except JobError as e:
         raise BulkError(e) from e
     except BadParametersError as e:
-        raise bad_wish(" ".join(e.mistakes).rstrip(".")) from e
-    return BulkRun(job=job, wish=dict(wish), parameters=parameters, queues=queues_of(entry, wish))
+        raise bad_job_request(" ".join(e.mistakes).rstrip(".")) from e
+    return BulkRun(
+        job=job,
+        job_request=dict(job_request),
+        parameters=parameters,
+        queues=queues_of(entry, job_request),
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crontasks.bulk.wishes import archive, exports, imports, reconcile, repairs, replay
+from crontasks.bulk.job_requests import archive, exports, imports, reconcile, repairs, replay
 from crontasks.parameters import Dataclass
 
 
@@ -12,13 +12,13 @@ from crontasks.parameters import Dataclass
 class Entry:
     """A job of `spark_jobs`.
 
-    `wish` is what people say of it, typed as the parameters of a cron task are: forms, commands and
-    schedules are made from it. `prepare` makes of such a wish what the job is told, as JSON. Where
-    the job reads or writes Kafka, that has the provider's id as `provider`; where it needs an
+    `job_request` is what people say of it, typed as the parameters of a cron task are: forms,
+    commands and schedules are made from it. `prepare` makes of it what the job is told, as JSON.
+    Where the job reads or writes Kafka, that has the provider's id as `provider`; where it needs an
     arrival number, `arrival` is 0 and drawn when the run is stored. It raises BulkError and
     JobError.
 
-    `queues` are the fields of the wish that name queues, where these are all that a run concerns:
+    `queues` are the fields of it that name queues, where these are all that a run concerns:
     people who may know of some external systems only may ask for no other job. `files` are those
     that name files to be read, `shared` those that name what belongs to all external systems: for
     people whom nothing limits. `edits` is whether the job changes payloads: it is for people who
@@ -28,7 +28,7 @@ class Entry:
     job: str
     title: str
     sentence: str
-    wish: type[Dataclass]
+    job_request: type[Dataclass]
     prepare: Callable[[Any], dict[str, Any]]
     queues: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             job="import",
             title="Import",
             sentence="Rows of files become documents of a structure, or messages of a queue.",
-            wish=imports.ImportWish,
+            job_request=imports.ImportRequest,
             prepare=imports.prepare,
             queues=("queue", "rejects_queue"),
             files=("source",),
@@ -53,7 +53,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             job="repair",
             title="Repair",
             sentence="One change is made in held failures, and they are released.",
-            wish=repairs.RepairWish,
+            job_request=repairs.RepairRequest,
             prepare=repairs.prepare,
             edits=True,
         ),
@@ -61,7 +61,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             job="reconcile",
             title="Reconcile",
             sentence="Each offset of a topic is compared with what the database says became of it.",
-            wish=reconcile.ReconcileWish,
+            job_request=reconcile.ReconcileRequest,
             prepare=reconcile.prepare,
             queues=("queue",),
         ),
@@ -69,14 +69,14 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             job="export",
             title="Export",
             sentence="Documents of a structure, or tracked messages, become files or messages.",
-            wish=exports.ExportWish,
+            job_request=exports.ExportRequest,
             prepare=exports.prepare,
         ),
         Entry(
             job="archive",
             title="Archive",
             sentence="What is long over goes into Parquet by the day, and then from here.",
-            wish=archive.ArchiveWish,
+            job_request=archive.ArchiveRequest,
             prepare=archive.prepare,
         ),
         Entry(
@@ -84,7 +84,7 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             title="Replay",
             sentence="Messages of a topic are handed out again: to their queue, a topic, or a "
             "structure that is rebuilt.",
-            wish=replay.ReplayWish,
+            job_request=replay.ReplayRequest,
             prepare=replay.prepare,
         ),
     )

@@ -24,18 +24,18 @@ from spark_jobs.problems import Stopped
 
 
 class BulkCommand(BaseCommand):
-    """Its options are the fields of the job's wish.
+    """Its options are the fields of the job's job request.
 
     Exit code 1 when the run did not end well; `bulk_run RUN` goes on with one.
     """
 
     job: ClassVar[str]
-    # Of the wish: what is told without a word before it, and texts of lines, each told by a word.
+    # Of the job request: what is told without a word before it; texts of lines, each by a word.
     positional: ClassVar[Sequence[str]] = ()
     lines: ClassVar[Mapping[str, str]] = {}
 
     def add_arguments(self, parser: CommandParser) -> None:
-        for one in describe(CATALOGUE[self.job].wish):
+        for one in describe(CATALOGUE[self.job].job_request):
             self._add(parser, one)
         parser.add_argument(
             "--dry-run", action="store_true", help="only tell what it would meet; store nothing"
@@ -57,19 +57,21 @@ class BulkCommand(BaseCommand):
             asked = {"required": True} if one.is_required else {"default": one.default}
             parser.add_argument(word, dest=one.name, help=f"{text} ({one.kind})", **asked)
 
-    def _wish(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        said = {one.name: options[one.name] for one in describe(CATALOGUE[self.job].wish)}
+    def _job_request(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        said = {one.name: options[one.name] for one in describe(CATALOGUE[self.job].job_request)}
         return said | {name: "\n".join(said[name]) for name in self.lines}
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
-        wish = self._wish(options)
+        job_request = self._job_request(options)
         actor = options["actor"] or f"manage.py bulk_{self.job}"
         try:
             if options["dry_run"]:
-                self.stdout.write(json.dumps(asdict(preview(self.job, wish)), ensure_ascii=False))
+                self.stdout.write(
+                    json.dumps(asdict(preview(self.job, job_request)), ensure_ascii=False)
+                )
                 return
             is_left = options["leave"]
-            run = ask(self.job, wish, actor=actor, reason=options["reason"], send=is_left)
+            run = ask(self.job, job_request, actor=actor, reason=options["reason"], send=is_left)
         except BulkError as e:
             raise CommandError(f"{e.job_code}: {e}") from e
         if is_left:

@@ -34,20 +34,20 @@ class BulkRunMovedError(IntegrationError):
         )
 
 
-def look(job: str, wish: Mapping[str, Any], asker: Asker) -> Preview:
-    """What a run of this wish would meet; nothing is stored. Raises BulkError."""
-    return preview(job, within(_entry(job), wish, asker))
+def look(job: str, job_request: Mapping[str, Any], asker: Asker) -> Preview:
+    """What a run of this job request would meet; nothing is stored. Raises BulkError."""
+    return preview(job, within(_entry(job), job_request, asker))
 
 
 def ask_for(
-    job: str, wish: Mapping[str, Any], asker: Asker, *, number: UUID, reason: str = ""
+    job: str, job_request: Mapping[str, Any], asker: Asker, *, number: UUID, reason: str = ""
 ) -> BulkRun:
     """Store a run under this number, with its sentinel where it reads files. Raises BulkError.
 
     Whoever asks twice under one number, by a second click, gets the run that is there.
     """
     entry = _entry(job)
-    said = within(entry, wish, asker)
+    said = within(entry, job_request, asker)
     try:
         with transaction.atomic():
             run = ask(job, said, actor=asker.name, reason=reason, origin=Origin(number))
@@ -64,14 +64,14 @@ def ask_for(
 
 
 def ask_by_schedule(
-    job: str, wish: Mapping[str, Any], *, actor: str, instance: int | None
+    job: str, job_request: Mapping[str, Any], *, actor: str, instance: int | None
 ) -> BulkRun:
     """Store a run that a schedule asks for. Raises BulkError.
 
     Who may store such a schedule was judged when it was stored. Which files it names is judged
     each time: what a link or a pattern leads to may be another file by now.
     """
-    said = within(_entry(job), wish, Asker(name=actor, scope=EVERYTHING, uploads=""))
+    said = within(_entry(job), job_request, Asker(name=actor, scope=EVERYTHING, uploads=""))
     return ask(job, said, actor=actor, reason="by schedule", origin=Origin(instance=instance))
 
 

@@ -33,7 +33,7 @@ ENCODINGS: Final = ("utf-8", "latin-1")
 
 @dataclass(frozen=True, slots=True)
 class Seeming:
-    """What a source seems to be, as the words of an import's wish."""
+    """What a source seems to be, as the words of an import's job request."""
 
     format: str
     encoding: str = ENCODINGS[0]
@@ -54,21 +54,21 @@ def seeming(source: Path) -> Seeming:
     return Seeming(kind, _encoding(begins), delimiter if head.count(delimiter) else DELIMITERS[0])
 
 
-def columns_of(wish: Mapping[str, Any]) -> Sequence[FoundColumn]:
+def columns_of(job_request: Mapping[str, Any]) -> Sequence[FoundColumn]:
     """The columns of an import's source that a map may name; none where it has no such thing.
 
     Raises BulkError.
     """
-    if wish.get("format", Format.CSV) == Format.CSV:
+    if job_request.get("format", Format.CSV) == Format.CSV:
         try:
             return columns.found(
-                str(wish["source"]),
-                encoding=str(wish.get("encoding", ENCODINGS[0])),
-                delimiter=str(wish.get("delimiter", DELIMITERS[0])),
+                str(job_request["source"]),
+                encoding=str(job_request.get("encoding", ENCODINGS[0])),
+                delimiter=str(job_request.get("delimiter", DELIMITERS[0])),
             )
         except JobError as e:
             raise BulkError(e) from e
-    without_map = {name: value for name, value in wish.items() if name != "columns"}
+    without_map = {name: value for name, value in job_request.items() if name != "columns"}
     return [FoundColumn(name, ()) for name in preview("import", without_map).columns]
 
 

@@ -26,15 +26,15 @@ class BulkError(IntegrationError):
 
 
 def unknown(what: str, name: str) -> BulkError:
-    """What a wish names is not there."""
+    """What a job request names is not there."""
     code = f"UNKNOWN_{what.rsplit(maxsplit=1)[-1].upper()}"
     return BulkError(
         JobError(code, f"There is no {what} {name!r}.", "Correct the name, or create it first.")
     )
 
 
-def bad_wish(why: str) -> BulkError:
-    """What a wish says cannot be understood."""
+def bad_job_request(why: str) -> BulkError:
+    """What a job request says cannot be understood."""
     return BulkError(
         JobError(
             "BAD_PARAMETERS",

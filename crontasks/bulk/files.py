@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crontasks.bulk import storage
-from crontasks.bulk.wishes.exports import FOLDER
+from crontasks.bulk.job_requests.exports import FOLDER
 from integration.models import BulkRun
 from spark_jobs.exports.job import MANIFEST
 from spark_jobs.tables.keeping import read_json

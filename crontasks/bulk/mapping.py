@@ -1,11 +1,11 @@
-"""The map of an import's columns as lines of its wish, and as rows of a form. Pure."""
+"""The map of an import's columns as lines of its job request, and as rows of a form. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from crontasks.bulk.errors import BulkError
+from crontasks.bulk.job_requests.imports import column
 from crontasks.bulk.suggesting import Suggestion
-from crontasks.bulk.wishes.imports import column
 from spark_jobs.imports.parameters import Kind
 
 KINDS: Final = tuple(kind.value for kind in Kind)
@@ -19,7 +19,7 @@ def may_be_mapped(name: str) -> bool:
 
 
 def written(mapped: Sequence[Suggestion]) -> str:
-    """The lines of a wish; columns without a place are left out."""
+    """The lines of a job request; columns without a place are left out."""
     return "\n".join(map(_line, (one for one in mapped if one.place)))
 
 

@@ -1,9 +1,9 @@
-"""Times as a wish says them: a moment, or how long before now; fixed when the run is asked for."""
+"""Times as a job request says them: a moment, or how long before now; fixed when it is asked."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from crontasks.bulk.errors import bad_wish
+from crontasks.bulk.errors import bad_job_request
 from integration import durations
 from integration.store.sessions import fetch_all
 
@@ -30,7 +30,7 @@ def read(name: str, text: str, at: datetime) -> str:
         try:
             found = at - timedelta(seconds=durations.read(text))
         except (ValueError, OverflowError) as e:
-            raise bad_wish(f"{name} is {text[:60]!r}, and should be {HOW}") from e
+            raise bad_job_request(f"{name} is {text[:60]!r}, and should be {HOW}") from e
     return found.astimezone(UTC).isoformat()
 
 

@@ -34,14 +34,14 @@ def may_ask(entry: Entry, scope: Scope) -> bool:
     return scope.is_whole or bool(entry.queues)
 
 
-def queues_of(entry: Entry, wish: Mapping[str, Any]) -> list[int]:
+def queues_of(entry: Entry, job_request: Mapping[str, Any]) -> list[int]:
     """The numbers of the queues that a run would concern, as far as there are such queues."""
-    names = {str(wish[field]) for field in entry.queues if wish.get(field)}
+    names = {str(job_request[field]) for field in entry.queues if job_request.get(field)}
     return sorted(Queue.objects.filter(name__in=names).values_list("pk", flat=True))
 
 
-def within(entry: Entry, wish: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-    """The wish with its files by their whole path.
+def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+    """The job request with its files by their whole path.
 
     Raises BulkError OUT_OF_REACH, UNKNOWN_QUEUE for a queue that this person may not know of,
     OUTSIDE_FOLDER, TOO_MANY_FILES, NO_BULK_ROOT.
@@ -49,15 +49,15 @@ def within(entry: Entry, wish: Mapping[str, Any], asker: Asker) -> dict[str, Any
     if not may_ask(entry, asker.scope):
         raise out_of_reach(entry)
     if not asker.scope.is_whole:
-        _refuse_shared(entry, wish)
+        _refuse_shared(entry, job_request)
     for field in entry.queues:
-        _known(str(wish.get(field) or ""), asker.scope)
+        _known(str(job_request.get(field) or ""), asker.scope)
     files = {
-        field: str(source_inside(str(wish[field]), asker.folder))
+        field: str(source_inside(str(job_request[field]), asker.folder))
         for field in entry.files
-        if wish.get(field)
+        if job_request.get(field)
     }
-    return {**wish, **files}
+    return {**job_request, **files}
 
 
 def out_of_reach(entry: Entry) -> BulkError:
@@ -71,19 +71,19 @@ def out_of_reach(entry: Entry) -> BulkError:
     )
 
 
-def _refuse_shared(entry: Entry, wish: Mapping[str, Any]) -> None:
+def _refuse_shared(entry: Entry, job_request: Mapping[str, Any]) -> None:
     """A queue of theirs beside it does not make what belongs to everybody theirs."""
     for field in entry.shared:
-        if wish.get(field):
+        if job_request.get(field):
             raise BulkError(
                 JobError(
                     "OUT_OF_REACH",
-                    f"The {field} {wish[field]} belongs to all external systems, and you may know "
-                    "of some only.",
+                    f"The {field} {job_request[field]} belongs to all external systems, and you "
+                    "may know of some only.",
                     "Name a queue of yours instead, or ask somebody whom nothing limits.",
                 )
             )
-    if not any(wish.get(field) for field in entry.queues):
+    if not any(job_request.get(field) for field in entry.queues):
         raise out_of_reach(entry)
 
 

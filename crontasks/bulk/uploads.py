@@ -133,9 +133,9 @@ def _needed(since: datetime) -> list[str]:
     """The sources of all runs that are open, or ended not long ago: files, folders, patterns."""
     found = []
     runs = BulkRun.objects.exclude(ended_at__lt=since, state__in=ENDED)
-    for run in runs.only("job", "wish", "parameters").iterator():
+    for run in runs.only("job", "job_request", "parameters").iterator():
         files = CATALOGUE[run.job].files if run.job in CATALOGUE else ()
-        said = [told.get(name) for name in files for told in (run.wish, run.parameters)]
+        said = [told.get(name) for name in files for told in (run.job_request, run.parameters)]
         found += [str(one) for one in said if one]
     return found
 

@@ -43,8 +43,8 @@ def run_now(
             instance.queue_id, actor, "run now", reason=reason, effect="A run was asked for."
         )
         return
-    wish = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})
-    configuration.record(instance, {}, wish, Author(actor, reason))
+    asked = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})
+    configuration.record(instance, {}, asked, Author(actor, reason))
 
 
 def store(instance: CronInstance, author: Author, *, seen: str | None = None) -> bool:

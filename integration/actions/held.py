@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import Model
 
 from integration.actions import operations
-from integration.actions.operations import Options, Wish
+from integration.actions.operations import OperationRequest, Options
 from integration.actions.transaction import short_transaction
 from integration.models import Operation
 from integration.policy import moves
@@ -30,8 +30,8 @@ def release_held(row: Model, wanted: FailureFilter, actor: str, scope: Scope) ->
         under_way = _under_way(query, scope)
         if under_way is not None:
             return under_way
-        wish = Wish(verb=moves.RELEASE.action, actor=actor, query=query)
-        operation = operations.plan_matching(matching(wanted, scope), wish)
+        asked = OperationRequest(verb=moves.RELEASE.action, actor=actor, query=query)
+        operation = operations.plan_matching(matching(wanted, scope), asked)
         options = Options(reason=f"{row} was switched on again.")
         operations.start(operation, options, version=1, actor=actor)
         return operation

@@ -37,7 +37,7 @@ WHY_REASON: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class OperationRequest:
     """What is to be done with a selection, by whom, and how it was chosen."""
 
     verb: str
@@ -58,25 +58,27 @@ class Options:
     stop: StopRule = NEVER
 
 
-def plan_chosen(versions: Mapping[UUID, int], wish: Wish, scope: Scope = EVERYTHING) -> UUID:
+def plan_chosen(
+    versions: Mapping[UUID, int], asked: OperationRequest, scope: Scope = EVERYTHING
+) -> UUID:
     """Freeze these failures, at the versions they were seen at. Raises NothingChosenError.
 
     Failures of systems that the person may not know of are not there for them: left out.
     """
     known = None if scope.is_whole else _queues_in(scope)
     with transaction.atomic():
-        operation = _planned(wish)
+        operation = _planned(asked)
         store.freeze_chosen(operation.pk, dict(list(versions.items())[:MOST_ITEMS]), known)
         return _summed_up(operation)
 
 
-def plan_matching(found: QuerySet[MessageError], wish: Wish) -> UUID:
+def plan_matching(found: QuerySet[MessageError], asked: OperationRequest) -> UUID:
     """Freeze what the query finds now, the oldest hundred thousand. Raises NothingChosenError.
 
     The query is limited to the person's scope already.
     """
     with transaction.atomic():
-        operation = _planned(wish)
+        operation = _planned(asked)
         count = store.freeze_matching(operation.pk, found, MOST_ITEMS)
         if count == MOST_ITEMS and found.order_by()[: MOST_ITEMS + 1].count() > MOST_ITEMS:
             Operation.objects.filter(pk=operation.pk).update(is_capped=True)
@@ -178,15 +180,15 @@ def is_tried(operation: Operation) -> bool:
     return operation.trial is not None and operation.trial.get("at", 0) >= operation.total
 
 
-def _planned(wish: Wish) -> Operation:
-    assert wish.verb in moves.VERBS  # noqa: S101 - the caller offers no other verb
+def _planned(asked: OperationRequest) -> Operation:
+    assert asked.verb in moves.VERBS  # noqa: S101 - the caller offers no other verb
     return Operation.objects.create(
         pk=uuid4(),
-        verb=wish.verb,
+        verb=asked.verb,
         title="",
-        query=wish.query,
-        actor=wish.actor,
-        retry_of_id=wish.retry_of,
+        query=asked.query,
+        actor=asked.actor,
+        retry_of_id=asked.retry_of,
         state=OperationState.PLANNED,
         created_at=database_now(),
     )

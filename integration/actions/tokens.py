@@ -69,7 +69,7 @@ class TokenReachesOthersError(IntegrationError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class TokenRequest:
     """What a new token shall allow; `services` empty = all, `valid_for` None = until revoked."""
 
     name: str
@@ -88,18 +88,20 @@ class Made(NamedTuple):
     text: str
 
 
-def make(system: ExternalSystem, wish: Wish, author: Author, scope: Scope = EVERYTHING) -> Made:
+def make(
+    system: ExternalSystem, asked: TokenRequest, author: Author, scope: Scope = EVERYTHING
+) -> Made:
     """A new token of this system; `scope` is the author's.
 
     Raises TokenNameTakenError, TokenReachesOthersError.
     """
-    _refuse_reach(wish, scope)
+    _refuse_reach(asked, scope)
     with transaction.atomic():
         # Of two who make one of the same name at once, one is told.
         ExternalSystem.objects.select_for_update().get(pk=system.pk)
-        if ApiToken.objects.filter(system=system, name=wish.name).exists():
-            raise TokenNameTakenError(wish.name)
-        return _made(system, wish, author)
+        if ApiToken.objects.filter(system=system, name=asked.name).exists():
+            raise TokenNameTakenError(asked.name)
+        return _made(system, asked, author)
 
 
 def rotate(
@@ -148,36 +150,38 @@ def revoke(token: ApiToken, author: Author) -> bool:
     return True
 
 
-def _refuse_reach(wish: Wish, scope: Scope) -> None:
+def _refuse_reach(asked: TokenRequest, scope: Scope) -> None:
     """Posting and asking stay within the token's own system; these two do not."""
-    if scope.is_whole or not (wish.may_call or wish.may_publish):
+    if scope.is_whole or not (asked.may_call or asked.may_publish):
         return
-    if not wish.services or not {*wish.services} <= {*names_to_limit_to(scope)}:
+    if not asked.services or not {*asked.services} <= {*names_to_limit_to(scope)}:
         raise TokenReachesOthersError
 
 
-def _made(system: ExternalSystem, wish: Wish, author: Author, ends: datetime | None = None) -> Made:
+def _made(
+    system: ExternalSystem, asked: TokenRequest, author: Author, ends: datetime | None = None
+) -> Made:
     new = new_token()
     token = ApiToken(
         system=system,
-        name=wish.name,
+        name=asked.name,
         prefix=new.prefix,
         token_hash=new.token_hash,
-        may_post=wish.may_post,
-        may_call=wish.may_call,
-        may_read=wish.may_read,
-        may_publish=wish.may_publish,
-        services=list(wish.services),
+        may_post=asked.may_post,
+        may_call=asked.may_call,
+        may_read=asked.may_read,
+        may_publish=asked.may_publish,
+        services=list(asked.services),
         created_at=database_now(),
         created_by=author.actor,
-        expires_at=ends if wish.valid_for is None else database_now() + wish.valid_for,
+        expires_at=ends if asked.valid_for is None else database_now() + asked.valid_for,
     )
     configuration.save(token, author)
     return Made(ApiToken.objects.select_related("system").get(pk=token.pk), new.text)
 
 
-def _as(old: ApiToken, name: str) -> Wish:
-    return Wish(
+def _as(old: ApiToken, name: str) -> TokenRequest:
+    return TokenRequest(
         name=name,
         may_post=old.may_post,
         may_call=old.may_call,

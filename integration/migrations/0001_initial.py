@@ -282,7 +282,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, primary_key=True, serialize=False)),
                 ('job', models.CharField(max_length=20)),
-                ('wish', models.JSONField(default=dict, help_text='what a person said; asked again by a clone')),
+                ('job_request', models.JSONField(default=dict, help_text='what a person said; asked again by a clone')),
                 ('parameters', models.JSONField(default=dict, help_text='what the job is told')),
                 ('plan', models.JSONField(default=dict)),
                 ('state', models.CharField(choices=[('ASKED', 'Waits for the Spark driver'), ('RUNNING', 'Running'), ('DONE', 'Done'), ('FAILED', 'Failed'), ('CANCELLED', 'Cancelled')], default='ASKED', max_length=10)),

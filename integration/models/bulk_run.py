@@ -18,7 +18,9 @@ class BulkRun(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     job = models.CharField(max_length=20)
-    wish = models.JSONField(default=dict, help_text="what a person said; asked again by a clone")
+    job_request = models.JSONField(
+        default=dict, help_text="what a person said; asked again by a clone"
+    )
     parameters = models.JSONField(default=dict, help_text="what the job is told")
     plan = models.JSONField(default=dict)
     state = models.CharField(

@@ -25,7 +25,7 @@ def root(settings: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def wish(root: Path) -> dict[str, Any]:
+def job_request(root: Path) -> dict[str, Any]:
     an_asset_structure()
     queue = a_queue_row(kind="continuous")
     return {
@@ -36,13 +36,13 @@ def wish(root: Path) -> dict[str, Any]:
     }
 
 
-def an_instance(wish: object, **fields: Any) -> CronInstance:
-    text = wish if isinstance(wish, str) else json.dumps(wish)
+def an_instance(job_request: object, **fields: Any) -> CronInstance:
+    text = job_request if isinstance(job_request, str) else json.dumps(job_request)
     return CronInstance.objects.create(
         name="nightly",
         task="bulk_job",
         interval_seconds=3_600,
-        parameters={"job": "import", "wish": text, **fields},
+        parameters={"job": "import", "job_request": text, **fields},
     )
 
 
@@ -51,13 +51,13 @@ def ticked(instance: CronInstance, hours: int) -> CronRun | None:
     return instance.runs.first()
 
 
-def test_a_run_is_asked_for_as_a_person_would_ask(wish: dict[str, Any]) -> None:
-    instance = an_instance(wish)
+def test_a_run_is_asked_for_as_a_person_would_ask(job_request: dict[str, Any]) -> None:
+    instance = an_instance(job_request)
 
     told = ticked(instance, 1)
 
     run = BulkRun.objects.get()
-    assert (run.job, run.state, run.wish) == ("import", "ASKED", wish)
+    assert (run.job, run.state, run.job_request) == ("import", "ASKED", job_request)
     assert (run.actor, run.reason, run.instance) == ("cron task", "by schedule", instance.pk)
     assert run.parameters["arrival"] > 0
     assert told is not None
@@ -66,9 +66,9 @@ def test_a_run_is_asked_for_as_a_person_would_ask(wish: dict[str, Any]) -> None:
 
 
 def test_while_the_run_before_has_not_ended_none_is_asked_for_unless_both_may(
-    wish: dict[str, Any],
+    job_request: dict[str, Any],
 ) -> None:
-    instance = an_instance(wish)
+    instance = an_instance(job_request)
     ticked(instance, 1)
     BulkRun.objects.update(state="RUNNING")
 
@@ -87,7 +87,7 @@ def test_while_the_run_before_has_not_ended_none_is_asked_for_unless_both_may(
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("job_request", "code"),
     [
         ("no JSON", "BAD_PARAMETERS"),
         ("[]", "BAD_PARAMETERS"),
@@ -95,30 +95,32 @@ def test_while_the_run_before_has_not_ended_none_is_asked_for_unless_both_may(
         ({"source": "x", "structure": "NONE", "rejects_queue": "q"}, "UNKNOWN_STRUCTURE"),
     ],
 )
-def test_what_cannot_be_asked_for_is_a_failed_run_of_the_schedule(wish: object, code: str) -> None:
-    told = ticked(an_instance(wish), 1)
+def test_what_cannot_be_asked_for_is_a_failed_run_of_the_schedule(
+    job_request: object, code: str
+) -> None:
+    told = ticked(an_instance(job_request), 1)
     assert told is not None
     assert told.state == "FAILED"
     assert told.text.startswith(f"{code}: ")
     assert not BulkRun.objects.exists()
 
 
-def test_a_job_nobody_knows_is_told_and_a_wish_that_is_no_text_refused() -> None:
+def test_a_job_nobody_knows_is_told_and_a_request_that_is_no_text_refused() -> None:
     told = ticked(an_instance({}, job="exprot"), 1)
     assert told is not None
     assert told.text.startswith("UNKNOWN_JOB: ")
     with pytest.raises(ValidationError):
         CronInstance.objects.create(
-            name="x", task="bulk_job", interval_seconds=60, parameters={"wish": {}}
+            name="x", task="bulk_job", interval_seconds=60, parameters={"job_request": {}}
         )
 
 
 @pytest.mark.parametrize("source", ["/etc/passwd", "../assets.csv", "link.csv"])
 def test_a_schedule_reads_nothing_outside_of_the_folder(
-    wish: dict[str, Any], root: Path, source: str
+    job_request: dict[str, Any], root: Path, source: str
 ) -> None:
     (root / "link.csv").symlink_to("/etc/passwd")
-    told = ticked(an_instance({**wish, "source": source}), 1)
+    told = ticked(an_instance({**job_request, "source": source}), 1)
     assert told is not None
     assert told.text.startswith("OUTSIDE_FOLDER: ")
     assert not BulkRun.objects.exists()

@@ -213,11 +213,11 @@ class TestRun:
         assert "<dt>Position</dt>" in page
         assert "line 17 of a.csv, and rejected" not in page
 
-    def test_texts_of_a_wish_are_for_those_who_may_see_payloads(
+    def test_texts_of_a_request_are_for_those_who_may_see_payloads(
         self, queue: Queue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        wish = {"source": "/elsewhere/a.csv", "structure": "ASSET", "columns": "A=a"}
-        run = a_run(queue, wish=wish)
+        job_request = {"source": "/elsewhere/a.csv", "structure": "ASSET", "columns": "A=a"}
+        run = a_run(queue, job_request=job_request)
         monkeypatch.setattr("console.bulk.showing.PLAIN", frozenset({"structure"}))
         operator, editor = logged_in("Operators"), logged_in("Editors")
         assert "A=a" in see(editor, run)

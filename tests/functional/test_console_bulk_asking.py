@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 ROWS = "ASSETNUM;SITEID;WEIGHT;Long-Name\nA-1;BEDFORD;7;Pump\nA-2;;x;Fan\n"
 TARGET = {"parameter-structure": "ASSET", "parameter-rejects_queue": "assets-in"}
 THEIRS = {"structure": "", "queue": "theirs-in", "rejects_queue": "theirs-in"}
-WISH = {
+REQUEST = {
     "source": "in/assets.csv",
     "structure": "ASSET",
     "rejects_queue": "assets-in",
@@ -57,12 +57,17 @@ def columns(client: Client, **said: str) -> Any:
     return answer
 
 
-def look(client: Client, **wish: Any) -> Any:
-    return new(client, form={"look": "1", "wish": json.dumps(WISH | wish)})
+def look(client: Client, **job_request: Any) -> Any:
+    return new(client, form={"look": "1", "job_request": json.dumps(REQUEST | job_request)})
 
 
-def ask(client: Client, number: str = "", **wish: Any) -> Any:
-    form = {"ask": "1", "wish": json.dumps(WISH | wish), "run": number, "reason": "first load"}
+def ask(client: Client, number: str = "", **job_request: Any) -> Any:
+    form = {
+        "ask": "1",
+        "job_request": json.dumps(REQUEST | job_request),
+        "run": number,
+        "reason": "first load",
+    }
     return new(client, form=form)
 
 
@@ -74,7 +79,7 @@ def hidden(page: str, name: str) -> str:
 
 def mapped(page: Any) -> dict[str, str]:
     """The form of the columns as a browser sends it, the last column left out."""
-    form = {"look": "1", "wish": hidden(page.text, "wish")}
+    form = {"look": "1", "job_request": hidden(page.text, "job_request")}
     for line in page.context["lines"]:
         form[f"column-{line.number}"] = line.column
         form[f"place-{line.number}"] = line.becomes.place
@@ -107,13 +112,18 @@ class TestImport:
         assert "1 is good and 1 is rejected" in preview.text
         assert "<code>MISSING_VALUE</code> SITEID is empty." in preview.text
         assert not BulkRun.objects.exists()
-        wish = hidden(preview.text, "wish")
-        assert json.loads(wish) == WISH
-        form = {"ask": "1", "wish": wish, "run": hidden(preview.text, "run"), "reason": "load"}
+        job_request = hidden(preview.text, "job_request")
+        assert json.loads(job_request) == REQUEST
+        form = {
+            "ask": "1",
+            "job_request": job_request,
+            "run": hidden(preview.text, "run"),
+            "reason": "load",
+        }
         answer = new(client, form=form)
         run = BulkRun.objects.get()
         assert answer["Location"] == reverse("bulk-run", args=[run.pk])
-        assert run.wish == {**WISH, "source": str(root / "in/assets.csv")}
+        assert run.job_request == {**REQUEST, "source": str(root / "in/assets.csv")}
         assert (run.state, run.reason, run.queues) == ("ASKED", "load", [queue.pk])
         assert Path(run.sentinel).read_text() == str(run.pk)
         shown = see(client, run)
@@ -140,11 +150,11 @@ class TestImport:
         assert page.context["form"]["parameter-format"].value() == "jsonl"
         page = columns(client, source="in/assets.jsonl", **{"parameter-format": "jsonl"})
         assert "There is nothing to map" in page.text
-        preview = new(client, form={"look": "1", "wish": hidden(page.text, "wish")})
+        preview = new(client, form={"look": "1", "job_request": hidden(page.text, "job_request")})
         assert "1 is good" in preview.text
 
     @pytest.mark.parametrize(
-        ("wish", "code"),
+        ("job_request", "code"),
         [
             ({"structure": "NONE"}, "UNKNOWN_STRUCTURE"),
             ({"rejects_queue": "none"}, "UNKNOWN_QUEUE"),
@@ -162,32 +172,32 @@ class TestImport:
         ],
     )
     def test_what_cannot_be_is_told_with_its_code_and_the_next_step(
-        self, queue: Queue, root: Path, wish: dict[str, Any], code: str
+        self, queue: Queue, root: Path, job_request: dict[str, Any], code: str
     ) -> None:
-        answer = look(logged_in(), **wish)
+        answer = look(logged_in(), **job_request)
         assert answer.status_code == 422
         assert f"<code>{code}</code>" in answer.text
         assert "What to do now:" in answer.text
 
     @pytest.mark.parametrize(
-        "wish",
+        "job_request",
         [{"structure": "NONE"}, {"columns": ""}, {"source": "../x.csv"}, {"surprise": 1}],
     )
     def test_nothing_is_stored_of_what_cannot_be(
-        self, queue: Queue, root: Path, wish: dict[str, Any]
+        self, queue: Queue, root: Path, job_request: dict[str, Any]
     ) -> None:
-        assert ask(logged_in(), **wish).status_code == 422
+        assert ask(logged_in(), **job_request).status_code == 422
         assert not BulkRun.objects.exists()
 
     @pytest.mark.parametrize(
-        "wish", ["", "[]", "{", "null", '{"source": []}', '{"a": {"b": 1}}', "[" * 100_000]
+        "job_request", ["", "[]", "{", "null", '{"source": []}', '{"a": {"b": 1}}', "[" * 100_000]
     )
-    def test_a_wish_that_this_console_did_not_write_is_refused(
-        self, queue: Queue, root: Path, wish: str
+    def test_a_request_that_this_console_did_not_write_is_refused(
+        self, queue: Queue, root: Path, job_request: str
     ) -> None:
         client = logged_in()
         for button in ("look", "ask", "edit"):
-            assert new(client, form={button: "1", "wish": wish}).status_code == 400
+            assert new(client, form={button: "1", "job_request": job_request}).status_code == 400
 
     def test_no_link_leads_out_of_the_folder(
         self, queue: Queue, root: Path, tmp_path_factory: pytest.TempPathFactory
@@ -203,7 +213,7 @@ class TestImport:
 
     def test_something_is_changed_without_losing_the_rest(self, queue: Queue, root: Path) -> None:
         client = logged_in("Editors")
-        answer = new(client, form={"edit": "1", "wish": json.dumps(WISH)})
+        answer = new(client, form={"edit": "1", "job_request": json.dumps(REQUEST)})
         lines = {line.column: line.becomes for line in answer.context["lines"]}
         assert lines["WEIGHT"].place == "facts.weight"
         assert lines["Long-Name"].place == "", "it was left out before"
@@ -225,7 +235,7 @@ class TestImport:
         lines = {line.column: line.becomes for line in page.context["lines"]}
         assert lines["Long-Name"].place == ""
         assert lines["WEIGHT"].kind == "integer"
-        other = a_run(job="other", wish={"structure": "NOTHERE"})
+        other = a_run(job="other", job_request={"structure": "NOTHERE"})
         assert step(client, again=str(other.pk)).context["source"] == ""
 
     def test_rows_of_others_are_hidden_from_people_who_may_not_see_payloads(
@@ -312,7 +322,7 @@ class TestLimits:
         assert "you may know of some only" in eva.get(reverse("bulk")).text
         address = reverse("bulk-new", args=["counting"])
         assert eva.get(address).status_code == 403
-        assert eva.post(address, {"ask": "1", "wish": "{}"}).status_code == 403
+        assert eva.post(address, {"ask": "1", "job_request": "{}"}).status_code == 403
 
 
 class Way(StrEnum):
@@ -321,7 +331,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountingWish:
+class CountingRequest:
     """Of a job that only counts."""
 
     until: int = option(..., "How far.", least=1, most=100)
@@ -342,8 +352,12 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Entry:
         job="counting",
         title="Counting",
         sentence="Numbers, one after the other.",
-        wish=CountingWish,
-        prepare=lambda wish: {"until": wish.until, "loud": wish.loud, "words": wish.words},
+        job_request=CountingRequest,
+        prepare=lambda job_request: {
+            "until": job_request.until,
+            "loud": job_request.loud,
+            "words": job_request.words,
+        },
     )
     monkeypatch.setitem(CATALOGUE, "counting", entry)  # type: ignore[arg-type] # it is a dict
     job = running.Job(run=None, preview=_counted)  # type: ignore[arg-type] # never run here
@@ -370,13 +384,20 @@ class TestEveryOtherJob:
         preview = new(client, "counting", self.form(**{"parameter-words": "a\r\nb"}))
         assert "About 7 rows" in preview.text
         assert "&lt;b&gt;2&lt;/b&gt;" in preview.text
-        wish = hidden(preview.text, "wish")
-        assert json.loads(wish) == {"until": 7, "words": "a\r\nb"}, "what is usual is left out"
-        back = new(client, "counting", {"edit": "1", "wish": wish})
+        job_request = hidden(preview.text, "job_request")
+        assert json.loads(job_request) == {"until": 7, "words": "a\r\nb"}, (
+            "what is usual is left out"
+        )
+        back = new(client, "counting", {"edit": "1", "job_request": job_request})
         assert back.context["form"]["parameter-until"].value() == 7
-        assert new(client, "counting", {"ask": "1", "wish": wish}).status_code == 303
+        assert new(client, "counting", {"ask": "1", "job_request": job_request}).status_code == 303
         run = BulkRun.objects.get()
-        assert (run.job, run.wish["until"], run.queues, run.sentinel) == ("counting", 7, [], "")
+        assert (run.job, run.job_request["until"], run.queues, run.sentinel) == (
+            "counting",
+            7,
+            [],
+            "",
+        )
         again = client.get(reverse("bulk-new", args=["counting"]), {"again": str(run.pk)})
         assert again.context["form"]["parameter-until"].value() == 7
 
@@ -385,13 +406,13 @@ class TestEveryOtherJob:
         answer = new(client, "counting", self.form(**{"parameter-until": "700"}))
         assert answer.status_code == 422
         assert "less than or equal to 100" in answer.text
-        answer = new(client, "counting", {"ask": "1", "wish": '{"until": 0}'})
+        answer = new(client, "counting", {"ask": "1", "job_request": '{"until": 0}'})
         assert answer.status_code == 422
         assert "<code>BAD_PARAMETERS</code>" in answer.text
 
 
 def test_every_field_that_names_a_queue_is_known_to_bound_who_may_ask() -> None:
-    """Where a job may be asked for by people with limits, no queue of its wish escapes them."""
+    """Where people with limits may ask for a job, no queue of its job request escapes them."""
     for entry in CATALOGUE.values():
-        named = {one.name for one in describe(entry.wish) if "queue" in one.name}
+        named = {one.name for one in describe(entry.job_request) if "queue" in one.name}
         assert not entry.queues or named == set(entry.queues), entry.job

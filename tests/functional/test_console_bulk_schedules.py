@@ -45,7 +45,7 @@ def test_it_is_scheduled_with_its_words_filled_in(queue: Queue) -> None:
         address = f"{reverse('cron-new')}?task=bulk_job&bulk_run={run.pk}"
         form = client.get(address).context["form"]
     assert form["parameter-job"].value() == "import"
-    assert '"structure": "ASSET"' in form["parameter-wish"].value()
+    assert '"structure": "ASSET"' in form["parameter-job_request"].value()
 
 
 def test_a_schedule_does_no_more_than_the_person_who_stores_it(queue: Queue) -> None:
@@ -55,8 +55,8 @@ def test_a_schedule_does_no_more_than_the_person_who_stores_it(queue: Queue) -> 
     with the_scheduling_task():
         address = f"{reverse('cron-new')}?task=bulk_job"
 
-        def stored(job: str, **wish: str) -> int:
-            typed = {"parameter-job": job, "parameter-wish": json.dumps(wish)}
+        def stored(job: str, **job_request: str) -> int:
+            typed = {"parameter-job": job, "parameter-job_request": json.dumps(job_request)}
             form = client.get(address).context["form"]
             asked = {name: form[name].value() or "" for name in form.fields} | typed
             asked |= {"name": f"nightly-{job}", "interval_seconds": "3600"}

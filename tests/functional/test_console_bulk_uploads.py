@@ -229,7 +229,7 @@ class TestCleanup:
         self, old: Path, root: Path, source: str, state: str, days: int | None, stays: bool
     ) -> None:
         ended = None if days is None else timezone.now() - timedelta(days=days)
-        a_run(wish={"source": str(root / source)}, state=state, ended_at=ended)
+        a_run(job_request={"source": str(root / source)}, state=state, ended_at=ended)
         self.clean()
         assert old.exists() is stays
 

@@ -35,7 +35,7 @@ def queue(db: Any) -> Queue:
 
 
 @pytest.mark.parametrize(
-    ("wish", "keys"),
+    ("job_request", "keys"),
     [
         ({"key": "A*"}, {"A1", "A2"}),
         ({"key": "?1"}, {"A1", "B1"}),
@@ -50,7 +50,7 @@ def queue(db: Any) -> Queue:
     ],
 )
 def test_filters_choose_what_they_say(
-    structure: ObjectStructure, wish: dict[str, Any], keys: set[str]
+    structure: ObjectStructure, job_request: dict[str, Any], keys: set[str]
 ) -> None:
     a_document(structure, "A1", '{"site": "S=1"}', updated_at="2026-01-01T00:00Z")
     a_document(structure, "A2", '{"lines": [{"part no": 7}]}', updated_at="2026-01-05T00:00Z")
@@ -61,16 +61,16 @@ def test_filters_choose_what_they_say(
     a_document(other, "A1", '{"site": "S=1"}')
 
     said = {"what": "documents", "structure": "ASSET", "columns": "key=key\ngone=deleted"}
-    looked = preview("export", said | wish)
+    looked = preview("export", said | job_request)
 
     found = [json.loads(one.text) for one in looked.samples]
     assert {one["key"] for one in found} == keys
-    assert {one["gone"] for one in found} <= {"deleted" in wish}
+    assert {one["gone"] for one in found} <= {"deleted" in job_request}
     assert looked.rows == len(keys)
 
 
 @pytest.mark.parametrize(
-    ("wish", "ids"),
+    ("job_request", "ids"),
     [
         ({}, {"a", "b", "c", "d"}),
         ({"state": "HOLD"}, {"b"}),
@@ -81,7 +81,7 @@ def test_filters_choose_what_they_say(
     ],
 )
 def test_messages_are_chosen_as_people_search_for_them(
-    queue: Queue, wish: dict[str, Any], ids: set[str]
+    queue: Queue, job_request: dict[str, Any], ids: set[str]
 ) -> None:
     theirs = a_plain_queue("theirs")
     Queue.objects.filter(pk=theirs.pk).update(system=ExternalSystem.objects.create(name="partner"))
@@ -90,7 +90,7 @@ def test_messages_are_chosen_as_people_search_for_them(
     a_track_row(queue, message_id="c", interface="MXPO")
     a_track_row(theirs, message_id="d")
 
-    looked = preview("export", {"what": "messages", "columns": "id=message_id", **wish})
+    looked = preview("export", {"what": "messages", "columns": "id=message_id", **job_request})
 
     assert {json.loads(one.text)["id"] for one in looked.samples} == ids
     assert looked.rows == len(ids)
@@ -112,14 +112,14 @@ def test_a_look_first_shows_rows_as_they_would_be_written(structure: ObjectStruc
 def test_a_look_at_messages_shows_payloads(queue: Queue) -> None:
     a_track_row(queue, payload=b'{"a": 1}', message_id="m")
     for form in ("jsonl", "parquet", "csv"):
-        wish = {"what": "messages", "payload": True, "format": form}
-        (sample,) = preview("export", wish).samples
+        job_request = {"what": "messages", "payload": True, "format": form}
+        (sample,) = preview("export", job_request).samples
         assert sample.place == "m"
         assert "a" in sample.text
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("job_request", "code"),
     [
         ({"structure": "NONE"}, "UNKNOWN_STRUCTURE"),
         ({"structure": "ASSET", "queue": "orders"}, "BAD_PARAMETERS"),
@@ -136,10 +136,10 @@ def test_a_look_at_messages_shows_payloads(queue: Queue) -> None:
     ],
 )
 def test_what_cannot_be_exported_is_told_before_a_run_is_stored(
-    structure: ObjectStructure, wish: dict[str, Any], code: str
+    structure: ObjectStructure, job_request: dict[str, Any], code: str
 ) -> None:
     with pytest.raises(BulkError) as told:
-        preview("export", {"what": "documents", **wish})
+        preview("export", {"what": "documents", **job_request})
     assert told.value.job_code == code
 
 
@@ -149,16 +149,19 @@ def test_an_export_into_a_queue_is_asked_for_in_the_console_by_its_name(
     client = logged_in("Editors")
     form = client.get(reverse("bulk-new", args=["export"])).context["form"]
     assert (queue.name, queue.name) in form.fields["parameter-into_queue"].choices
-    wish = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
+    job_request = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
     for more, code in (
         ({"into_queue": "none"}, "UNKNOWN_QUEUE"),
         ({"format": "csv"}, "BAD_PARAMETERS"),
     ):
-        answer = new(client, "export", {"ask": "1", "wish": json.dumps(wish | more)})
+        answer = new(client, "export", {"ask": "1", "job_request": json.dumps(job_request | more)})
         assert answer.status_code == 422
         assert f"<code>{code}</code>" in answer.text
 
-    assert new(client, "export", {"ask": "1", "wish": json.dumps(wish)}).status_code == 303
+    assert (
+        new(client, "export", {"ask": "1", "job_request": json.dumps(job_request)}).status_code
+        == 303
+    )
 
     run = BulkRun.objects.get()
     assert (run.parameters["folder"], run.parameters["target"]["queue"]) == ("", queue.pk)

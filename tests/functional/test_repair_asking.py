@@ -30,8 +30,8 @@ def test_a_look_first_tells_counts_causes_and_differences_and_writes_nothing(
 ) -> None:
     some_assets(queue, 50)
     some_assets(queue, 10, first=50, payload=b'{"siteid":"X"}')
-    wish = {"recipe": SITE, "queue": queue.name, "code": CODE}
-    seen = preview("repair", wish)
+    job_request = {"recipe": SITE, "queue": queue.name, "code": CODE}
+    seen = preview("repair", job_request)
     assert (seen.rows, seen.facts["tried"], seen.facts["is_all"]) == (60, 60, True)
     assert (seen.facts["edited"], seen.facts["invalid"]) == (50, 10)
     assert [one["messages"] for one in seen.facts["causes"]] == [10]
@@ -39,14 +39,14 @@ def test_a_look_first_tells_counts_causes_and_differences_and_writes_nothing(
     assert seen.samples[0].ends == "edited"
     assert '+   "siteid": "BEDFORD"' in seen.samples[0].text
     monkeypatch.setattr(previewing, "TRIED", 12)
-    seen = preview("repair", wish)
+    seen = preview("repair", job_request)
     assert (seen.rows, seen.facts["tried"], seen.facts["is_all"]) == (60, 12, False)
     assert not BulkRun.objects.exists()
     assert MessageError.objects.filter(version=1).count() == 60
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("job_request", "code"),
     [
         ({"queue": "none"}, "UNKNOWN_QUEUE"),
         ({"system": "none"}, "UNKNOWN_SYSTEM"),
@@ -58,10 +58,10 @@ def test_a_look_first_tells_counts_causes_and_differences_and_writes_nothing(
     ],
 )
 def test_what_cannot_be_understood_is_refused(
-    queue: Queue, wish: dict[str, Any], code: str
+    queue: Queue, job_request: dict[str, Any], code: str
 ) -> None:
     with pytest.raises(BulkError) as told:
-        preview("repair", {"recipe": SITE, **wish})
+        preview("repair", {"recipe": SITE, **job_request})
     assert told.value.job_code == code
 
 
@@ -101,13 +101,13 @@ def test_the_command_looks_first_and_wants_a_reason(queue: Queue) -> None:
 
 def test_a_job_that_edits_payloads_is_for_those_who_may_edit_them(queue: Queue) -> None:
     address = reverse("bulk-new", args=["repair"])
-    wish = {"queue": queue.name, "recipe": '[{"op": "add", "path": "/a", "value": 1}]'}
+    job_request = {"queue": queue.name, "recipe": '[{"op": "add", "path": "/a", "value": 1}]'}
     operator, editor = logged_in("Operators"), logged_in("Editors")
-    run = a_run(job="repair", wish=wish, state="FAILED")
+    run = a_run(job="repair", job_request=job_request, state="FAILED")
 
     for answer in (
         operator.get(address),
-        operator.post(address, {"ask": "1", "wish": json.dumps(wish)}),
+        operator.post(address, {"ask": "1", "job_request": json.dumps(job_request)}),
         act(operator, run, "again"),
     ):
         assert answer.status_code == 403

@@ -244,7 +244,7 @@ class TestEffects:
         assert client.get(reverse("queue-new-effects"))["Location"] == reverse(NEW)
 
 
-def test_an_error_queue_wished_for_before_a_provider_is_chosen_breaks_nothing(
+def test_an_error_queue_asked_for_before_a_provider_is_chosen_breaks_nothing(
     client: Client,
 ) -> None:
     form = a_form(client, name=a_name(), topic=a_name(), provider=None, create_error_queue="on")

@@ -10,7 +10,7 @@ from spark_jobs.imports.mapping import Document, Mapper
 from spark_jobs.imports.parameters import Kind
 from spark_jobs.imports.quick_mapping import quick
 from spark_jobs.imports.rows import Row
-from tests.unit.bulk.wishes import import_parameters
+from tests.unit.bulk.job_requests import import_parameters
 
 pytestmark = pytest.mark.fast
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crontasks.bulk.wishes.repairs import told_of
+from crontasks.bulk.job_requests.repairs import told_of
 from integration.documents.exact_json import encode
 from integration.models import ObjectStructure
 from integration.recipe_rules import subject_of

@@ -185,8 +185,8 @@ def test_the_console_archives_after_a_look(queue: Queue, spark: Any) -> None:
     looked = new(client, "archive", said)
     assert "12 rows" in looked.text
     assert MessageError.objects.count() == 12
-    wish = json.dumps({"kind": "failures", "older_than_days": 60})
-    assert new(client, "archive", {"ask": "1", "wish": wish}).status_code == 303
+    job_request = json.dumps({"kind": "failures", "older_than_days": 60})
+    assert new(client, "archive", {"ask": "1", "job_request": job_request}).status_code == 303
     (run,) = BulkRun.objects.all()
     assert done(run).counts == counts(12)
     assert MessageError.objects.count() == 0
@@ -196,12 +196,12 @@ def test_the_console_archives_after_a_look(queue: Queue, spark: Any) -> None:
 
 def test_a_schedule_archives(queue: Queue, spark: Any) -> None:
     some_failures(queue, 7)
-    wish = json.dumps({"kind": "failures", "older_than_days": 60})
+    job_request = json.dumps({"kind": "failures", "older_than_days": 60})
     instance = CronInstance.objects.create(
         name="nightly",
         task="bulk_job",
         interval_seconds=86_400,
-        parameters={"job": "archive", "wish": wish},
+        parameters={"job": "archive", "job_request": job_request},
     )
     ticks.tick(instance.pk, timezone.now() + DAY)
     (run,) = BulkRun.objects.all()

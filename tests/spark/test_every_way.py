@@ -35,12 +35,12 @@ Case = Callable[[World], Asked]
 each_job = pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 
 
-def words(job: str, wish: Mapping[str, Any]) -> list[str]:
-    """The wish as somebody types it."""
+def words(job: str, job_request: Mapping[str, Any]) -> list[str]:
+    """The job request as somebody types it."""
     command = load_command_class("crontasks", f"bulk_{job}")
     assert isinstance(command, BulkCommand)
     first, then = [], []
-    for name, value in wish.items():
+    for name, value in job_request.items():
         if name in command.positional:
             first.append(value)
         elif name in command.lines:
@@ -68,7 +68,7 @@ class TestHere:
     def test_a_command_drives_it_to_the_last_row(self, world: World, case: Case) -> None:
         asked = case(world)
         out = StringIO()
-        said = words(asked.job, asked.wish)
+        said = words(asked.job, asked.job_request)
         try:
             call_command(f"bulk_{asked.job}", *said, stdout=out, stderr=StringIO())
         except SystemExit:
@@ -100,8 +100,10 @@ class TestInTheDriver:
     ) -> None:
         driver = drivers.living(child_environment)
         asked = case(world)
-        wish = {"wish": json.dumps(asked.wish), "reason": "agreed"}
-        answer = new(logged_in("Editors"), asked.job, {"ask": "1", "run": str(uuid4()), **wish})
+        job_request = {"job_request": json.dumps(asked.job_request), "reason": "agreed"}
+        answer = new(
+            logged_in("Editors"), asked.job, {"ask": "1", "run": str(uuid4()), **job_request}
+        )
         assert answer.status_code == 303, answer.text
         ended(BulkRun.objects.get(), driver)
         asked.holds(done())
@@ -116,7 +118,7 @@ class TestInTheDriver:
             name="nightly",
             task="bulk_job",
             interval_seconds=3_600,
-            parameters={"job": asked.job, "wish": json.dumps(asked.wish)},
+            parameters={"job": asked.job, "job_request": json.dumps(asked.job_request)},
         )
         ticks.tick(instance.pk, timezone.now() + timedelta(hours=1))
         run = BulkRun.objects.get()

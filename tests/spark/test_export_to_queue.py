@@ -65,8 +65,8 @@ def queue(broker: Kafka, copy: ObjectStructure) -> Queue:
     return storing(a_queue(broker, partitions=PARTITIONS, dedupe=True), copy)
 
 
-def to(queue: Queue, what: str = "documents", /, **wish: Any) -> BulkRun:
-    return an_export(what, into_queue=queue.name, **wish)
+def to(queue: Queue, what: str = "documents", /, **job_request: Any) -> BulkRun:
+    return an_export(what, into_queue=queue.name, **job_request)
 
 
 def in_five(run: BulkRun) -> BulkRun:
@@ -357,7 +357,7 @@ def test_xml_stays_xml_and_tracked_messages_are_told_by_their_columns(
 
 def test_a_look_first_tells_that_rows_are_sent(queue: Queue, structure: ObjectStructure) -> None:
     some_documents(structure, 30)
-    wish = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
-    found = preview("export", wish)
+    job_request = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
+    found = preview("export", job_request)
     assert (found.rows, {one.ends for one in found.samples}) == (30, {"sent"})
     assert json.loads(found.samples[0].text)["num"] == 1

@@ -286,18 +286,18 @@ def test_a_structure_with_other_keys_by_now_stops_the_run(
 
 def test_a_look_first_writes_nothing(tmp_path: Path, queue: Queue) -> None:
     a_csv(tmp_path / "assets.csv", 100, bad=1)
-    wish = {
+    job_request = {
         "source": str(tmp_path),
         "format": "csv",
         "structure": "ASSET",
         "rejects_queue": queue.name,
         "columns": COLUMNS,
     }
-    found = preview("import", wish)
+    found = preview("import", job_request)
     assert (found.rows, len(found.samples)) == (100, 20)
     assert not BulkRun.objects.exists()
     with pytest.raises(BulkError) as told:
-        preview("import", {**wish, "structure": "NONE"})
+        preview("import", {**job_request, "structure": "NONE"})
     assert told.value.job_code == "UNKNOWN_STRUCTURE"
 
 
@@ -327,7 +327,7 @@ def test_what_nobody_foresaw_ends_the_run_and_does_not_hold_it(
     tmp_path: Path, queue: Queue
 ) -> None:
     run = an_import(tmp_path / "assets.csv", queue)
-    # As no wish could have made it.
+    # As no job request could have made it.
     BulkRun.objects.update(parameters={**run.parameters, "provider": "no number"})
 
     ended = driven(run)

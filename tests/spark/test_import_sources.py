@@ -246,14 +246,14 @@ def test_a_field_that_does_not_exist_is_told_by_a_look_already(
     structure.json_schema = {"properties": {"assetnum": {}}, "additionalProperties": False}
     structure.save()
     (tmp_path / "a.csv").write_text("ASSETNUM,SITEID\nA,B\n")
-    wish = {
+    job_request = {
         "source": str(tmp_path),
         "structure": "ASSET",
         "rejects_queue": queue.name,
         "columns": "ASSETNUM=assetnum\nSITEID=siteid",
     }
     with pytest.raises(BulkError) as told:
-        preview("import", wish)
+        preview("import", job_request)
     assert told.value.job_code == "UNKNOWN_FIELD"
 
 

@@ -289,8 +289,8 @@ def test_a_message_that_is_too_large_for_its_topic_is_a_reject(
 def test_documents_without_a_structure_are_sent_as_they_are(tmp_path: Path, broker: Kafka) -> None:
     queue = a_queue(broker, partitions=PARTITIONS)
     (tmp_path / "a.xml").write_text("<A><ASSET><N>1</N></ASSET><ASSET><N>2</N></ASSET></A>")
-    wish = {"format": "xml", "record": "ASSET", "columns": ""}
-    run = driven(to_queue(tmp_path, queue, **wish))
+    job_request = {"format": "xml", "record": "ASSET", "columns": ""}
+    run = driven(to_queue(tmp_path, queue, **job_request))
     assert run.counts == {"read": 2, "sent": 2, "rejected": 0, "skipped": 0}, run.problem
     found = [(r.key(), json.loads(r.value() or b"")) for r in sent(broker, queue)]
     assert [key for key, _ in found] == [None, None]
@@ -330,12 +330,12 @@ def test_a_run_that_is_cancelled_while_it_sends_goes_on_with_the_others(
 
 def test_a_look_first_tells_that_rows_are_sent(tmp_path: Path, queue: Queue) -> None:
     a_csv(tmp_path / "a.csv", 5, bad=1)
-    wish = {
+    job_request = {
         "source": str(tmp_path),
         "queue": queue.name,
         "rejects_queue": queue.name,
         "columns": COLUMNS,
     }
-    found = preview("import", wish)
+    found = preview("import", job_request)
     assert Counter(one.ends for one in found.samples) == {"sent": 4, "rejected": 1}
     assert ended(queue) == {}

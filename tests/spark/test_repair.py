@@ -391,8 +391,8 @@ def test_a_text_chooses_messages_also_inside_of_envelopes(queue: Queue) -> None:
     a_held(queue, 2, payload=packed, interface="", headers=[])
     a_held(queue, 3, payload=an_envelope({"assetnum": "A-3"}), interface="", headers=[])
     a_held(queue, 4, payload=an_asset(4), interface="", headers=[])
-    wish = {"recipe": SITE, "queue": queue.name, "text": "Köln"}
-    assert preview("repair", wish).facts["edited"] == 2
+    job_request = {"recipe": SITE, "queue": queue.name, "text": "Köln"}
+    assert preview("repair", job_request).facts["edited"] == 2
     run = driven(a_repair(queue, text="Köln"))
     assert run.counts == {"read": 2, "sent": 2, "rejected": 0, "skipped": 0}
     edited = MessageError.objects.exclude(edited_payload=None)

@@ -57,8 +57,8 @@ def broker(servers: Any) -> Kafka:
 
 
 def asked(queue: Queue, into: str = "queue", **more: Any) -> BulkRun:
-    wish = {"queue": queue.name, "into": into, **more}
-    return ask("replay", wish, actor="ann", reason="tests", send=False)
+    job_request = {"queue": queue.name, "into": into, **more}
+    return ask("replay", job_request, actor="ann", reason="tests", send=False)
 
 
 def replayed(queue: Queue, into: str = "queue", **more: Any) -> BulkRun:
@@ -359,18 +359,18 @@ def test_a_look_first_tells_which_messages_it_would_be(broker: Kafka) -> None:
     queue = a_queue(broker)
     for n in range(60):
         broker.send(queue.topic, [{"n": n, "odd": n % 2}], key=f"k{n % 2}")
-    wish = {"queue": queue.name, "into": "queue", "path": "$.odd=1"}
-    found = preview("replay", wish)
+    job_request = {"queue": queue.name, "into": "queue", "path": "$.odd=1"}
+    found = preview("replay", job_request)
     assert (found.rows, len(found.samples)) == (30, 20)
     assert found.facts["looked_at"] == 60
     assert found.samples[0].place == "partition 0, offset 1"
     assert found.samples[0].text == f"{queue.provider.name}~{queue.topic}~0~1"
-    assert preview("replay", {**wish, "key": "k0"}).rows == 0
+    assert preview("replay", {**job_request, "key": "k0"}).rows == 0
     assert not MessageError.objects.exists()
     for wrong in ({"path": "$..["}, {"as_of": "2026-01-31T08:00Z"}, {"into": "moon"}):
         with pytest.raises(BulkError) as told:
-            preview("replay", {**wish, **wrong})
+            preview("replay", {**job_request, **wrong})
         assert told.value.job_code == "BAD_PARAMETERS"
     with pytest.raises(BulkError) as told:
-        preview("replay", {**wish, "into": "structure", "target": "NONE"})
+        preview("replay", {**job_request, "into": "structure", "target": "NONE"})
     assert told.value.job_code == "UNKNOWN_STRUCTURE"

@@ -74,8 +74,8 @@ def applied_again(queue: Queue, numbers: list[int]) -> None:
 
 
 def replayed(queue: Queue, into: str = "queue", **more: Any) -> BulkRun:
-    wish = {"queue": queue.name, "into": into, **more}
-    run = driven(ask("replay", wish, actor="ann", reason="tests", send=False))
+    job_request = {"queue": queue.name, "into": into, **more}
+    run = driven(ask("replay", job_request, actor="ann", reason="tests", send=False))
     assert (run.problem, run.state) == (None, "DONE")
     return run
 
@@ -104,11 +104,15 @@ def test_from_the_console(queue: Queue) -> None:
     preview = new(client, "replay", {"look": "1", **form})
     assert "About 5 rows" in preview.text
     assert "partition 0, offset 9" in preview.text
-    carried = {name: hidden(preview.text, name) for name in ("wish", "run")}
+    carried = {name: hidden(preview.text, name) for name in ("job_request", "run")}
     answer = new(client, "replay", {"ask": "1", "reason": "a bad release", **carried})
     assert answer.status_code == 303
     run = BulkRun.objects.get()
-    assert (run.state, run.reason, run.wish["queue"]) == ("ASKED", "a bad release", queue.name)
+    assert (run.state, run.reason, run.job_request["queue"]) == (
+        "ASKED",
+        "a bad release",
+        queue.name,
+    )
 
     assert driven(run).counts == {"read": 10, "sent": 5, "rejected": 0, "skipped": 5}
 
@@ -119,12 +123,12 @@ def test_from_the_console(queue: Queue) -> None:
 
 
 def test_by_schedule(queue: Queue) -> None:
-    wish = json.dumps({"queue": queue.name, "into": "queue", "begin": "7"})
+    job_request = json.dumps({"queue": queue.name, "into": "queue", "begin": "7"})
     instance = CronInstance.objects.create(
         name="nightly",
         task="bulk_job",
         interval_seconds=3_600,
-        parameters={"job": "replay", "wish": wish},
+        parameters={"job": "replay", "job_request": job_request},
     )
     ticks.tick(instance.pk, timezone.now() + timedelta(hours=1))
     run = BulkRun.objects.get()
@@ -137,8 +141,8 @@ def test_what_has_expired_is_named_and_nothing_of_the_rest_is_given_back(
     broker: Kafka, queue: Queue
 ) -> None:
     broker.delete_records(queue.topic, 4)
-    wish = {"queue": queue.name, "into": "queue", "begin": "2", "end": "8"}
-    run = driven(ask("replay", wish, actor="ann", send=False))
+    job_request = {"queue": queue.name, "into": "queue", "begin": "2", "end": "8"}
+    run = driven(ask("replay", job_request, actor="ann", send=False))
     assert (run.state, run.problem[0]) == ("FAILED", "RANGE_EXPIRED")
     assert "Offsets 2 to 3 of partition 0" in run.problem[1]
     assert not MessageError.objects.exists()
@@ -157,8 +161,8 @@ def test_what_has_expired_is_named_and_nothing_of_the_rest_is_given_back(
 
 def test_messages_that_the_stage_has_lost_are_not_left_out_silently(queue: Queue) -> None:
     """Its tables are not written ahead, and are empty after the database has crashed."""
-    wish = {"queue": queue.name, "into": "queue"}
-    run = ask("replay", wish, actor="ann", send=False)
+    job_request = {"queue": queue.name, "into": "queue"}
+    run = ask("replay", job_request, actor="ann", send=False)
     tables, parameters = Stage(str(run.pk)), ReplayParameters.of(run.parameters)
     uuid = position(queue).topic_uuid
     with psycopg.connect(conninfo(), autocommit=True) as session:

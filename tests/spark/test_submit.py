@@ -132,7 +132,7 @@ def test_it_runs_on_a_cluster_to_the_last_row(
     cluster: Cluster, tmp_path: Path, world: World, case: Callable[[World], Asked]
 ) -> None:
     asked = case(world)
-    run = ask(asked.job, asked.wish, actor="tester", reason="agreed", send=False)
+    run = ask(asked.job, asked.job_request, actor="tester", reason="agreed", send=False)
     before = cluster.applications
 
     lines = submitted(cluster, run, tmp_path)

@@ -50,7 +50,7 @@ def a_csv(path: Path, count: int, *, bad: int = 0, first: int = 0) -> set[int]:
 
 def an_import(source: Path, queue: Queue, /, *, send: bool = False, **more: Any) -> BulkRun:
     """A run that the test drives itself, unless it is sent to the Spark driver."""
-    wish = {
+    job_request = {
         "source": str(source),
         "format": "csv",
         "structure": "ASSET",
@@ -58,7 +58,7 @@ def an_import(source: Path, queue: Queue, /, *, send: bool = False, **more: Any)
         "columns": COLUMNS,
         **more,
     }
-    return ask("import", wish, actor="tester", send=send)
+    return ask("import", job_request, actor="tester", send=send)
 
 
 def driven(run: BulkRun) -> BulkRun:

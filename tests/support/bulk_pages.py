@@ -49,7 +49,7 @@ def a_run(queue: Queue | None = None, **fields: Any) -> BulkRun:
     """A run of an import that waits, unless the fields say more."""
     values: dict[str, Any] = {
         "job": "import",
-        "wish": {"source": "/elsewhere/assets.csv", "structure": "ASSET"},
+        "job_request": {"source": "/elsewhere/assets.csv", "structure": "ASSET"},
         "queues": [] if queue is None else [queue.pk],
         "actor": "otto",
         "asked_at": timezone.now(),

@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     """
 
     job: str
-    wish: Mapping[str, Any]
+    job_request: Mapping[str, Any]
     sent: int
     rejected: int
     there: Callable[[BulkRun], tuple[int, int]]
@@ -48,8 +48,8 @@ class Asked(NamedTuple):
 def import_into_a_structure(world: World) -> Asked:
     queue = a_queue(world.broker)
     an_asset_structure()
-    wish = _assets(world, queue, structure="ASSET")
-    return Asked("import", wish, ROWS - BAD, BAD, lambda _: _stored())
+    job_request = _assets(world, queue, structure="ASSET")
+    return Asked("import", job_request, ROWS - BAD, BAD, lambda _: _stored())
 
 
 def import_into_a_queue(world: World) -> Asked:
@@ -64,21 +64,21 @@ def import_into_a_queue(world: World) -> Asked:
 
 def export_into_files(world: World) -> Asked:
     some_documents(an_asset_structure(), ROWS)
-    wish = {"what": "documents", "structure": "ASSET"}
-    return Asked("export", wish, ROWS, 0, lambda run: (len(set(lines_of(run))), 0))
+    job_request = {"what": "documents", "structure": "ASSET"}
+    return Asked("export", job_request, ROWS, 0, lambda run: (len(set(lines_of(run))), 0))
 
 
 def export_into_a_queue(world: World) -> Asked:
     some_documents(an_asset_structure(), ROWS)
     copy = ObjectStructure.objects.create(name="COPY", key_paths=["$.num"])
     queue = storing(a_queue(world.broker, dedupe=True), copy)
-    wish = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
+    job_request = {"what": "documents", "structure": "ASSET", "into_queue": queue.name}
 
     def there(_: BulkRun) -> tuple[int, int]:
         drain_past(queue, ROWS)
         return _stored(copy)
 
-    return Asked("export", wish, ROWS, 0, there)
+    return Asked("export", job_request, ROWS, 0, there)
 
 
 def reconcile(world: World) -> Asked:
@@ -93,8 +93,8 @@ def reconcile(world: World) -> Asked:
     def there(run: BulkRun) -> tuple[int, int]:
         return run.facts["fates"]["applied"], len(file.read_text().splitlines())
 
-    wish = {"queue": queue.name, "file": file.name}
-    return Asked("reconcile", wish, ROWS - BAD, BAD, there)
+    job_request = {"queue": queue.name, "file": file.name}
+    return Asked("reconcile", job_request, ROWS - BAD, BAD, there)
 
 
 def repair(world: World) -> Asked:

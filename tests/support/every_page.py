@@ -168,7 +168,11 @@ def _a_bulk_run(name: str, queue: Queue) -> BulkRun:
     now = timezone.now()
     return BulkRun.objects.create(
         job="import",
-        wish={"source": f"/srv/{name}.csv", "structure": "shared-structure", "rejects_queue": name},
+        job_request={
+            "source": f"/srv/{name}.csv",
+            "structure": "shared-structure",
+            "rejects_queue": name,
+        },
         progress={"stage": "stage", "done": 3, "total": 8, "rows": 3_000},
         state="FAILED",
         problem=["SOURCE_CHANGED", "The file is another one.", "Put it back."],

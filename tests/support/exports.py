@@ -52,9 +52,9 @@ def a_plain_queue(name: str) -> Queue:
     )
 
 
-def an_export(what: str = "documents", **wish: Any) -> BulkRun:
+def an_export(what: str = "documents", **job_request: Any) -> BulkRun:
     said = {"structure": "ASSET"} if what == "documents" else {}
-    return ask("export", {"what": what, **said, **wish}, actor="tester")
+    return ask("export", {"what": what, **said, **job_request}, actor="tester")
 
 
 def in_ranges(run: BulkRun, rows: int) -> BulkRun:

@@ -2,7 +2,7 @@
 
 from crontasks.running.operating import run_operation
 from integration.actions import operations
-from integration.actions.operations import Options, Wish
+from integration.actions.operations import OperationRequest, Options
 from integration.models import MessageError, Operation
 from integration.policy.states import OperationState
 from integration.selectors.failures.failures import FailureFilter, matching
@@ -22,8 +22,8 @@ def some_held(count: int, **fields) -> list[MessageError]:
 
 
 def plan(verb: str = "release", wanted: FailureFilter = ALL) -> Operation:
-    wish = Wish(verb=verb, actor="otto")
-    return Operation.objects.get(pk=operations.plan_matching(matching(wanted, EVERYTHING), wish))
+    asked = OperationRequest(verb=verb, actor="otto")
+    return Operation.objects.get(pk=operations.plan_matching(matching(wanted, EVERYTHING), asked))
 
 
 def started(operation: Operation, **options) -> Operation:

@@ -36,8 +36,8 @@ def some_assets(queue: Queue, count: int, *, first: int = 0, **fields: Any) -> l
 
 
 def a_repair(queue: Queue, /, recipe: str = SITE, **more: Any) -> BulkRun:
-    wish = {"recipe": recipe, "queue": queue.name, **more}
-    return ask("repair", wish, actor="otto", reason="agreed with the partner")
+    job_request = {"recipe": recipe, "queue": queue.name, **more}
+    return ask("repair", job_request, actor="otto", reason="agreed with the partner")
 
 
 def driven(run: BulkRun) -> BulkRun:

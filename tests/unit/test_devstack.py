@@ -72,10 +72,14 @@ def test_a_preferred_port_is_taken_when_it_is_free_and_left_when_it_is_not(
     tmp_path: Path, busy_port: int
 ) -> None:
     free = ports.choose()
-    wish = {"web": free}
-    assert ports.assign(tmp_path / "a.json", ["web"], preferred=wish, variables={}) == wish
-    wish = {"web": busy_port}
-    assert ports.assign(tmp_path / "b.json", ["web"], preferred=wish, variables={}) != wish
+    preferred = {"web": free}
+    assert (
+        ports.assign(tmp_path / "a.json", ["web"], preferred=preferred, variables={}) == preferred
+    )
+    preferred = {"web": busy_port}
+    assert (
+        ports.assign(tmp_path / "b.json", ["web"], preferred=preferred, variables={}) != preferred
+    )
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"kafka": "many"}'])

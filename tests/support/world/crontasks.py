@@ -71,7 +71,7 @@ class Deaf:
 @dataclass(frozen=True)
 class SchedulingParameters:
     job: str = option(..., "Which bulk job.")
-    wish: str = option("{}", "What is asked for, as JSON.")
+    job_request: str = option("{}", "What is asked for, as JSON.")
 
 
 class Scheduling:

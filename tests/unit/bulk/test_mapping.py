@@ -9,7 +9,7 @@ from spark_jobs.contract import Arguments, Report
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.rows import Row
 from spark_jobs.problems import JobError
-from tests.unit.bulk.wishes import STRUCTURE, import_parameters
+from tests.unit.bulk.job_requests import STRUCTURE, import_parameters
 
 NAMES = ["num", "site", "weight", "bought", "active", "more"]
 COLUMNS = [

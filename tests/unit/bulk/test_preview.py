@@ -10,7 +10,7 @@ from spark_jobs.contract import Arguments, Preview
 from spark_jobs.imports import sources
 from spark_jobs.problems import JobError
 from spark_jobs.running import preview
-from tests.unit.bulk.wishes import COLUMNS, STRUCTURE
+from tests.unit.bulk.job_requests import COLUMNS, STRUCTURE
 
 
 def previewed(source: Path, **more: object) -> Preview:

@@ -15,7 +15,7 @@ from spark_jobs.imports.planning import Plan
 from spark_jobs.imports.reading import header_of, rows
 from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Row
 from spark_jobs.problems import JobError
-from tests.unit.bulk.wishes import import_parameters
+from tests.unit.bulk.job_requests import import_parameters
 
 FIELDS = st.text(alphabet='ab,"\n\r é', max_size=8)
 

@@ -17,7 +17,7 @@ from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.planning import Plan
 from spark_jobs.problems import JobError
-from tests.unit.bulk.wishes import import_parameters
+from tests.unit.bulk.job_requests import import_parameters
 
 STRUCTURE = {"name": "A", "key_paths": ["$.id"]}
 

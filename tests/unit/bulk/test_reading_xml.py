@@ -13,7 +13,7 @@ from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Row
 from spark_jobs.problems import JobError
-from tests.unit.bulk.wishes import import_parameters
+from tests.unit.bulk.job_requests import import_parameters
 
 COLUMNS = [
     {"source": "ASSETNUM", "target": "assetnum"},

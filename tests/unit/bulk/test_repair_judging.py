@@ -12,7 +12,7 @@ from spark_jobs.problems import JobError
 from spark_jobs.repairs.judging import Judge, Judged, Kind, Row
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.releasing import MOST_CAUSES, OTHERWISE, causes
-from tests.unit.bulk.wishes import STRUCTURE
+from tests.unit.bulk.job_requests import STRUCTURE
 
 pytestmark = pytest.mark.fast
 SITE = '[{"op":"replace","path":"/siteid","value":"NORTH"}]'

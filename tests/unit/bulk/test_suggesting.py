@@ -1,4 +1,4 @@
-"""Where columns belong, by their names alone; and the map as lines of a wish."""
+"""Where columns belong, by their names alone; and the map as lines of a job request."""
 
 from crontasks.bulk import mapping
 from crontasks.bulk.suggesting import Place, Suggestion, places, suggest

@@ -17,7 +17,7 @@ RULES = {Kind.FAILURES: FAILURES, Kind.RUNS: next(r for r in HISTORY if r.name =
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchiveWish:
+class ArchiveRequest:
     """What a form, a command or a schedule says of an archive."""
 
     kind: Kind = option(
@@ -31,18 +31,18 @@ class ArchiveWish:
     )
 
 
-def prepare(wish: ArchiveWish) -> dict[str, Any]:
+def prepare(job_request: ArchiveRequest) -> dict[str, Any]:
     """What the job is told: the moment it judges by, and the rule of the cleanup.
 
     Raises BulkError NO_BULK_ROOT.
     """
     at = moments.now()
-    rule = RULES.get(wish.kind)
-    before = at - timedelta(days=wish.older_than_days)
+    rule = RULES.get(job_request.kind)
+    before = at - timedelta(days=job_request.older_than_days)
     if rule is None:
-        before = first_kept({"at": at, "tracking_days": wish.older_than_days})
+        before = first_kept({"at": at, "tracking_days": job_request.older_than_days})
     parameters = {
-        "kind": str(wish.kind),
+        "kind": str(job_request.kind),
         "folder": str(storage.root() / FOLDER),
         "at": at.isoformat(),
         "before": before.isoformat(),

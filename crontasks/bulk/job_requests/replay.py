@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from crontasks.bulk.errors import bad_wish, unknown
-from crontasks.bulk.wishes.reconcile import BEGIN, END
+from crontasks.bulk.errors import bad_job_request, unknown
+from crontasks.bulk.job_requests.reconcile import BEGIN, END
 from crontasks.parameters import option
 from integration.models import ObjectStructure, Queue
 from spark_jobs.replay.parameters import Into, ReplayParameters
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayWish:
+class ReplayRequest:
     """What a form, a command or a schedule says of a replay."""
 
     queue: str = option(..., "The inbound queue whose topic is read.")
@@ -29,41 +29,43 @@ class ReplayWish:
     )
 
 
-def prepare(wish: ReplayWish) -> dict[str, Any]:
+def prepare(job_request: ReplayRequest) -> dict[str, Any]:
     """What the job is told: names become what they stand for now.
 
     Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
     """
     queue = (
-        Queue.objects.filter(name=wish.queue, direction="inbound")
+        Queue.objects.filter(name=job_request.queue, direction="inbound")
         .select_related("provider", "default_service")
         .first()
     )
     if queue is None:
-        raise unknown("inbound queue", wish.queue)
+        raise unknown("inbound queue", job_request.queue)
     if queue.is_error_queue:
-        raise bad_wish(f"{queue.name} is an error queue, and its records are copies of failures")
+        raise bad_job_request(
+            f"{queue.name} is an error queue, and its records are copies of failures"
+        )
     service = queue.default_service
     parameters = {
         "provider": queue.provider_id,
         "provider_name": queue.provider.name,
         "queue": queue.pk,
         "topic": queue.topic,
-        "into": str(wish.into),
+        "into": str(job_request.into),
         "arrival": 0,
         "default_interface": "" if service is None else service.interface,
-        "target": wish.target,
-        "structure": _structure(wish.target) if wish.into is Into.STRUCTURE else None,
-        "begin": wish.begin,
-        "end": wish.end,
+        "target": job_request.target,
+        "structure": _structure(job_request.target) if job_request.into is Into.STRUCTURE else None,
+        "begin": job_request.begin,
+        "end": job_request.end,
         "chosen": {
-            "key": wish.key,
-            "header": wish.header,
-            "path": wish.path,
-            "interface": wish.interface,
+            "key": job_request.key,
+            "header": job_request.header,
+            "path": job_request.path,
+            "interface": job_request.interface,
         },
-        "apply_as_newest": wish.apply_as_newest.strip(),
-        "as_of": wish.as_of,
+        "apply_as_newest": job_request.apply_as_newest.strip(),
+        "as_of": job_request.as_of,
     }
     ReplayParameters.of(parameters)
     return parameters

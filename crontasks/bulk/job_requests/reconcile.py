@@ -16,7 +16,7 @@ END = f"What it goes up to, without it; empty = what there is now. {HOW}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReconcileWish:
+class ReconcileRequest:
     """What a form, a command or a schedule says of a reconciliation."""
 
     queue: str = option(..., "The inbound queue whose topic is gone through.")
@@ -29,22 +29,22 @@ class ReconcileWish:
     )
 
 
-def prepare(wish: ReconcileWish) -> dict[str, Any]:
+def prepare(job_request: ReconcileRequest) -> dict[str, Any]:
     """What the job is told: names become what they stand for now.
 
     Raises BulkError for a name that nobody has and for a file that cannot be, JobError
     BAD_PARAMETERS.
     """
-    queue = Queue.objects.filter(name=wish.queue, direction="inbound").first()
+    queue = Queue.objects.filter(name=job_request.queue, direction="inbound").first()
     if queue is None:
-        raise unknown("inbound queue", wish.queue)
+        raise unknown("inbound queue", job_request.queue)
     parameters = {
         "provider": queue.provider_id,
         "queue": queue.pk,
         "topic": queue.topic,
-        "begin": wish.begin,
-        "end": wish.end,
-        "file": new_file(wish.file) if wish.file else "",
+        "begin": job_request.begin,
+        "end": job_request.end,
+        "file": new_file(job_request.file) if job_request.file else "",
     }
     ReconcileParameters.of(parameters)
     return parameters

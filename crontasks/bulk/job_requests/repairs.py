@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.db.models import Q
 
-from crontasks.bulk.errors import BulkError, bad_wish, unknown
+from crontasks.bulk.errors import BulkError, bad_job_request, unknown
 from crontasks.parameters import option
 from integration.models import ExternalSystem, ObjectStructure, Queue
 from integration.policy.operations import StopRule
@@ -23,7 +23,7 @@ CHOOSING: Final = ("queue", "code", "cause", "service", "system", "run", "since"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairWish:
+class RepairRequest:
     """What a form, a command or a schedule says of a repair: held failures, and what is changed.
 
     All that is said of the failures has to be true of each.
@@ -52,60 +52,60 @@ class RepairWish:
     late: bool = option(False, "Also release what its sequential queue has gone on without.")
 
 
-def prepare(wish: RepairWish) -> dict[str, Any]:
+def prepare(job_request: RepairRequest) -> dict[str, Any]:
     """What the job is told: names and times become what they stand for now.
 
     What fails from now on is not meant. Raises BulkError, JobError BAD_RECIPE.
     """
-    if not any(getattr(wish, name) for name in CHOOSING):
-        raise bad_wish("say which failures are meant, for example by queue and code")
-    since, until = _time("since", wish.since), _time("until", wish.until)
+    if not any(getattr(job_request, name) for name in CHOOSING):
+        raise bad_job_request("say which failures are meant, for example by queue and code")
+    since, until = _time("since", job_request.since), _time("until", job_request.until)
     [(now,)] = fetch_all("SELECT clock_timestamp()")
     try:
-        stop = StopRule.read(wish.stop_after)
+        stop = StopRule.read(job_request.stop_after)
     except ValueError as e:
-        raise bad_wish(f"stop_after is {wish.stop_after!r}: {e}") from e
+        raise bad_job_request(f"stop_after is {job_request.stop_after!r}: {e}") from e
     parameters = {
         "selection": {
-            "queues": _queues(wish),
-            "code": wish.code,
-            "fingerprint": wish.cause,
-            "interface": "" if wish.service == WITHOUT else wish.service or None,
-            "run": wish.run,
+            "queues": _queues(job_request),
+            "code": job_request.code,
+            "fingerprint": job_request.cause,
+            "interface": "" if job_request.service == WITHOUT else job_request.service or None,
+            "run": job_request.run,
             "since": None if since is None else since.isoformat(),
             "until": (until or now).isoformat(),
-            "text": wish.text,
+            "text": job_request.text,
         },
-        "recipe": wish.recipe,
+        "recipe": job_request.recipe,
         **_judgement(),
-        "release": wish.release,
-        "late": wish.late,
-        "rate": wish.rate,
+        "release": job_request.release,
+        "late": job_request.late,
+        "rate": job_request.rate,
         "stop": {"after": stop.after, "share": stop.share},
-        "query": _query(wish),
+        "query": _query(job_request),
     }
     RepairParameters.of(parameters)
     return parameters
 
 
-def _queues(wish: RepairWish) -> list[int]:
+def _queues(job_request: RepairRequest) -> list[int]:
     """The queues that are meant, as they are now: whose run this is can be told by them."""
-    if wish.queue and not Queue.objects.filter(name=wish.queue).exists():
-        raise unknown("queue", wish.queue)
-    known = ExternalSystem.objects.filter(name=wish.system)
-    if wish.system not in {"", WITHOUT} and not known.exists():
+    if job_request.queue and not Queue.objects.filter(name=job_request.queue).exists():
+        raise unknown("queue", job_request.queue)
+    known = ExternalSystem.objects.filter(name=job_request.system)
+    if job_request.system not in {"", WITHOUT} and not known.exists():
         raise BulkError(
             JobError(
                 "UNKNOWN_SYSTEM",
-                f"There is no external system {wish.system!r}.",
+                f"There is no external system {job_request.system!r}.",
                 "Correct the name.",
             )
         )
-    meant = Q(name=wish.queue) if wish.queue else Q()
-    if wish.system == WITHOUT:
+    meant = Q(name=job_request.queue) if job_request.queue else Q()
+    if job_request.system == WITHOUT:
         meant &= Q(system=None)
-    elif wish.system:
-        meant &= Q(system__name=wish.system)
+    elif job_request.system:
+        meant &= Q(system__name=job_request.system)
     return list(Queue.objects.filter(meant).order_by("pk").values_list("pk", flat=True))
 
 
@@ -134,21 +134,21 @@ def _time(name: str, text: str) -> datetime | None:
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError as e:
-        raise bad_wish(f"{name} is {text!r}: write a time such as 2026-01-31T08:00") from e
+        raise bad_job_request(f"{name} is {text!r}: write a time such as 2026-01-31T08:00") from e
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _query(wish: RepairWish) -> str:
+def _query(job_request: RepairRequest) -> str:
     """The same selection as a list of failures asks for it, as far as that knows how."""
     said = {
         "state": "HOLD",
-        "queue": wish.queue,
-        "system": wish.system,
-        "code": wish.code,
-        "interface": wish.service,
-        "fingerprint": wish.cause,
-        "since": wish.since,
-        "until": wish.until,
-        "text": wish.text,
+        "queue": job_request.queue,
+        "system": job_request.system,
+        "code": job_request.code,
+        "interface": job_request.service,
+        "fingerprint": job_request.cause,
+        "since": job_request.since,
+        "until": job_request.until,
+        "text": job_request.text,
     }
     return urlencode({name: value for name, value in said.items() if value})

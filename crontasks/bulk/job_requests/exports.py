@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from crontasks.bulk import moments, storage
-from crontasks.bulk.errors import bad_wish, unknown
-from crontasks.bulk.wishes.imports import inbound, target_of
+from crontasks.bulk.errors import bad_job_request, unknown
+from crontasks.bulk.job_requests.imports import inbound, target_of
 from crontasks.parameters import option
 from integration.models import ExternalSystem, ObjectStructure, Queue
 from integration.policy.states import Ended
@@ -19,7 +19,7 @@ OF_MESSAGES = ("queue", "system", "service", "state", "payload")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportWish:
+class ExportRequest:
     """What a form, a command or a schedule says of an export."""
 
     what: What = option(..., "Documents of an object structure, or tracked messages.")
@@ -52,27 +52,27 @@ class ExportWish:
     into_queue: str = option("", "The inbound queue that takes the rows, as messages; none: files.")
 
 
-def prepare(wish: ExportWish) -> dict[str, Any]:
+def prepare(job_request: ExportRequest) -> dict[str, Any]:
     """What the job is told: names become what they stand for now, times what they mean now.
 
     Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
     """
-    is_documents = wish.what is What.DOCUMENTS
+    is_documents = job_request.what is What.DOCUMENTS
     for name in OF_MESSAGES if is_documents else OF_DOCUMENTS:
-        if getattr(wish, name):
-            raise bad_wish(f"{name} is not asked for {wish.what}")
+        if getattr(job_request, name):
+            raise bad_job_request(f"{name} is not asked for {job_request.what}")
     at = moments.now()
     parameters = {
-        "what": str(wish.what),
-        "format": str(wish.format),
-        "folder": "" if wish.into_queue else str(storage.root() / FOLDER),
-        "columns": [column(line) for line in wish.columns.splitlines() if line.strip()],
-        "since": moments.read("since", wish.since, at),
-        "until": moments.read("until", wish.until, at),
-        "delimiter": wish.delimiter,
-        "formulas": str(wish.formulas),
-        **_into(wish.into_queue),
-        **(_documents(wish) if is_documents else _messages(wish)),
+        "what": str(job_request.what),
+        "format": str(job_request.format),
+        "folder": "" if job_request.into_queue else str(storage.root() / FOLDER),
+        "columns": [column(line) for line in job_request.columns.splitlines() if line.strip()],
+        "since": moments.read("since", job_request.since, at),
+        "until": moments.read("until", job_request.until, at),
+        "delimiter": job_request.delimiter,
+        "formulas": str(job_request.formulas),
+        **_into(job_request.into_queue),
+        **(_documents(job_request) if is_documents else _messages(job_request)),
     }
     if not (is_documents or parameters["until"]):
         parameters["until"] = at.isoformat()
@@ -91,48 +91,50 @@ def column(line: str) -> dict[str, str]:
     """One line of the columns as the job is told of it. Raises BulkError BAD_PARAMETERS."""
     name, found, source = line.strip().partition("=")
     if not (name.strip() and found and source.strip()):
-        raise bad_wish(f"{line!r} is not NAME=PATH, as in site=$.siteid")
+        raise bad_job_request(f"{line!r} is not NAME=PATH, as in site=$.siteid")
     return {"name": name.strip(), "source": source.strip()}
 
 
-def _documents(wish: ExportWish) -> dict[str, Any]:
-    structure = ObjectStructure.objects.filter(name=wish.structure).first()
+def _documents(job_request: ExportRequest) -> dict[str, Any]:
+    structure = ObjectStructure.objects.filter(name=job_request.structure).first()
     if structure is None:
-        raise unknown("object structure", wish.structure)
-    path, found, value = wish.where.partition("=")
-    if wish.where and not (path.strip() and found):
-        raise bad_wish(f"{wish.where!r} is not PATH=VALUE, as in $.status=OPERATING")
+        raise unknown("object structure", job_request.structure)
+    path, found, value = job_request.where.partition("=")
+    if job_request.where and not (path.strip() and found):
+        raise bad_job_request(f"{job_request.where!r} is not PATH=VALUE, as in $.status=OPERATING")
     return {
         "structure": structure.pk,
         "structure_name": structure.name,
-        "key": wish.key,
-        "where": [path.strip(), value.strip()] if wish.where else None,
-        "deleted": wish.deleted,
+        "key": job_request.key,
+        "where": [path.strip(), value.strip()] if job_request.where else None,
+        "deleted": job_request.deleted,
     }
 
 
-def _messages(wish: ExportWish) -> dict[str, Any]:
-    if wish.state and wish.state not in set(Ended):
-        raise bad_wish(f"state is {wish.state!r}, and should be one of {', '.join(Ended)}")
+def _messages(job_request: ExportRequest) -> dict[str, Any]:
+    if job_request.state and job_request.state not in set(Ended):
+        raise bad_job_request(
+            f"state is {job_request.state!r}, and should be one of {', '.join(Ended)}"
+        )
     return {
-        "queues": _queues(wish),
-        "service": wish.service,
-        "state": wish.state,
-        "payload": wish.payload,
+        "queues": _queues(job_request),
+        "service": job_request.service,
+        "state": job_request.state,
+        "payload": job_request.payload,
     }
 
 
-def _queues(wish: ExportWish) -> list[int] | None:
+def _queues(job_request: ExportRequest) -> list[int] | None:
     """The numbers of the queues; None for all, also those that were removed."""
-    if not (wish.queue or wish.system):
+    if not (job_request.queue or job_request.system):
         return None
     found = Queue.objects.all()
-    if wish.queue:
-        if not found.filter(name=wish.queue).exists():
-            raise unknown("queue", wish.queue)
-        found = found.filter(name=wish.queue)
-    if wish.system:
-        if not ExternalSystem.objects.filter(name=wish.system).exists():
-            raise unknown("external system", wish.system)
-        found = found.filter(system__name=wish.system)
+    if job_request.queue:
+        if not found.filter(name=job_request.queue).exists():
+            raise unknown("queue", job_request.queue)
+        found = found.filter(name=job_request.queue)
+    if job_request.system:
+        if not ExternalSystem.objects.filter(name=job_request.system).exists():
+            raise unknown("external system", job_request.system)
+        found = found.filter(system__name=job_request.system)
     return sorted(found.values_list("pk", flat=True))

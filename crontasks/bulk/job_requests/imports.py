@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from crontasks.bulk.errors import BulkError, bad_wish, unknown
+from crontasks.bulk.errors import BulkError, bad_job_request, unknown
 from crontasks.parameters import option
 from integration.models import ObjectStructure, Queue
 from integration.selectors.failures.lateness import keeps_order
@@ -15,7 +15,7 @@ from spark_jobs.problems import JobError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportWish:
+class ImportRequest:
     """What a form, a command or a schedule says of an import."""
 
     source: str = option(..., "A file, a folder, or a pattern such as /data/assets-*.csv.")
@@ -36,25 +36,29 @@ class ImportWish:
     delimiter: str = option(",", "What stands between the columns of CSV files.")
 
 
-def prepare(wish: ImportWish) -> dict[str, Any]:
+def prepare(job_request: ImportRequest) -> dict[str, Any]:
     """What the job is told: names become what they stand for now.
 
     Raises BulkError for a name that nobody has, and REJECTS_ELSEWHERE; JobError BAD_PARAMETERS,
     UNKNOWN_FIELD.
     """
-    if bool(wish.structure) is bool(wish.queue):
-        raise bad_wish("it names an object structure or a queue, and only one of them")
+    if bool(job_request.structure) is bool(job_request.queue):
+        raise bad_job_request("it names an object structure or a queue, and only one of them")
     parameters = {
-        "source": str(Path(wish.source).absolute()),
-        "format": str(wish.format),
-        "record": wish.record,
-        **(_into_queue(wish.queue) if wish.queue else _into_structure(wish.structure)),
+        "source": str(Path(job_request.source).absolute()),
+        "format": str(job_request.format),
+        "record": job_request.record,
+        **(
+            _into_queue(job_request.queue)
+            if job_request.queue
+            else _into_structure(job_request.structure)
+        ),
         "arrival": 0,
-        "rejects_queue": _rejects_queue(wish.rejects_queue).pk,
-        "columns": [column(line) for line in wish.columns.splitlines() if line.strip()],
-        "duplicates": str(wish.duplicates),
-        "encoding": wish.encoding,
-        "delimiter": wish.delimiter,
+        "rejects_queue": _rejects_queue(job_request.rejects_queue).pk,
+        "columns": [column(line) for line in job_request.columns.splitlines() if line.strip()],
+        "duplicates": str(job_request.duplicates),
+        "encoding": job_request.encoding,
+        "delimiter": job_request.delimiter,
     }
     ImportParameters.of(parameters)
     return parameters
@@ -131,7 +135,7 @@ def column(line: str) -> dict[str, object]:
     """One line of the map as the job is told of it. Raises BulkError BAD_PARAMETERS."""
     source, found, place = line.strip().partition("=")
     if not (source and found and place):
-        raise bad_wish(f"{line!r} is not COLUMN=PLACE, as in SITE=siteid")
+        raise bad_job_request(f"{line!r} is not COLUMN=PLACE, as in SITE=siteid")
     target, _, kind = place.removesuffix("!").partition(":")
     said = {"source": source, "target": target, "required": place.endswith("!")}
     return {**said, "kind": kind} if kind else said
