@@ -19,7 +19,7 @@ from devstack.servers import Servers
 from integration.models import BulkRun, MessageError, Operation, Queue, StoredObject
 from tests.e2e.conftest import OpenPage
 from tests.support.builders import a_queue
-from tests.support.bulk import SPARK, a_csv, an_asset_structure, storing
+from tests.support.bulk import SPARK_ENVIRONMENT, a_csv, an_asset_structure, storing
 from tests.support.celery_world import CeleryWorld, Child, celery_world, eventually
 from tests.support.kafka_world import Kafka
 
@@ -87,8 +87,7 @@ def look_at(page: Page) -> None:
 def watch(page: Page, run: BulkRun, environment: dict[str, str], folder: Path) -> None:
     """The page follows by itself, from the wait to the end; a driver of its own does the work."""
     expect(page.get_by_text("It waits for the Spark driver, which")).to_be_visible()
-    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb)}
-    driver = Driver("driver", [str(run.pk)], {**environment, **spark}, folder)
+    driver = Driver("driver", [str(run.pk)], {**environment, **SPARK_ENVIRONMENT}, folder)
     counted = page.get_by_text(f"{ROWS:,} read = {GOOD:,} sent + {BAD:,} rejected + 0 skipped")
     try:
         expect(counted).to_be_visible(timeout=PATIENCE_SECONDS * 1_000)

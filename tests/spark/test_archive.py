@@ -24,7 +24,6 @@ from integration.models import (
     Queue,
 )
 from integration.store import track_days
-from spark_jobs.session import open_session
 from tests.support.archives import (
     DAY,
     HOSTILE,
@@ -39,6 +38,7 @@ from tests.support.archives import (
     some_failures,
     some_runs,
 )
+from tests.support.bulk import shared_session
 from tests.support.bulk_pages import logged_in, new, see
 from tests.support.exports import a_plain_queue
 
@@ -51,10 +51,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(HOSTILE)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session(HOSTILE)
 
 
 @pytest.fixture(autouse=True)

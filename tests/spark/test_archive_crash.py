@@ -1,6 +1,6 @@
 """The driver is killed while it writes, and while it drops: nothing is lost or there twice."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,9 +9,8 @@ import pytest
 from django.db import connection
 
 from integration.models import BulkRun, ErrorAttempt, MessageError
-from spark_jobs.session import open_session
 from tests.support.archives import an_archive, archived_ids, counts, done, some_failures, work_of
-from tests.support.bulk import SPARK
+from tests.support.bulk import shared_session
 from tests.support.celery_world import Child, eventually
 from tests.support.exports import a_plain_queue
 from tests.support.run_driver import a_driver, a_session, let_the_lease_end
@@ -39,11 +38,9 @@ CREATE TRIGGER a_stop BEFORE DELETE ON integration_messageerror
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
+def spark() -> Any:
     """Where the driver here goes on with what the other one began."""
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+    return shared_session()
 
 
 Killing = Callable[[BulkRun, psycopg.Connection[Any], Child], None]

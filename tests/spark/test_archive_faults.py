@@ -19,7 +19,6 @@ from integration.models import BulkRun, ErrorChange, MessageError, MessageTrack,
 from integration.store import track_days
 from spark_jobs.archive import dropping, job
 from spark_jobs.archive.shelving import Shelf
-from spark_jobs.session import open_session
 from spark_jobs.tables import parquet
 from tests.support.archives import (
     DAY,
@@ -38,7 +37,7 @@ from tests.support.archives import (
     when,
     work_of,
 )
-from tests.support.bulk import driven
+from tests.support.bulk import driven, shared_session
 from tests.support.exports import a_plain_queue
 from tests.support.full_disk import files_no_longer_than
 
@@ -51,10 +50,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(HOSTILE)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session(HOSTILE)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ How each runs under spark-submit is in `test_submit`.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -20,7 +20,7 @@ from crontasks.bulk.command import BulkCommand
 from crontasks.models import CronInstance
 from integration.models import BulkRun
 from spark_jobs.session import open_session
-from tests.support.bulk import KAFKA_SPARK
+from tests.support.bulk import SPARK, shared_session
 from tests.support.bulk_pages import logged_in, new
 from tests.support.every_job import CASES, Asked, World
 from tests.support.spark_driver import Drivers, ended
@@ -59,10 +59,8 @@ def done() -> BulkRun:
 
 class TestHere:
     @pytest.fixture(scope="class", autouse=True)
-    def spark(self) -> Iterator[None]:
-        session = open_session(KAFKA_SPARK)
-        yield
-        session.stop()
+    def spark(self) -> None:
+        shared_session()
 
     @each_job
     def test_a_command_drives_it_to_the_last_row(self, world: World, case: Case) -> None:
@@ -81,7 +79,7 @@ class TestHere:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def jobs() -> int:
-            return len(open_session(KAFKA_SPARK).sparkContext.statusTracker().getJobIdsForGroup())
+            return len(open_session(SPARK).sparkContext.statusTracker().getJobIdsForGroup())
 
         keeper = sessions.Keeper()
         keeper.keep()

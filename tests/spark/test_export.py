@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -24,8 +23,7 @@ from integration.models import (
     Queue,
     StoredObject,
 )
-from spark_jobs.session import open_session
-from tests.support.bulk import SPARK, an_asset_structure
+from tests.support.bulk import an_asset_structure, shared_session
 from tests.support.exports import (
     a_document,
     a_plain_queue,
@@ -49,10 +47,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ import json
 import random
 import string
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from integration.models import BulkRun, MessageError, ObjectStructure, Queue, St
 from spark_jobs.exports import sending, to_queue
 from spark_jobs.exports.staging import Stage
 from spark_jobs.problems import JobError
-from spark_jobs.session import open_session
 from spark_jobs.topics.producing import Sender
 from tests.support.builders import a_queue
-from tests.support.bulk import SPARK, an_asset_structure, driven, stages, storing
+from tests.support.bulk import an_asset_structure, driven, shared_session, stages, storing
 from tests.support.exports import a_document, an_export, in_ranges, some_documents
 from tests.support.flows import drain_past
 from tests.support.kafka_world import Kafka
@@ -39,10 +37,8 @@ PARTITIONS, ROWS, RANGES = 3, 400, 5
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture

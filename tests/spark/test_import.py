@@ -1,7 +1,6 @@
 """Imports on a real Spark into a real database: every row once, whatever happens meanwhile."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,14 @@ from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.imports import job as import_job
 from spark_jobs.problems import JobError
-from spark_jobs.session import open_session
 from tests.support.builders import a_queue
 from tests.support.bulk import (
     COLUMNS,
-    SPARK,
     a_csv,
     an_asset_structure,
     an_import,
     driven,
+    shared_session,
     stages,
     stored,
     storing,
@@ -40,10 +38,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture

@@ -22,14 +22,13 @@ from integration.actions import errors
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.contract import JobState, Report, Tell
 from spark_jobs.running import run as run_job
-from spark_jobs.session import open_session
 from tests.support.builders import a_queue
 from tests.support.bulk import (
-    SPARK,
     a_csv,
     an_asset_structure,
     an_import,
     driven,
+    shared_session,
     stages,
     stored,
     storing,
@@ -54,10 +53,8 @@ END $$
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import random
 import string
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,15 @@ from integration.models import BulkRun, MessageError, ObjectStructure, Queue, St
 from spark_jobs.imports import job as import_job
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.problems import JobError
-from spark_jobs.session import open_session
 from spark_jobs.topics.producing import Sender, open_sender
 from tests.support.builders import a_queue
 from tests.support.bulk import (
     COLUMNS,
-    SPARK,
     a_csv,
     an_asset_structure,
     an_import,
     driven,
+    shared_session,
     stages,
     stored,
     storing,
@@ -45,10 +43,8 @@ PARTITIONS = 3
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from integration.clock import database_now
 from integration.delivery.reading import ticket_headers
 from integration.kafka import admin
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, QueuePartition
-from spark_jobs.session import open_session
 from tests.support.builders import a_queue
-from tests.support.bulk import KAFKA_SPARK, storing
+from tests.support.bulk import shared_session, storing
 from tests.support.celery_world import eventually
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
@@ -34,10 +32,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(KAFKA_SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Repairs on a real Spark and a real database: each message is edited and released once."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,8 @@ from integration.selectors.operations import operations as found
 from integration.store.sessions import raw_connection
 from spark_jobs.repairs import freezing
 from spark_jobs.repairs import job as repair_job
-from spark_jobs.session import open_session
 from tests.support.builders import a_queue
-from tests.support.bulk import SPARK, a_csv, an_asset_structure, an_import, storing
+from tests.support.bulk import a_csv, an_asset_structure, an_import, shared_session, storing
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
 from tests.support.operations import plan, started
@@ -61,10 +59,8 @@ XML_WHY = "It is XML, which is edited singly."
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture(autouse=True)

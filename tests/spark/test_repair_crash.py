@@ -1,6 +1,6 @@
 """The driver is killed at every step of a repair: the next one edits and releases each once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,9 @@ from django.db import connection
 from integration.models import BulkRun, ErrorChange, MessageError, Operation, OperationItem, Queue
 from spark_jobs.imports.staging import lock_number
 from spark_jobs.repairs.applying import EDITS
-from spark_jobs.session import open_session
 from tests.support import celery_world
 from tests.support.builders import a_queue
-from tests.support.bulk import SPARK, an_asset_structure, storing
+from tests.support.bulk import an_asset_structure, shared_session, storing
 from tests.support.celery_world import Child
 from tests.support.kafka_world import Kafka
 from tests.support.repairs import CODE, a_repair, driven
@@ -177,11 +176,9 @@ def _waits(words: str) -> bool:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
+def spark() -> Any:
     """For the drivers that go on; those that are killed have one of their own."""
-    session = open_session(SPARK)
-    yield session
-    session.stop()
+    return shared_session()
 
 
 @pytest.fixture

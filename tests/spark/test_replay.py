@@ -1,7 +1,6 @@
 """Messages of a topic handed out again: which of them, under which numbers, and never twice."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -30,9 +29,8 @@ from spark_jobs.problems import JobError
 from spark_jobs.repairs.owning import ours
 from spark_jobs.replay.applying import apply
 from spark_jobs.replay.staging import Stage
-from spark_jobs.session import open_session
 from tests.support.builders import a_queue
-from tests.support.bulk import KAFKA_SPARK, driven, stages, storing
+from tests.support.bulk import driven, shared_session, stages, storing
 from tests.support.flows import drain, effects, position
 from tests.support.kafka_world import Kafka
 from tests.support.world.models import Effect
@@ -45,10 +43,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(KAFKA_SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture

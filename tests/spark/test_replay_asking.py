@@ -1,7 +1,6 @@
 """A replay from the command line, the console and a schedule, and of what is not there any more."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -23,10 +22,9 @@ from spark_jobs.problems import JobError
 from spark_jobs.replay.giving import give_back
 from spark_jobs.replay.parameters import ReplayParameters
 from spark_jobs.replay.staging import Stage
-from spark_jobs.session import open_session
 from tests.functional.test_console_bulk_asking import hidden
 from tests.support.builders import a_queue
-from tests.support.bulk import KAFKA_SPARK, driven, storing
+from tests.support.bulk import driven, shared_session, storing
 from tests.support.bulk_pages import logged_in, new, see
 from tests.support.flows import drain, effects, position
 from tests.support.kafka_world import Kafka
@@ -39,10 +37,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    session = open_session(KAFKA_SPARK)
-    yield session
-    session.stop()
+def spark() -> Any:
+    return shared_session()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from crontasks.bulk.asking import ask
 from crontasks.bulk.telling import arguments_of
 from devstack import ports
 from integration.models import BulkRun
-from tests.support.bulk import KAFKA_SPARK
+from tests.support.bulk import SHORT_LIVED, SPARK
 from tests.support.celery_world import ROOT
 from tests.support.every_job import (
     Asked,
@@ -89,7 +89,12 @@ def _daemon(folder: Path, name: str, *words: str) -> "subprocess.Popen[bytes]":
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
             [HOME / "bin" / "spark-class", f"{DEPLOY}.{name}", *words],
-            env={**os.environ, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": HERE},
+            env={
+                **os.environ,
+                "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+                "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_LOCAL_IP": HERE,
+            },
             cwd=folder,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -102,12 +107,14 @@ def submitted(cluster: Cluster, run: BulkRun, folder: Path) -> list[dict[str, An
     arguments = folder / "arguments.json"
     arguments.touch(0o600)
     arguments.write_text(arguments_of(run).written())
-    jars = ",".join(map(str, sorted((KAFKA_SPARK.jars or HOME).glob("*.jar"))))
+    jars = ",".join(map(str, sorted((SPARK.jars or HOME).glob("*.jar"))))
     done = subprocess.run(
         [
             HOME / "bin" / "spark-submit",
             *("--master", cluster.address),
             *("--driver-memory", "512m", "--executor-memory", "512m", "--jars", jars),
+            *("--driver-java-options", SHORT_LIVED),
+            *("--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}"),
             *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}"),
             *(str(ROOT / "spark_jobs" / "__main__.py"), str(arguments)),
         ],

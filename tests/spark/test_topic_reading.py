@@ -12,12 +12,11 @@ import psutil
 import pytest
 
 from spark_jobs.problems import JobError
-from spark_jobs.session import open_session
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import Wanted
 from spark_jobs.topics.reading import COPY, KIND, MESSAGE, TICKET, kept, kind_of, records
-from tests.support.bulk import KAFKA_SPARK
+from tests.support.bulk import SPARK, shared_session
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.sasl_kafka import RIGHT_PASSWORD, USER, SaslKafka, sasl_kafka
@@ -26,11 +25,9 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
+def spark() -> Any:
     # Its pages are looked at.
-    session = open_session(replace(KAFKA_SPARK, extra={"spark.ui.enabled": "true"}))
-    yield session
-    session.stop()
+    return shared_session(replace(SPARK, extra={**SPARK.extra, "spark.ui.enabled": "true"}))
 
 
 @pytest.fixture(scope="module")

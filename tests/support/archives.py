@@ -27,6 +27,7 @@ DAY = timedelta(days=1)
 HOSTILE: Final = replace(
     SPARK,
     extra={
+        **SPARK.extra,
         "spark.sql.files.ignoreCorruptFiles": "true",
         "spark.sql.files.ignoreMissingFiles": "true",
         "spark.sql.files.maxRecordsPerFile": "7",

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,14 +13,36 @@ from django.db import connection
 from crontasks.bulk.asking import ask
 from crontasks.bulk.driving import drive
 from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue, StoredObject
-from spark_jobs.session import SessionSettings
+from spark_jobs.session import SessionSettings, close_session, open_session
 
-SPARK: Final = SessionSettings(master="local[2,4]", memory_mb=768)
-KAFKA_SPARK: Final = SessionSettings(
-    master="local[2,4]", memory_mb=768, jars=settings.SLUICE_SPARK_JARS
+# A JVM of a test lives for seconds: the quick compiler and the plain collector suit it best.
+SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JAVA: Final = f'{SHORT_LIVED} "-Djava.io.tmpdir={tempfile.gettempdir()}"'
+SPARK: Final = SessionSettings(
+    master="local[2,4]",
+    memory_mb=768,
+    jars=settings.SLUICE_SPARK_JARS,
+    extra={"spark.driver.extraJavaOptions": _JAVA},
 )
+# The same for a driver in a process of its own.
+SPARK_ENVIRONMENT: Final = {
+    "SLUICE_SPARK_MASTER": SPARK.master,
+    "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb),
+    "SLUICE_SPARK_CONF": json.dumps(SPARK.extra),
+}
 COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
+
+
+_shared: list[SessionSettings] = []
+
+
+def shared_session(wanted: SessionSettings = SPARK) -> Any:
+    """The Spark session of this tester: the file that comes next goes on with it, if it fits."""
+    if _shared != [wanted]:
+        close_session()
+        _shared[:] = [wanted]
+    return open_session(wanted)
 
 
 def an_asset_structure(**fields: Any) -> ObjectStructure:

@@ -9,7 +9,7 @@ import psycopg
 from django.db import connection
 
 from integration.models import BulkRun
-from tests.support.bulk import SPARK
+from tests.support.bulk import SPARK_ENVIRONMENT
 from tests.support.celery_world import Child, eventually
 
 
@@ -21,8 +21,7 @@ class Driver(Child):
 
 @contextmanager
 def a_driver(name: str, run: BulkRun, environment: dict[str, str], folder: Path) -> Iterator[Child]:
-    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(SPARK.memory_mb)}
-    started = Driver(name, [str(run.pk)], {**environment, **spark}, folder)
+    started = Driver(name, [str(run.pk)], {**environment, **SPARK_ENVIRONMENT}, folder)
     try:
         yield started
     finally:

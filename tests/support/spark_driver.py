@@ -11,7 +11,7 @@ from crontasks.bulk import sending
 from crontasks.cursor import django_cursor
 from crontasks.models import Heartbeat
 from integration.models import BulkRun
-from tests.support.bulk import SPARK
+from tests.support.bulk import SPARK, SPARK_ENVIRONMENT
 from tests.support.celery_world import Child
 from tests.support.celery_world import eventually as within
 
@@ -40,7 +40,7 @@ def a_spark_driver(
     name: str, environment: dict[str, str], folder: Path, *, memory_mb: int = SPARK.memory_mb
 ) -> SparkDriver:
     """One that takes runs from now on."""
-    spark = {"SLUICE_SPARK_MASTER": SPARK.master, "SLUICE_SPARK_MEMORY_MB": str(memory_mb)}
+    spark = {**SPARK_ENVIRONMENT, "SLUICE_SPARK_MEMORY_MB": str(memory_mb)}
     started = SparkDriver(name, [], {**environment, **spark}, folder)
     eventually(started.is_beating, started)
     return started
