@@ -63,7 +63,7 @@ def job_request_in(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as e:
-        raise bad_job_request(f"the job_request is no JSON: {e}") from e
+        raise bad_job_request(f"job_request is no JSON: {e}") from e
     if not isinstance(found, dict):
-        raise bad_job_request("the job_request is no object of JSON")
+        raise bad_job_request("job_request is no object of JSON")
     return found
