@@ -16,11 +16,17 @@ from console.forms.setup_form import SetupForm
 from console.layout.access import scope_of
 from console.setup.columns import Named, Switched
 from console.setup.endpoint_fields import fields_of, initial_of, properties_in, secrets_in
-from console.setup.endpoint_parts import ABOUT, REPEATS, laid_out
+from console.setup.endpoint_parts import laid_out
 from console.setup.filters import Words
 from console.setup.noun import Noun
-from integration.endpoints.declared import declarations
-from integration.endpoints.properties import KINDS, mistakes, read_secrets, secret_mistakes
+from integration.endpoints.declared import Properties, declarations
+from integration.endpoints.properties import (
+    KINDS,
+    choices,
+    mistakes,
+    read_secrets,
+    secret_mistakes,
+)
 from integration.models import Endpoint
 from integration.selectors.setup import endpoints as shown
 from integration.selectors.setup import nouns
@@ -87,26 +93,26 @@ class EndpointForm(SetupForm):
                 }
             )
             repeats = self.fields["idempotent"]
-            repeats.help_text = f"{repeats.help_text} {REPEATS[self.kind]}"
+            repeats.help_text = f"{repeats.help_text} {self._class.repeats}"
             if self.instance.pk is None:
-                self.initial.setdefault("idempotent", self.kind in {"file", "database"})
+                self.initial.setdefault("idempotent", self._class.drops_repeats)
 
     @property
-    def _class(self) -> type[Any]:
+    def _class(self) -> type[Properties]:
         return KINDS[self.kind]
 
     @property
     def kind_word(self) -> str:
-        return str(Endpoint.HandlerType(self.kind).label) if self.kind else ""
+        return self._class.label if self.kind else ""
 
     @property
     def kind_about(self) -> str:
-        return ABOUT.get(self.kind, "")
+        return self._class.about if self.kind else ""
 
     @property
     def types(self) -> list[tuple[str, str, str]]:
         """What can be chosen: value, word, and what it is for."""
-        return [(value, str(label), ABOUT[value]) for value, label in Endpoint.HandlerType.choices]
+        return [(name, kind.label, kind.about) for name, kind in KINDS.items()]
 
     def lay_out(self) -> None:
         own = Fieldset("", *(Field(name) for name in OWN), Field("handler_type"))
@@ -195,7 +201,7 @@ class EndpointFilter(django_filters.FilterSet):
 
     words = Words("name", "system__name")
     handler_type = django_filters.ChoiceFilter(
-        choices=Endpoint.HandlerType.choices, label="Type", empty_label="all types"
+        choices=choices, label="Type", empty_label="all types"
     )
 
     class Meta:

@@ -59,7 +59,7 @@ def _under_way(context: Context) -> BulkRun | None:
 
 
 def job_request_in(text: str) -> Mapping[str, Any]:
-    """The job request that a parameter holds. Raises BulkError BAD_WISH."""
+    """The job request that a parameter holds. Raises BulkError BAD_PARAMETERS."""
     try:
         found = json.loads(text)
     except ValueError as e:

@@ -11,7 +11,7 @@ from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.endpoint_types.opening import opened
 from integration.endpoints.port import Accepted, Answer, Deliverer, OutboundMessage, Unreachable
-from integration.endpoints.properties import EndpointSettingsError
+from integration.endpoints.properties import KINDS, EndpointSettingsError
 from integration.models import Endpoint, EndpointTest
 from integration.models.fields import SecretUnreadableError
 
@@ -96,8 +96,9 @@ def _bounded(endpoint: Endpoint) -> Endpoint:
         for n, v in known.items()
         if n in LIMITS and isinstance(v, int | float)
     }
-    if endpoint.handler_type in {"http", "python"}:
-        bounded.setdefault("total_seconds", MOST_SECONDS)
+    kind = KINDS.get(endpoint.handler_type)
+    if kind is not None and kind.waits_at_most:
+        bounded.setdefault(kind.waits_at_most, MOST_SECONDS)
     return Endpoint(
         name=endpoint.name,
         system=endpoint.system,

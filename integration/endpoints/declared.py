@@ -5,10 +5,10 @@ Reading, judging, the console's form and the table in docs/endpoints.md are all 
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from integration.endpoints.templates import BadTemplateError, Template
 
@@ -56,9 +56,20 @@ class Declared:
 
 
 class Properties:
-    """The properties and secrets of one endpoint type; a frozen dataclass that derives from it."""
+    """The properties and secrets of one endpoint type; a frozen dataclass that derives from it.
+
+    Of the type itself: `label` is what pages call it, `about` what it is for, `repeats` who drops
+    repeats of a message id, `drops_repeats` whether it does so by itself. `parts` are the headings
+    of its form, each with its names. `waits_at_most` names the property that bounds a call.
+    """
 
     __slots__ = ()
+    label: ClassVar[str]
+    about: ClassVar[str]
+    repeats: ClassVar[str]
+    drops_repeats: ClassVar[bool] = False
+    parts: ClassVar[Sequence[tuple[str, Sequence[str]]]]
+    waits_at_most: ClassVar[str] = ""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none

@@ -36,6 +36,11 @@ def register(handler_type: str, kind: type[Properties], opener: str) -> None:
     OPENERS[handler_type] = opener
 
 
+def choices() -> list[tuple[str, str]]:
+    """Every endpoint type with what pages call it, in the order of registration."""
+    return [(name, kind.label) for name, kind in KINDS.items()]
+
+
 def mistakes(handler_type: str, properties: Any) -> dict[str, str]:
     """What is wrong, as a sentence for each property; empty when they can be kept."""
     kind = KINDS.get(handler_type)

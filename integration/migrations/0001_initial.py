@@ -5,6 +5,7 @@ import django.contrib.postgres.indexes
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
+import integration.endpoints.properties
 import integration.models.fields
 import uuid
 from django.db import migrations, models
@@ -84,7 +85,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.SlugField(max_length=60, unique=True)),
-                ('handler_type', models.CharField(choices=[('http', 'HTTP'), ('file', 'File'), ('database', 'Database'), ('python', 'Python function')], max_length=20)),
+                ('handler_type', models.CharField(choices=integration.endpoints.properties.choices, max_length=20)),
                 ('properties', models.JSONField(blank=True, default=dict)),
                 ('secrets', integration.models.fields.SecretField(blank=True, help_text='Stored encrypted; shown to nobody.')),
                 ('enabled', models.BooleanField(default=True)),

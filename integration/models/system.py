@@ -39,17 +39,9 @@ class Endpoint(models.Model):
     `properties` hold no secrets; `secrets` is a JSON object of names and texts, sealed as a whole.
     """
 
-    class HandlerType(models.TextChoices):
-        """How delivery happens."""
-
-        HTTP = "http", "HTTP"
-        FILE = "file", "File"
-        DATABASE = "database", "Database"
-        PYTHON = "python", "Python function"
-
     name = models.SlugField(max_length=60, unique=True)
     system = models.ForeignKey(ExternalSystem, on_delete=models.PROTECT, related_name="endpoints")
-    handler_type = models.CharField(max_length=20, choices=HandlerType.choices)
+    handler_type = models.CharField(max_length=20, choices=endpoint_properties.choices)
     properties = models.JSONField(default=dict, blank=True)
     secrets = SecretField(blank=True, help_text="Stored encrypted; shown to nobody.")
     enabled = models.BooleanField(default=True)

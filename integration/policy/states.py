@@ -26,9 +26,9 @@ OPEN: Final = frozenset(
 )
 CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
 
-# "Closed stays closed" has two exceptions. RESOLVED -> RETRY and RESOLVED/DELETED -> HOLD by the
-# engine: a rewind that meets a failing offset with a closed row reopens that row. RESOLVED ->
-# READY by a replay, which gives the message back to the engine.
+# "Closed stays closed" has exceptions. To RETRY and HOLD by the engine: a rewind that meets a
+# failing offset with a closed row reopens that row. DELETED -> HOLD by a person. RESOLVED -> READY
+# by a replay, which gives the message back to the engine.
 TRANSITIONS: Final[Mapping[ErrorState, frozenset[ErrorState]]] = {
     ErrorState.RETRY: frozenset(
         {

@@ -1,4 +1,4 @@
-"""The composition root: the only module that joins the real adapters to the road."""
+"""A run of a queue: the engine with its real adapters."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

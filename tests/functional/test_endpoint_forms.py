@@ -9,7 +9,6 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from console.setup.endpoint_parts import ABOUT, PARTS, REPEATS
 from integration.actions import configuration
 from integration.endpoints.properties import KINDS
 from integration.models import ConfigurationChange, Endpoint, EndpointTest, ExternalSystem
@@ -40,10 +39,10 @@ def changed(client: Client, row: Endpoint, **values: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_property_has_its_place_and_its_help(client: Client, kind: str) -> None:
-    laid = [name for _, _, names in PARTS[kind] for name in names]
+    laid = [name for _, names in KINDS[kind].parts for name in names]
     assert sorted(laid) == sorted(one.name for one in dataclasses.fields(KINDS[kind]))
-    assert kind in ABOUT
-    assert kind in REPEATS
+    assert KINDS[kind].about
+    assert KINDS[kind].repeats
     answer = client.get(reverse("endpoint-new"), {"handler_type": kind})
     for name in laid:
         assert f'name="{name}"' in answer.text

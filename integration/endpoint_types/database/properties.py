@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from integration.endpoint_types import checks
 from integration.endpoints.declared import (
@@ -21,6 +21,31 @@ from integration.endpoints.declared import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseProperties(Properties):
     """A row for each message, in another PostgreSQL database."""
+
+    label: ClassVar[str] = "Database"
+    about: ClassVar[str] = "Rows in another PostgreSQL database, inserted or updated by key."
+    repeats: ClassVar[str] = "A database endpoint does it by itself."
+    drops_repeats: ClassVar[bool] = True
+    parts = (
+        (
+            "Connection",
+            (
+                "host",
+                "port",
+                "database",
+                "username",
+                "password",
+                "sslmode",
+                "ca_certificate",
+                "private_network",
+            ),
+        ),
+        (
+            "Table",
+            ("schema", "table", "columns", "mode", "key_columns", "message_id_column", "at_once"),
+        ),
+        ("Time limits", ("connect_seconds", "statement_seconds")),
+    )
 
     host: str = declare("", Declared(label="Host", is_needed=True, check=checks.host))
     port: int = declare(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from integration.endpoint_types import checks
 from integration.endpoints.declared import (
@@ -17,6 +18,15 @@ from integration.endpoints.declared import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileProperties(Properties):
     """A file for each message, or for some of them."""
+
+    label: ClassVar[str] = "File"
+    about: ClassVar[str] = "Files in a folder, one message or many in each: JSON, XML or columns."
+    repeats: ClassVar[str] = "A file endpoint does it by itself while the file is where it was put."
+    drops_repeats: ClassVar[bool] = True
+    parts = (
+        ("File", ("folder", "file_name", "at_once")),
+        ("Content", ("format", "root", "columns", "separator", "heading")),
+    )
 
     folder: str = declare(
         "",

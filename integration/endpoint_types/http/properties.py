@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from integration.endpoint_types import checks
 from integration.endpoints.declared import (
@@ -19,6 +20,38 @@ from integration.endpoints.declared import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpProperties(Properties):
     """A request for each message."""
+
+    label: ClassVar[str] = "HTTP"
+    about: ClassVar[str] = (
+        "One request for each message: a web service, an API, another integration platform."
+    )
+    repeats: ClassVar[str] = (
+        "Switch it on only when the partner drops repeats of a message id by itself."
+    )
+    parts = (
+        ("Request", ("url", "method", "headers", "id_header", "success")),
+        (
+            "Login",
+            (
+                "auth",
+                "username",
+                "password",
+                "token",
+                "api_key_header",
+                "api_key",
+                "token_url",
+                "client_id",
+                "client_secret",
+                "scope",
+            ),
+        ),
+        (
+            "Certificates and network",
+            ("private_network", "ca_certificate", "client_certificate", "client_key"),
+        ),
+        ("Time limits", ("connect_seconds", "read_seconds", "total_seconds")),
+    )
+    waits_at_most: ClassVar[str] = "total_seconds"
 
     url: str = declare(
         "",

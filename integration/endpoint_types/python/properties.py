@@ -1,6 +1,7 @@
 """The properties of an endpoint that is a Python function."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from integration.endpoints.declared import (
     Declared,
@@ -13,6 +14,14 @@ from integration.endpoints.declared import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonProperties(Properties):
     """A function of an installed app."""
+
+    label: ClassVar[str] = "Python function"
+    about: ClassVar[str] = "A function of your own app, for everything else."
+    repeats: ClassVar[str] = (
+        "Switch it on only when the function drops repeats of message.message_id."
+    )
+    parts = (("Function", ("function", "total_seconds")),)
+    waits_at_most: ClassVar[str] = "total_seconds"
 
     function: str = declare(
         "",

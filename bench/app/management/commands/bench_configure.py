@@ -63,7 +63,7 @@ class Command(BaseCommand):
         endpoint = Endpoint(
             name=wanted["name"],
             system=system,
-            handler_type=Endpoint.HandlerType.HTTP,
+            handler_type="http",
             properties={"url": address, "private_network": True},
             idempotent=wanted.pop("idempotent", False),
         )
