@@ -97,9 +97,17 @@ def watch(page: Page, home: str, complaints: list[str]) -> None:
     )
 
     asked = UNDER_WAY[page] = set()
-    page.on("request", asked.add)
-    page.on("requestfinished", asked.discard)
-    page.on("requestfailed", asked.discard)
+
+    # Playwright marks the functions that it calls, and cannot mark a method of a set.
+    def begun(request: Request) -> None:
+        asked.add(request)
+
+    def over(request: Request) -> None:
+        asked.discard(request)
+
+    page.on("request", begun)
+    page.on("requestfinished", over)
+    page.on("requestfailed", over)
 
 
 def settled(page: Page) -> None:
@@ -110,6 +118,12 @@ def settled(page: Page) -> None:
         if not UNDER_WAY[page]:
             return
     raise AssertionError([request.url for request in UNDER_WAY[page]])
+
+
+def in_colours(page: Page, colours: str) -> None:
+    """Let the system's theme be this one; the page follows."""
+    page.emulate_media(color_scheme="dark" if colours == "dark" else "light")
+    page.wait_for_function(f"document.documentElement.dataset.bsTheme === '{colours}'")
 
 
 def log_in(page: Page, name: str) -> None:

@@ -9,7 +9,7 @@ from crontasks.running.operating import run_operation
 from devstack.servers import Servers
 from integration.models import MessageError, Operation
 from integration.policy.states import PartitionState
-from tests.e2e.conftest import OpenPage, account_of, settled
+from tests.e2e.conftest import OpenPage, account_of, in_colours, settled
 from tests.support.builders import a_provider
 from tests.support.contrast import too_faint
 from tests.support.rows import (
@@ -47,8 +47,7 @@ def test_no_page_complains_or_is_wider_than_the_screen(
         page.goto(address)
         settled(page)
         for colours in ("dark", "light"):
-            page.emulate_media(color_scheme=colours)
-            assert page.evaluate("document.documentElement.dataset.bsTheme") == colours
+            in_colours(page, colours)
         for width in (390, 1280):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width, address

@@ -9,7 +9,7 @@ from django.test import Client
 from playwright.sync_api import Page
 
 from devstack.servers import Servers
-from tests.e2e.conftest import OpenPage, settled
+from tests.e2e.conftest import OpenPage, in_colours, settled
 from tests.support.builders import a_provider
 from tests.support.every_page import PUBLIC, a_world, every_address
 from tests.support.rows import some_live_processes
@@ -36,10 +36,9 @@ def pages(servers: Servers) -> list[str]:
 
 def in_the_dark(page: Page, axe: Axe) -> list[Any]:
     """What of the same page only its colours can spoil."""
-    page.emulate_media(color_scheme="dark")
-    assert page.evaluate("document.documentElement.dataset.bsTheme") == "dark"
+    in_colours(page, "dark")
     told = axe.run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
-    page.emulate_media(color_scheme="light")
+    in_colours(page, "light")
     return list(told)
 
 
