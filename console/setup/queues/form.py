@@ -262,7 +262,8 @@ class QueueForm(SetupForm):
     @property
     def is_foreign(self) -> bool:
         """Whether this person may not use the topic; what Kafka knows of it is not shown then."""
-        return queue_setup.is_foreign(self.instance, self.scope, is_made=self.creates_topic)
+        is_made = self.is_bound and self.creates_topic
+        return queue_setup.is_foreign(self.instance, self.scope, is_made=is_made)
 
     @property
     def creates_topic(self) -> bool:
