@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -121,9 +122,10 @@ def settled(page: Page) -> None:
 
 
 def in_colours(page: Page, colours: str) -> None:
-    """Let the system's theme be this one; the page follows."""
-    page.emulate_media(color_scheme="dark" if colours == "dark" else "light")
-    page.wait_for_function(f"document.documentElement.dataset.bsTheme === '{colours}'")
+    """Let the system's theme be this one; the page follows at once, without fading over."""
+    scheme: Literal["dark", "light"] = "dark" if colours == "dark" else "light"
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.locator(f"html[data-bs-theme={colours}]").wait_for(state="attached")
 
 
 def log_in(page: Page, name: str) -> None:

@@ -15,6 +15,7 @@ from integration import registration
 from integration.kafka import admin
 from integration.kafka.errors import BrokerUnreachableError, TopicUnknownError
 from integration.models import MessageError, Provider, Queue
+from integration.store.positions import add_new_partitions
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 WEEK = 604_800
@@ -255,16 +256,14 @@ def test_new_partitions_start_at_their_beginning(provider: Provider) -> None:
     while facts is None or facts.partitions < 3:
         assert time.monotonic() < deadline
         facts = admin.topic_facts(provider, topic)
-    assert [
-        (p.partition, p.next_offset) for p in registration.add_new_partitions(queue, facts)
-    ] == [
+    assert [(p.partition, p.next_offset) for p in add_new_partitions(queue, facts)] == [
         (1, 0),
         (2, 0),
     ]
-    assert registration.add_new_partitions(queue, facts) == []
+    assert add_new_partitions(queue, facts) == []
     queue.kind = "sequential"
     queue.partitions.filter(partition=2).delete()
-    assert registration.add_new_partitions(queue, facts) == []
+    assert add_new_partitions(queue, facts) == []
 
 
 def test_what_the_cluster_says_about_a_topic(provider: Provider) -> None:
