@@ -21,7 +21,7 @@ import json, resource, sys
 from collections import Counter
 from spark_jobs.imports import planning, sources
 from spark_jobs.imports.mapping import Document, Mapper
-from tests.unit.bulk.job requests import import_parameters
+from tests.unit.bulk.job_requests import import_parameters
 
 parameters = import_parameters(**json.loads(sys.argv[1]))
 plan = planning.plan(parameters)
