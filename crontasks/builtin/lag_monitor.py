@@ -35,10 +35,11 @@ _WRITE: Final = """
 class LagParameters:
     """From when on an open transaction counts as one that hangs."""
 
-    # Seen within 15 s and told 30 to 45 s later: a person knows within a minute. Applications that
-    # commit more rarely than that, as some stream processors do, need a longer limit.
+    # Seen within 15 s and told at the second look after that, also where a look comes a little
+    # early: a person knows within a minute. Applications that commit more rarely than every 30 s,
+    # as some stream processors do, need a longer limit.
     transaction_seconds: int = option(
-        30,
+        25,
         "How long an open transaction may hold back a topic before it is told, in seconds.",
         least=1,
         most=86_400,
