@@ -42,7 +42,7 @@ def mortal(tmp_path: Path) -> Iterator[Valkey]:
         yield private
     finally:
         app.conf.update(broker_url=before)
-        private.discard()
+        private.kill()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ ended exactly once and whether the effects equal the input.
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -28,8 +27,10 @@ from integration.models import (
 )
 from integration.runs.queues import run_queue
 from integration.runs.relay import run_relay
+from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.kafka_world import Kafka
+from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -46,14 +47,9 @@ def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
 
 
-def child(queue: Queue, environment: dict, step: str, nth: int, name: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "tests.support.crash_child"]
-    return subprocess.Popen(
-        [*command, str(queue.pk), step, str(nth), name],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+def child(queue: Queue, environment: dict, step: str, nth: int, name: str) -> WarmChild:
+    words = [str(queue.pk), step, str(nth), name]
+    return warm.child(["-m", "tests.support.crash_child", *words], environment)
 
 
 def mixed(count: int) -> list[dict]:
@@ -189,8 +185,7 @@ def test_a_stopped_owner_is_replaced_after_its_lease_and_writes_nothing_afterwar
     environment = {**child_environment, "SLUICE_LEASE_SECONDS": "1"}
     stopped = child(crowded, environment, step, 2, "STOP")
     try:
-        _, status = os.waitpid(stopped.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), stopped.communicate()
+        stopped.wait_until_stopped()
         lost = PartitionLease.objects.get(partition__queue=crowded).epoch
         wait_until_overdue(crowded)
         finish(crowded)

@@ -5,8 +5,6 @@ whatever the call does; the message on which that happens goes to HOLD with a co
 the others are applied once, and no second run begins before the process is gone.
 """
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -22,10 +20,12 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
+from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.partners import an_outbound_queue
+from tests.support.warm import WarmChild
 from tests.support.world.hanging import WAYS
 from tests.support.world.models import Effect
 
@@ -44,13 +44,8 @@ def environment(child_environment) -> dict[str, str]:
     return child_environment | {"SLUICE_LEASE_SECONDS": "2"}
 
 
-def slot(queue: Queue, environment: dict[str, str], *how: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.hung_child", str(queue.pk), *how],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+def slot(queue: Queue, environment: dict[str, str], *how: str) -> WarmChild:
+    return warm.child(["-m", "tests.support.hung_child", str(queue.pk), *how], environment)
 
 
 def run_until_done(queue: Queue, environment: dict[str, str], *how: str) -> list[bytes]:

@@ -7,8 +7,6 @@ Meanwhile messages are deleted, moved by the engine, and the operation is paused
 """
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -23,8 +21,10 @@ from integration.actions.problems import StateMismatchError
 from integration.models import MessageError, Operation
 from integration.policy.states import OperationState
 from integration.store import operations as store
+from tests.support import warm
 from tests.support.operations import plan, started
 from tests.support.rows import a_place, a_queue_row
+from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -82,15 +82,9 @@ def answers(sql: str, *parameters) -> tuple:
         return cursor.fetchone()
 
 
-def child(operation: Operation, environment: dict, step: str, nth: int, name: str):
-    command = [sys.executable, "-m", "tests.crash.operation_child"]
-    process = subprocess.Popen(
-        [*command, str(operation.pk), step, str(nth), name],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+def child(operation: Operation, environment: dict, step: str, nth: int, name: str) -> WarmChild:
+    words = ["-m", "tests.crash.operation_child", str(operation.pk), step, str(nth), name]
+    process = warm.child(words, environment, text=True, errors=False)
     assert process.stdout is not None
     assert process.stdout.readline() == "there\n"
     return process

@@ -7,8 +7,6 @@ trigger keeps their COMMIT waiting, and a proxy cuts the wire around one COMMIT.
 """
 
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,10 +26,12 @@ from integration.delivery.steps import Step
 from integration.kafka.source import mirror_group, open_source
 from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue, QueuePartition
 from integration.runs.queues import run_queue
+from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
 from tests.support.lossy_proxy import Break, LossyProxy
+from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -258,19 +258,9 @@ IN_COMMIT = (
 )
 
 
-def child(queue: Queue, environment: dict[str, str]) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.crash_child",
-        str(queue.pk),
-        "none",
-        "1",
-        "KILL",
-    ]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+def child(queue: Queue, environment: dict[str, str]) -> WarmChild:
+    words = [str(queue.pk), "none", "1", "KILL"]
+    return warm.child(["-m", "tests.support.crash_child", *words], environment)
 
 
 def wait_for(sql: str) -> int:

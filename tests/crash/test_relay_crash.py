@@ -7,8 +7,6 @@ read_committed reader's list is compared with the database.
 
 import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections import Counter
@@ -26,7 +24,9 @@ from integration.kafka import admin
 from integration.models import OutboxRow, Provider
 from integration.runs.relay import run_relay
 from tests.functional.relay_world import a_provider, nothing_left, put
+from tests.support import warm
 from tests.support.kafka_world import Kafka
+from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.servers, pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
@@ -53,17 +53,11 @@ class World:
         self.bad = put(self.provider, os.urandom(2 * TOPIC_LIMIT), topic=self.topic)
         put(self.provider, *self.values[half:], topic=self.topic)
 
-    def child(self, step: RelayStep, name: str, *behind: RelayStep) -> "subprocess.Popen[str]":
+    def child(self, step: RelayStep, name: str, *behind: RelayStep) -> WarmChild:
         """Start a relay and wait until it has got to the step, after those `behind` it."""
-        program = [sys.executable, "-m", "tests.crash.relay_child"]
         arguments = [str(self.provider.pk), step.value, name, *behind]
-        child = subprocess.Popen(
-            [*program, *arguments],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        words = ["-m", "tests.crash.relay_child", *arguments]
+        child = warm.child(words, self.environment, text=True, errors=False)
         assert child.stdout is not None
         try:
             assert child.stdout.readline() == "there\n"

@@ -9,8 +9,6 @@ that does not, nothing arrived twice, and what nobody can know is held as DELIVE
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 from django.db.models import Count
@@ -27,9 +25,11 @@ from integration.models import (
     QueuePartition,
 )
 from tests.crash.test_engine_crash import wait_until_overdue
+from tests.support import warm
 from tests.support.kafka_world import Kafka
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
 from tests.support.sending_child import FilePartner
+from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -58,14 +58,9 @@ def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
 
 
-def child(queue: Queue, environment: dict, told: tuple) -> subprocess.Popen:
-    command = [sys.executable, "-m", "tests.support.sending_child", str(queue.pk)]
-    return subprocess.Popen(
-        [*command, *map(str, told)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+def child(queue: Queue, environment: dict, told: tuple) -> WarmChild:
+    words = ["-m", "tests.support.sending_child", str(queue.pk), *map(str, told)]
+    return warm.child(words, environment)
 
 
 def arrived(path) -> list[int]:
@@ -169,8 +164,7 @@ def test_a_stopped_sender_is_replaced_after_its_lease_and_settles_nothing_afterw
     environment = {**child_environment, "SLUICE_LEASE_SECONDS": "1"}
     stopped = child(queue, environment, (path, step, nth, "STOP"))
     try:
-        _, status = os.waitpid(stopped.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), stopped.communicate()
+        stopped.wait_until_stopped()
         wait_until_overdue(queue)
         send(queue, FilePartner(path))
         taken = PartitionLease.objects.get(partition__queue=queue).epoch

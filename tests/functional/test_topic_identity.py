@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -16,9 +14,11 @@ from integration.delivery.watch import SURE_SECONDS
 from integration.kafka import admin
 from integration.kafka.client import CONSUMER
 from integration.models import ErrorAttempt, Gap, MessageError, Queue, QueuePartition
+from tests.support import warm
 from tests.support.builders import a_queue, topic_uuid
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
+from tests.support.warm import WarmChild
 from tests.support.world.models import Effect
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
@@ -48,11 +48,9 @@ def is_created(broker: Kafka, topic: str) -> bool:
     return True
 
 
-def child(queue: Queue, environment: dict[str, str], step: str, nth: int) -> subprocess.Popen:
-    command = [sys.executable, "-m", "tests.support.crash_child", str(queue.pk), step, str(nth)]
-    return subprocess.Popen(
-        [*command, "STOP"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+def child(queue: Queue, environment: dict[str, str], step: str, nth: int) -> WarmChild:
+    words = [str(queue.pk), step, str(nth), "STOP"]
+    return warm.child(["-m", "tests.support.crash_child", *words], environment)
 
 
 def wait_until(condition, seconds: float = 20) -> None:
@@ -79,7 +77,7 @@ def test_a_consumer_stopped_in_a_batch_applies_nothing_of_a_topic_made_anew(
     broker.send(queue.topic, [{"n": n} for n in range(OLD)])
     stopped = child(queue, child_environment, step, 2)
     try:
-        os.waitpid(stopped.pid, os.WUNTRACED)
+        stopped.wait_until_stopped()
         recreate(broker, queue, 200)
         time.sleep(1.2)  # a stall is what lasts longer than a second
         os.kill(stopped.pid, signal.SIGCONT)

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.support import class_archive
 from tests.support.every_job import World
 from tests.support.kafka_world import Kafka
 from tests.support.spark_driver import Drivers
 from tests.support.tracks import tracked_since_yesterday
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _classes_are_archived() -> None:
+    class_archive.have_one_made()
 
 
 @pytest.fixture(scope="module")

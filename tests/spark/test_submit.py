@@ -16,8 +16,9 @@ from crontasks.bulk.asking import ask
 from crontasks.bulk.telling import arguments_of
 from devstack import ports
 from integration.models import BulkRun
-from tests.support.bulk import SHORT_LIVED, SPARK
+from tests.support.bulk import SPARK
 from tests.support.celery_world import ROOT
+from tests.support.class_archive import USED
 from tests.support.every_job import (
     Asked,
     World,
@@ -91,7 +92,7 @@ def _daemon(folder: Path, name: str, *words: str) -> "subprocess.Popen[bytes]":
             [HOME / "bin" / "spark-class", f"{DEPLOY}.{name}", *words],
             env={
                 **os.environ,
-                "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+                "SPARK_DAEMON_JAVA_OPTS": USED,
                 "SPARK_DAEMON_MEMORY": "256m",
                 "SPARK_LOCAL_IP": HERE,
             },
@@ -113,8 +114,8 @@ def submitted(cluster: Cluster, run: BulkRun, folder: Path) -> list[dict[str, An
             HOME / "bin" / "spark-submit",
             *("--master", cluster.address),
             *("--driver-memory", "512m", "--executor-memory", "512m", "--jars", jars),
-            *("--driver-java-options", SHORT_LIVED),
-            *("--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}"),
+            *("--driver-java-options", USED),
+            *("--conf", f"spark.executor.extraJavaOptions={USED}"),
             *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}"),
             *(str(ROOT / "spark_jobs" / "__main__.py"), str(arguments)),
         ],

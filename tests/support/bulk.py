@@ -14,10 +14,9 @@ from crontasks.bulk.asking import ask
 from crontasks.bulk.driving import drive
 from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue, StoredObject
 from spark_jobs.session import SessionSettings, close_session, open_session
+from tests.support import class_archive
 
-# A JVM of a test lives for seconds: the quick compiler and the plain collector suit it best.
-SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_JAVA: Final = f'{SHORT_LIVED} "-Djava.io.tmpdir={tempfile.gettempdir()}"'
+_JAVA: Final = f'{class_archive.USED} "-Djava.io.tmpdir={tempfile.gettempdir()}"'
 SPARK: Final = SessionSettings(
     master="local[2,4]",
     memory_mb=768,

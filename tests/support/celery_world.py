@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from typing import ClassVar, TypeVar
 import psutil
 
 from crontasks.models import Heartbeat
+from tests.support import warm
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,13 +33,10 @@ class Child:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, *(program or self.program), *arguments],
-                cwd=ROOT,
-                env={**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            self.process = warm.child(
+                [*(program or self.program), *arguments],
+                {**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
+                log=out,
             )
 
     @property

@@ -4,8 +4,6 @@ import http.client
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +13,9 @@ from typing import Any, NamedTuple
 
 from devstack import ports
 from devstack.parts import PARTS
+from tests.support import warm
+from tests.support.warm import WarmChild
 
-ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0
 [WEB] = [part for part in PARTS if part.name == "web"]
 
@@ -48,13 +47,10 @@ def shipped_web(environment: Mapping[str, str], folder: Path, *further: str) -> 
     words = [word.replace("{web_port}", str(port)) for word in WEB.arguments]
     log = folder / "web.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, *words, *further],
-            cwd=ROOT,
-            env={**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+        process = warm.child(
+            [*words, *further],
+            {**environment, "SLUICE_INTEGRATIONS": "sample,tests.support.world"},
+            log=out,
         )
     try:
         _wait(process, port, log)
@@ -64,7 +60,7 @@ def shipped_web(environment: Mapping[str, str], folder: Path, *further: str) -> 
         process.wait(10)
 
 
-def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+def _wait(process: WarmChild, port: int, log: Path) -> None:
     ends = time.monotonic() + READY_SECONDS
     while True:
         try:

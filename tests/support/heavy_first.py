@@ -1,19 +1,45 @@
-"""Lets the files that take longest begin first, so that no tester waits long for the other."""
+"""Orders the files of a run so that its testers end together and seldom want the same thing.
 
+Files that take longest begin first. Spark takes every processor there is; tests of crashes and
+outages mostly wait for a lease or a time limit: taken in turns, one fills the other's pauses.
+"""
+
+from itertools import chain, zip_longest
 from typing import Final
 
 import pytest
 
-# Folders by how long one of their files takes.
-LONGEST_FIRST: Final = ("tests/spark/", "tests/crash/", "tests/e2e/", "tests/contract/")
+BUSY: Final = "tests/spark/"
+WAITING: Final = (
+    "tests/crash/",
+    "tests/functional/test_breakages.py",
+    "tests/functional/test_dispatcher_processes.py",
+    "tests/functional/test_relay_outage.py",
+    "tests/functional/test_restore.py",
+    "tests/functional/test_sending_outage.py",
+    "tests/functional/test_sessions.py",
+    "tests/functional/test_topic_identity.py",
+    "tests/functional/test_worker_stalls.py",
+)
+# Of the others, what takes longer than a file of `functional`.
+THEN: Final = ("tests/e2e/", "tests/contract/")
 
 
-def rank(nodeid: str) -> int:
-    """0 for what is to begin first."""
-    places = (place for place, folder in enumerate(LONGEST_FIRST) if nodeid.startswith(folder))
-    return next(places, len(LONGEST_FIRST))
+def in_order(files: list[str]) -> list[str]:
+    """Every file once; within its kind each stays where chance (pytest-randomly) put it."""
+    busy = [file for file in files if file.startswith(BUSY)]
+    waiting = [file for file in files if file.startswith(WAITING)]
+    turns = [file for file in chain(*zip_longest(busy, waiting)) if file is not None]
+    then = [file for file in files if file.startswith(THEN)]
+    return list(dict.fromkeys([*turns, *then, *files]))
 
 
 def heavy_first(items: list[pytest.Item]) -> None:
-    """Sort in place; within a rank the order stays as chance (pytest-randomly) left it."""
-    items.sort(key=lambda item: rank(item.nodeid))
+    """Sort in place; the tests of a file stay as they were."""
+    files = in_order(list(dict.fromkeys(_file(item) for item in items)))
+    places = {file: place for place, file in enumerate(files)}
+    items.sort(key=lambda item: places[_file(item)])
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]

@@ -1,0 +1,76 @@
+"""An archive of the classes that Spark loads, so that the JVMs of tests start in half the time.
+
+`python -m tests.support.class_archive` makes it, if nobody has or is about to; Java itself sees
+whether it fits, and does without where it does not or is not there yet. Making it takes half a
+minute, beside the tests, once for a checkout.
+"""
+
+import fcntl
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+ARCHIVE: Final = ROOT / ".lib" / "spark-classes.jsa"
+# The quick compiler and the plain collector suit a JVM best that lives for seconds. Remarks on an
+# archive that does not fit would stand among what a job prints.
+SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+USED: Final = f'{SHORT_LIVED} "-XX:SharedArchiveFile={ARCHIVE}"'
+WRITTEN_WITHIN_SECONDS: Final = 120.0
+
+
+def have_one_made() -> None:
+    """Let it be made beside this process, if it is not there."""
+    if not ARCHIVE.exists():
+        making = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.class_archive"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        # Nobody waits for it; without this Popen would warn of that.
+        making.returncode = 0
+
+
+def main() -> None:
+    ARCHIVE.parent.mkdir(exist_ok=True)
+    with ARCHIVE.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if not ARCHIVE.exists():
+            _make()
+
+
+def _make() -> None:
+    from spark_jobs import session  # noqa: PLC0415 - who only asks for the path needs no PySpark
+
+    new = ARCHIVE.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    # Java writes it as it ends.
+    session.JVM_ENDS_SECONDS = WRITTEN_WITHIN_SECONDS
+    options = f'{SHORT_LIVED} "-XX:ArchiveClassesAtExit={new}"'
+    spark = session.open_session(
+        session.SessionSettings(
+            master="local[2,4]", extra={"spark.driver.extraJavaOptions": options}
+        )
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = spark.range(1_000).selectExpr("id", "cast(id % 7 as string) AS rest")
+        for kind in ("parquet", "json", "csv"):
+            numbers.write.format(kind).save(f"{folder}/{kind}")
+            spark.read.schema("id long, rest string").format(kind).load(f"{folder}/{kind}").groupBy(
+                "rest"
+            ).count().orderBy("rest").collect()
+        numbers.rdd.foreachPartition(list)
+    session.close_session()
+    new.rename(ARCHIVE)
+
+
+if __name__ == "__main__":
+    main()
