@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -26,47 +25,6 @@ class SettingsError(Exception):
         lines = "\n".join(f"  - {mistake}" for mistake in mistakes)
         super().__init__(f"Sluice cannot start; {FOUND_IN_ENV_FILE}:\n{lines}")
         self.mistakes = mistakes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Env:
-    """What the environment says. Durations carry their unit in the name."""
-
-    database: dict[str, object]
-    celery_broker_url: str
-    kafka_bootstrap: str
-    secret_key: str
-    encryption_keys: tuple[str, ...]
-    environment: str
-    debug: bool
-    allowed_hosts: tuple[str, ...]
-    csrf_trusted_origins: tuple[str, ...]
-    https: bool
-    https_hsts_seconds: int
-    metrics_token: str
-    metrics_addresses: tuple[str, ...]
-    proxies: int
-    login_tries: int
-    login_window_seconds: float
-    session_idle_minutes: int
-    session_hours: int
-    installed_integrations: tuple[str, ...]
-    notify_emails: tuple[str, ...]
-    email_url: str
-    from_email: str
-    lease_seconds: float
-    publish_lock_seconds: float
-    deployment: str
-    log_level: str
-    static_root: Path
-    files_root: Path | None
-    spark_master: str
-    spark_memory_mb: int
-    spark_conf: dict[str, str]
-    spark_jars: Path | None
-    spark_ui: bool
-    bulk_root: Path | None
-    bulk_upload_mb: int
 
 
 # Where nothing is worth a secret of its own.
@@ -230,6 +188,53 @@ def _is_fernet_key(key: str) -> bool:
         return False
 
 
+class Env:
+    """What the environment says. Durations carry their unit in the name."""
+
+    def __init__(self, r: Reader) -> None:
+        self.database = r.database("SLUICE_DATABASE_URL")
+        self.celery_broker_url = r.text("SLUICE_CELERY_BROKER_URL")
+        self.kafka_bootstrap = r.text("SLUICE_KAFKA_BOOTSTRAP", "")
+        self.environment = r.text("SLUICE_ENVIRONMENT")
+        self.deployment = r.text("SLUICE_DEPLOYMENT", "sluice")
+        self.installed_integrations = r.words("SLUICE_INTEGRATIONS")
+        self.lease_seconds = r.seconds("SLUICE_LEASE_SECONDS", 10.0)
+        self.publish_lock_seconds = r.seconds("SLUICE_PUBLISH_LOCK_SECONDS", 5.0)
+        self.files_root = r.folder("SLUICE_FILES_ROOT")
+        self.log_level = r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO")
+        self.notify_emails = r.words("SLUICE_NOTIFY_EMAILS")
+        self.email_url = r.text("SLUICE_EMAIL_URL", "")
+        self.from_email = r.text("SLUICE_FROM_EMAIL", "sluice@localhost")
+        self._read_web(r)
+        self._read_bulk(r)
+
+    def _read_web(self, r: Reader) -> None:
+        self.secret_key = r.text("SLUICE_SECRET_KEY")
+        self.encryption_keys = r.keys("SLUICE_ENCRYPTION_KEYS")
+        self.debug = r.flag("SLUICE_DEBUG", default=False)
+        self.allowed_hosts = r.words("SLUICE_ALLOWED_HOSTS", "localhost,127.0.0.1")
+        self.csrf_trusted_origins = r.words("SLUICE_CSRF_TRUSTED_ORIGINS")
+        self.https = r.flag("SLUICE_HTTPS", default=False)
+        self.https_hsts_seconds = r.count("SLUICE_HTTPS_HSTS_SECONDS", 3_600)
+        self.metrics_token = r.text("SLUICE_METRICS_TOKEN", "")
+        self.metrics_addresses = r.networks("SLUICE_METRICS_ADDRESSES")
+        self.proxies = r.count("SLUICE_PROXIES", 0)
+        self.login_tries = r.count("SLUICE_LOGIN_TRIES", 10)
+        self.login_window_seconds = r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0)
+        self.session_idle_minutes = r.count("SLUICE_SESSION_IDLE_MINUTES", 480)
+        self.session_hours = r.count("SLUICE_SESSION_HOURS", 24)
+        self.static_root = Path(r.text("SLUICE_STATIC_ROOT", "static"))
+
+    def _read_bulk(self, r: Reader) -> None:
+        self.spark_master = r.text("SLUICE_SPARK_MASTER", "")
+        self.spark_memory_mb = r.count("SLUICE_SPARK_MEMORY_MB", 1_024)
+        self.spark_conf = r.pairs("SLUICE_SPARK_CONF", "spark.")
+        self.spark_jars = r.folder("SLUICE_SPARK_JARS")
+        self.spark_ui = r.flag("SLUICE_SPARK_UI", default=False)
+        self.bulk_root = r.folder("SLUICE_BULK_ROOT")
+        self.bulk_upload_mb = r.count("SLUICE_BULK_UPLOAD_MB", 500)
+
+
 def _public(env: Env) -> list[str]:
     """Secrets of this installation that everybody can read in the example."""
     known = {"SLUICE_SECRET_KEY": [env.secret_key], "SLUICE_ENCRYPTION_KEYS": env.encryption_keys}
@@ -244,54 +249,18 @@ def _public(env: Env) -> list[str]:
 def read(variables: Mapping[str, str] | None = None) -> Env:
     """Read the environment (or `variables`). Raises SettingsError with every mistake in it."""
     r = Reader(os.environ if variables is None else variables)
-    env = Env(
-        database=r.database("SLUICE_DATABASE_URL"),
-        celery_broker_url=r.text("SLUICE_CELERY_BROKER_URL"),
-        kafka_bootstrap=r.text("SLUICE_KAFKA_BOOTSTRAP", ""),
-        secret_key=r.text("SLUICE_SECRET_KEY"),
-        encryption_keys=r.keys("SLUICE_ENCRYPTION_KEYS"),
-        environment=r.text("SLUICE_ENVIRONMENT"),
-        debug=r.flag("SLUICE_DEBUG", default=False),
-        allowed_hosts=r.words("SLUICE_ALLOWED_HOSTS", "localhost,127.0.0.1"),
-        csrf_trusted_origins=r.words("SLUICE_CSRF_TRUSTED_ORIGINS"),
-        https=r.flag("SLUICE_HTTPS", default=False),
-        https_hsts_seconds=r.count("SLUICE_HTTPS_HSTS_SECONDS", 3_600),
-        metrics_token=r.text("SLUICE_METRICS_TOKEN", ""),
-        metrics_addresses=r.networks("SLUICE_METRICS_ADDRESSES"),
-        proxies=r.count("SLUICE_PROXIES", 0),
-        login_tries=r.count("SLUICE_LOGIN_TRIES", 10),
-        login_window_seconds=r.seconds("SLUICE_LOGIN_WINDOW_SECONDS", 900.0),
-        session_idle_minutes=r.count("SLUICE_SESSION_IDLE_MINUTES", 480),
-        session_hours=r.count("SLUICE_SESSION_HOURS", 24),
-        installed_integrations=r.words("SLUICE_INTEGRATIONS"),
-        notify_emails=r.words("SLUICE_NOTIFY_EMAILS"),
-        email_url=r.text("SLUICE_EMAIL_URL", ""),
-        from_email=r.text("SLUICE_FROM_EMAIL", "sluice@localhost"),
-        lease_seconds=r.seconds("SLUICE_LEASE_SECONDS", 10.0),
-        publish_lock_seconds=r.seconds("SLUICE_PUBLISH_LOCK_SECONDS", 5.0),
-        deployment=r.text("SLUICE_DEPLOYMENT", "sluice"),
-        log_level=r.choice("SLUICE_LOG_LEVEL", LOG_LEVELS, "INFO"),
-        static_root=Path(r.text("SLUICE_STATIC_ROOT", "static")),
-        files_root=r.folder("SLUICE_FILES_ROOT"),
-        spark_master=r.text("SLUICE_SPARK_MASTER", ""),
-        spark_memory_mb=r.count("SLUICE_SPARK_MEMORY_MB", 1_024),
-        spark_conf=r.pairs("SLUICE_SPARK_CONF", "spark."),
-        spark_jars=r.folder("SLUICE_SPARK_JARS"),
-        spark_ui=r.flag("SLUICE_SPARK_UI", default=False),
-        bulk_root=r.folder("SLUICE_BULK_ROOT"),
-        bulk_upload_mb=r.count("SLUICE_BULK_UPLOAD_MB", 500),
-    )
+    env = Env(r)
     if env.environment not in WITHOUT_SECRETS:
         r.mistakes += _public(env)
     elif not (env.metrics_token or env.metrics_addresses):
-        env = replace(env, metrics_addresses=LOOPBACK)
+        env.metrics_addresses = LOOPBACK
     if r.mistakes:
         raise SettingsError(r.mistakes)
     return env
 
 
 def admin_password(variables: Mapping[str, str] | None = None) -> str:
-    """The first administrator's password, told to `devstack_seed` alone; empty when it is not."""
+    """The first administrator's password, for `devstack_seed` alone; empty when there is none."""
     return Reader(os.environ if variables is None else variables).text("SLUICE_ADMIN_PASSWORD", "")
 
 

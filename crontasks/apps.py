@@ -11,11 +11,20 @@ class CrontasksConfig(AppConfig):
     verbose_name = "Cron tasks"
 
     def ready(self) -> None:
-        from crontasks import builtin
+        # Importing the cron tasks that come with Sluice registers them.
+        from crontasks.builtin import (  # noqa: F401
+            bulk_job,
+            consumers,
+            errors_cleanup,
+            history_cleanup,
+            lag_monitor,
+            relay,
+            reprocessing,
+            retention_mirror,
+        )
         from crontasks.dispatch import resident
         from crontasks.instances import registration
 
-        builtin.register()
         autodiscover_modules("crontasks")
         registration.connect()
         resident.connect()

@@ -106,7 +106,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         self.leads_since = time.monotonic()
         self.workers_alive = True
         self.must_repopulate = False
-        self.is_told = False
+        self.is_logged = False
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
@@ -128,7 +128,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         except (psycopg.Error, Error) as e:
             self._database_away(e)
             return STANDBY_SECONDS
-        self.is_told = False
+        self.is_logged = False
         return min(pause, STANDBY_SECONDS)
 
     def apply_async(
@@ -211,9 +211,9 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
     def _database_away(self, error: Exception) -> None:
         self.leadership.resign()
         connections.close_all()
-        if not self.is_told:
+        if not self.is_logged:
             logger.warning("beat waits for the database", extra={"error": str(error)})
-        self.is_told = True
+        self.is_logged = True
 
     def all_as_schedule(self) -> dict[str, InstanceEntry]:
         return {entry.name: entry for entry in self._entries()}

@@ -1,4 +1,4 @@
-"""Typed parameters of a cron task: a frozen dataclass filled from JSON, every mistake told."""
+"""Typed parameters of a cron task: a frozen dataclass filled from JSON, every mistake named."""
 
 import dataclasses
 import math

@@ -21,7 +21,7 @@ def tick(
 ) -> None:
     """One moment of a cron instance, or a run that a person asked for."""
     asked = ticks.Asked(asked_by, parameters) if asked_by else None
-    with outage.told_in_one_line(f"A tick of cron instance {instance_id}"):
+    with outage.in_one_line(f"A tick of cron instance {instance_id}"):
         ticks.tick(instance_id, datetime.fromisoformat(scheduled_at), asked)
 
 
@@ -29,7 +29,7 @@ def tick(
 def run_queue(queue_id: int, requested_at: str | None = None) -> None:
     """One run of one queue, unless the request it was sent for no longer stands."""
     at = None if requested_at is None else datetime.fromisoformat(requested_at)
-    with outage.told_in_one_line(f"A run of queue {queue_id}"):
+    with outage.in_one_line(f"A run of queue {queue_id}"):
         serving.serve_queue(queue_id, at)
 
 
@@ -37,14 +37,14 @@ def run_queue(queue_id: int, requested_at: str | None = None) -> None:
 def run_operation(operation_id: str, asked_at: str | None = None) -> None:
     """One turn of a bulk operation, unless the request it was sent for no longer stands."""
     at = None if asked_at is None else datetime.fromisoformat(asked_at)
-    with outage.told_in_one_line(f"Operation {operation_id}"):
+    with outage.in_one_line(f"Operation {operation_id}"):
         operating.serve_operation(UUID(operation_id), at)
 
 
 @shared_task(name=RUN_RELAY)
 def run_relay() -> None:
     """The relay, until the worker shuts down."""
-    with outage.told_in_one_line("The relay"):
+    with outage.in_one_line("The relay"):
         serving.serve_relay()
 
 
@@ -53,5 +53,5 @@ def drive_run(self: "Task[Any, Any]", run_id: str) -> None:
     """A run of a bulk job; the Spark driver alone takes these."""
     from crontasks.bulk import driver  # noqa: PLC0415 - other workers need not know the jobs
 
-    with outage.told_in_one_line(f"Bulk run {run_id}"):
+    with outage.in_one_line(f"Bulk run {run_id}"):
         driver.serve(UUID(run_id), str(self.request.hostname))

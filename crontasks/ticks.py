@@ -46,8 +46,8 @@ class Asked:
         """What the run's log begins with."""
         yield f"Asked for by {self.by}."
         if self.parameters is not None:
-            told = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
-            yield f"Other parameters for this run: {', '.join(told) or 'all at their defaults'}."
+            given = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
+            yield f"Other parameters for this run: {', '.join(given) or 'all at their defaults'}."
 
 
 def tick(instance_id: int, scheduled_at: datetime, asked: Asked | None = None) -> Outcome:
@@ -138,7 +138,7 @@ def _outcome(instance: CronInstance, definition: Definition, context: Context) -
         logger.warning("cron task failed", extra={"instance": instance.name, "code": e.code})
         return Outcome(text=f"{e.code}: {e}", state=RunState.FAILED)
     except Exception as e:
-        # The task is anybody's code; whatever it raises is told on the run's page.
+        # The task is anybody's code; whatever it raises is shown on the run's page.
         logger.exception("cron task failed", extra={"instance": instance.name})
         return Outcome(text=f"{type(e).__name__}: {e}", state=RunState.FAILED)
 

@@ -17,7 +17,11 @@ def unprivileged() -> Account:
         except KeyError:
             continue
         return Account(found.pw_uid, found.pw_gid)
-    raise problems.no_database_user()
+    raise problems.Problem(
+        "NO_DATABASE_USER",
+        "PostgreSQL refuses to run as root, and neither user postgres nor nobody exists.",
+        "Run the command as an ordinary user, or add a user named postgres.",
+    )
 
 
 def may_pass(folder: Path, account: Account) -> bool:
@@ -42,6 +46,10 @@ def own_folder(place: Path, account: Account | None) -> None:
     except FileExistsError:
         found = place.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {owner, os.geteuid()}:
-            raise problems.foreign_folder(place) from None
+            raise problems.Problem(
+                "FOREIGN_FOLDER",
+                f"The folder {place} should hold the database's files and is somebody else's.",
+                "Find out whose it is, then move it away.",
+            ) from None
     if account:
         os.chown(place, account.user, account.group, follow_symlinks=False)

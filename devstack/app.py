@@ -1,14 +1,11 @@
 """Sluice's own processes on one machine: started after the servers, stopped before them."""
 
-import json
 import os
 import shutil
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from devstack.parts import Part
 from devstack.progress import step
 from devstack.servers import Servers
 from devstack.supervise import Command, Process
+from devstack.tool import side_by_side
 
 ANSWERS_WITHIN_SECONDS = 60.0
 SILENT_SECONDS = 10.0
@@ -109,7 +107,7 @@ class App:
 
         Returns the titles of those that did not end in time and were killed.
         """
-        ended = _side_by_side([partial(self._stop, part) for part in parts.PARTS])
+        ended = side_by_side([partial(self._stop, part) for part in parts.PARTS])
         return [part.title for part, in_time in zip(parts.PARTS, ended, strict=True) if not in_time]
 
     def integrations(self) -> str:
@@ -219,13 +217,7 @@ class App:
         )
 
     def _web_port(self) -> int:
-        known: dict[str, int] = json.loads((self.folder / "ports.json").read_text())
-        return known.get("web", WEB_PORT)
-
-
-def _side_by_side(tasks: Sequence[Callable[[], bool]]) -> list[bool]:
-    with ThreadPoolExecutor(len(tasks)) as pool:
-        return [running.result() for running in [pool.submit(task) for task in tasks]]
+        return ports.known(self.folder / "ports.json", ["web"])["web"] or WEB_PORT
 
 
 def _answers(address: str) -> bool:

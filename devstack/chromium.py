@@ -42,11 +42,6 @@ def _caches(variables: Mapping[str, str]) -> list[Path]:
     return [Path(named)] if named else [Path.home() / cache for cache in CACHES]
 
 
-def is_compulsory(variables: Mapping[str, str]) -> bool:
-    """Under CI a suite that leaves tests out has failed."""
-    return variables.get("CI", "").lower() in {"1", "true", "yes"}
-
-
 def install() -> Path | None:
     """Get one by the ways this machine offers; None when none of them works."""
     if os.geteuid() == 0 and shutil.which("apt-get"):

@@ -19,7 +19,7 @@ NOT_RUNNING = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command; the answer is the exit status. A Problem is told in two sentences."""
+    """Carry out one command; the answer is the exit status. A Problem is two sentences."""
     asked = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         status: int = asked.command(asked)
@@ -56,7 +56,7 @@ def lock(_asked: argparse.Namespace) -> int:
 
 def up(asked: argparse.Namespace) -> int:
     began = time.monotonic()
-    # A slip in SAMPLE is told now, not after the set-up.
+    # A slip in SAMPLE is named now, not after the set-up.
     with_spark = SPARK in [part.name for part in wanted()]
     install.everything(with_spark=with_spark and not asked.servers)
     servers = in_folder(paths.STACK, durable=False)
@@ -141,20 +141,17 @@ def _parser() -> argparse.ArgumentParser:
         prog="devstack", description="Runs Sluice and its real servers on this machine."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    added = commands.add_parser("setup", help="fetch and build what the stack needs")
-    added.add_argument("--spark", action="store_true", help="also the jars of Spark's connectors")
-    added.set_defaults(command=set_up)
-    added = commands.add_parser("lock", help="compile the pinned requirements anew")
-    added.set_defaults(command=lock)
-    added = commands.add_parser("up", help="set up, start everything, print the console's address")
-    added.add_argument("--servers", action="store_true", help="start the servers only")
-    added.set_defaults(command=up)
-    commands.add_parser("down", help="stop what was started").set_defaults(command=down)
-    commands.add_parser("status", help="tell what runs").set_defaults(command=status)
-    added = commands.add_parser(
-        "run",
-        usage="%(prog)s manage.py ... | -m MODULE ...",
-        help="run Python with the stack's settings",
-    )
-    added.set_defaults(command=run)
+    for name, command, words in (
+        ("setup", set_up, "fetch and build what the stack needs"),
+        ("lock", lock, "compile the pinned requirements anew"),
+        ("up", up, "set up, start everything, print the console's address"),
+        ("down", down, "stop what was started"),
+        ("status", status, "tell what runs"),
+        ("run", run, "run Python with the stack's settings"),
+    ):
+        commands.add_parser(name, help=words).set_defaults(command=command)
+    named = commands.choices
+    named["setup"].add_argument("--spark", action="store_true", help="also Spark's connectors")
+    named["up"].add_argument("--servers", action="store_true", help="start the servers only")
+    named["run"].usage = "%(prog)s manage.py ... | -m MODULE ..."
     return parser

@@ -64,7 +64,11 @@ def _make() -> None:
     shutil.rmtree(paths.VENV, ignore_errors=True)
     if not tool.run("venv", [sys.executable, "-m", "venv", paths.VENV]):
         shutil.rmtree(paths.VENV, ignore_errors=True)
-        raise problems.python_without_venv()
+        raise problems.Problem(
+            "PYTHON_WITHOUT_VENV",
+            "This Python cannot make a virtual environment.",
+            "Install its venv module (on Debian and Ubuntu: apt-get install python3-venv).",
+        )
 
 
 def _wanted() -> str:

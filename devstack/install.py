@@ -3,11 +3,12 @@
 import fcntl
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 from devstack import chromium, environment, frontend, jars, java, paths, problems
 from devstack.progress import loud, say, step
+from devstack.tool import side_by_side
 
 # With empty package caches the first run takes 2.7 GB, most of them the installer's cache.
 FIRST_MEGABYTES = 3_000
@@ -23,28 +24,30 @@ def everything(*, with_spark: bool = False) -> None:
             with step("Python packages", at_first="about half a minute the first time"):
                 environment.install()
         configurations = ["kafka", "spark"] if with_spark else ["kafka"]
-        _side_by_side([_jars_in_turn(configurations), _frontend, _chromium])
+        tasks: list[Callable[[], None]] = [partial(_jars, configurations), _frontend, _chromium]
+        side_by_side(tasks)
 
 
 def _check_disk() -> int:
     free_megabytes = shutil.disk_usage(paths.ROOT).free // 1_000_000
     needed = LATER_MEGABYTES if environment.is_ready() else FIRST_MEGABYTES
     if free_megabytes < needed:
-        raise problems.disk_full(paths.ROOT, free_megabytes, needed)
+        raise problems.Problem(
+            "DISK_FULL",
+            f"Only {free_megabytes:,} MB are free where {paths.ROOT} lies; "
+            f"the stack needs {needed:,} MB.",
+            "Make room there, or move the checkout to a larger disk.",
+        )
     return free_megabytes
 
 
-def _jars_in_turn(configurations: list[str]) -> Callable[[], None]:
-    """Ivy locks its cache: two of it at once would only wait for each other."""
-
-    def fetch() -> None:
-        for configuration in configurations:
-            if not jars.is_ready(configuration):
-                title = f"Jars of {configuration.title()}"
-                with step(title, at_first="about half a minute the first time"):
-                    jars.fetch(configuration)
-
-    return fetch
+def _jars(configurations: list[str]) -> None:
+    """One after the other, as Ivy locks its cache: two at once would only wait for each other."""
+    for configuration in configurations:
+        if not jars.is_ready(configuration):
+            title = f"Jars of {configuration.title()}"
+            with step(title, at_first="about half a minute the first time"):
+                jars.fetch(configuration)
 
 
 def _frontend() -> None:
@@ -59,12 +62,6 @@ def _chromium() -> None:
             found = chromium.install()
         if found is None:
             loud(chromium.MISSING)
-
-
-def _side_by_side(tasks: list[Callable[[], None]]) -> None:
-    with ThreadPoolExecutor(len(tasks)) as pool:
-        for running in [pool.submit(task) for task in tasks]:
-            running.result()
 
 
 @contextmanager

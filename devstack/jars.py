@@ -29,7 +29,13 @@ def fetch(configuration: str) -> None:
         raise problems.no_network(TITLES[configuration], tool.log_for(log_name))
     wrong = differences(checksums(configuration), partial)
     if wrong:
-        raise problems.bad_checksum(wrong, paths.FETCHED / "ivy")
+        raise problems.Problem(
+            "BAD_CHECKSUM",
+            f"Of the fetched jars {len(wrong)} are not the ones Sluice was tested with "
+            f"({', '.join(wrong[:3])}).",
+            f"Remove {paths.FETCHED / 'ivy'} and run the command again; if it repeats, do not "
+            "trust the mirror.",
+        )
     folder = paths.FETCHED / configuration
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)

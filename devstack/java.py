@@ -3,11 +3,10 @@
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from devstack import problems
+from devstack import problems, tool
 
 OLDEST_MAJOR = 17
 
@@ -26,19 +25,22 @@ def find(candidates: Iterable[Path] | None = None) -> Path:
         if major > newest:
             newest, where = major, candidate
     if newest:
-        raise problems.java_too_old(newest, where)
-    raise problems.java_missing()
+        raise problems.Problem(
+            "JAVA_TOO_OLD",
+            f"Apache Kafka runs on Java 17 or newer and {where} is Java {newest}.",
+            "Install a Java 17 runtime, or let JAVA_HOME name one.",
+        )
+    raise problems.Problem(
+        "JAVA_MISSING",
+        "No Java was found, and Apache Kafka runs on Java 17 or newer.",
+        "Install a Java 17 runtime (on Debian and Ubuntu: apt-get install "
+        "openjdk-17-jre-headless), or let JAVA_HOME name one.",
+    )
 
 
 def version_of(java: Path) -> int:
     """Ask a `java` program for its major version; 0 when it is none or cannot say."""
-    try:
-        said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, check=False, timeout=60
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    return parse_version(said.stderr + said.stdout)
+    return parse_version(tool.said_by(java, "-version"))
 
 
 def parse_version(said: str) -> int:

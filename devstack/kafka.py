@@ -4,7 +4,6 @@ import base64
 import os
 import socket
 import struct
-import subprocess
 import uuid
 from pathlib import Path
 from typing import ClassVar
@@ -12,7 +11,7 @@ from typing import ClassVar
 from devstack import java, paths, problems
 from devstack.overriding import override
 from devstack.server import Server
-from devstack.supervise import Command
+from devstack.supervise import Command, carry_out
 
 MEMORY = ["-Xms256m", "-Xmx512m"]
 BENCHMARK_MEMORY = ["-Xms1g", "-Xmx1g"]
@@ -87,7 +86,7 @@ class Kafka(Server):
     @override
     def command(self) -> Command:
         memory = BENCHMARK_MEMORY if self.durable else [*MEMORY, *QUICK_START]
-        return self._java([*memory, "kafka.Kafka", self._properties])
+        return self._java(memory, "kafka.Kafka", self._properties)
 
     @override
     def is_answering(self) -> bool:
@@ -98,23 +97,12 @@ class Kafka(Server):
         return self.room / "server.properties"
 
     def _format(self) -> None:
-        main = ["kafka.tools.StorageTool", "format", "--ignore-formatted"]
-        command = self._java(
-            [*MEMORY, *QUICK_START, *main, "-t", cluster_id(), "-c", self._properties]
-        )
-        with self.process.log.open("ab") as log:
-            made = subprocess.run(
-                [str(part) for part in command.argv],
-                stdout=log,
-                stderr=log,
-                cwd=command.folder,
-                env=dict(command.environment),
-                check=False,
-            )
-        if made.returncode:
+        tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster_id()]
+        command = self._java([*MEMORY, *QUICK_START], *tool, "-c", self._properties)
+        if not carry_out(command, self.process.log):
             raise problems.command_failed("The formatting of Kafka's storage", self.process.log)
 
-    def _java(self, arguments: list[str | Path]) -> Command:
+    def _java(self, memory: list[str], *arguments: str | Path) -> Command:
         jars = paths.FETCHED / "kafka"
         if not jars.exists():
             raise problems.not_set_up("Apache Kafka")
@@ -124,9 +112,8 @@ class Kafka(Server):
             "-cp",
             f"{jars}/*",
         ]
-        split = next(place for place, word in enumerate(arguments) if "-X" not in str(word))
         return Command(
-            argv=[java.find(), *arguments[:split], *options, *arguments[split:]],
+            argv=[java.find(), *memory, *options, *arguments],
             environment=os.environ,
             folder=self.room,
         )

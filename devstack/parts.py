@@ -4,14 +4,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from devstack import sample, switches
+from devstack import remembered
+from devstack.problems import Problem
 
 CELERY = ("-m", "celery", "-A", "config")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One process: its name, its title for people, and what Python is told to run.
+    """One process: its name, its title for people, and the arguments Python runs it with.
 
     `says` is what its log shows once it works.
     """
@@ -27,20 +28,10 @@ PARTS = (
         "web",
         "Console",
         (
-            *(
-                "-m",
-                "gunicorn",
-                "config.wsgi",
-                "--preload",
-                "--worker-class",
-                "console.server.worker.BufferedWorker",
-                "--workers",
-                "2",
-                # For the console, and as many again for the HTTP API.
-                "--threads",
-                "4",
-                "--no-control-socket",
-            ),
+            *("-m", "gunicorn", "config.wsgi", "--preload"),
+            *("--worker-class", "console.server.worker.BufferedWorker", "--workers", "2"),
+            # For the console, and as many again for the HTTP API.
+            *("--threads", "4", "--no-control-socket"),
             *("--bind", "127.0.0.1:{web_port}"),
         ),
     ),
@@ -57,17 +48,9 @@ PARTS = (
         says=" ready.",
     ),
     Part(
-        "beat",
-        "Beat",
-        (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO"),
-        says="beat: Starting",
+        "beat", "Beat", (*CELERY, "beat", "--pidfile=", "--loglevel", "INFO"), says="beat: Starting"
     ),
-    Part(
-        "spark",
-        "Spark driver",
-        ("manage.py", "run_spark_driver"),
-        says=" ready.",
-    ),
+    Part("spark", "Spark driver", ("manage.py", "run_spark_driver"), says=" ready."),
     Part(
         "partner",
         "Sample partner",
@@ -82,11 +65,30 @@ PARTS = (
 )
 SPARK = "spark"
 OF_THE_SAMPLE = frozenset({"partner", "sample"})
+SWITCH = {"": True, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
     """The parts of `make run`, without what was switched off. Raises Problem BAD_SWITCH."""
-    left = set() if sample.is_wanted(variables) else set(OF_THE_SAMPLE)
-    if not switches.is_on(switches.SPARK, variables):
+    left = set() if shows_sample(variables) else set(OF_THE_SAMPLE)
+    if not _is_on("SPARK", variables):
         left.add(SPARK)
     return [part for part in PARTS if part.name not in left]
+
+
+def shows_sample(variables: Mapping[str, str]) -> bool:
+    """Whether the sample's configuration is the first data, and its traffic runs.
+
+    So it is unless `make run SAMPLE=0` says no, or its app is not installed. Raises Problem
+    BAD_SWITCH.
+    """
+    apps = remembered.integrations({}, variables).split(",")
+    is_on = _is_on("SAMPLE", variables)
+    return is_on and remembered.AT_FIRST in [app.strip() for app in apps]
+
+
+def _is_on(name: str, variables: Mapping[str, str]) -> bool:
+    said = variables.get(name, "").strip().lower()
+    if said not in SWITCH:
+        raise Problem("BAD_SWITCH", f"{name} is {said!r}.", "Write 1 or 0, then try again.")
+    return SWITCH[said]

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from devstack import problems
+from devstack import problems, remembered
 
 LOOPBACK = "127.0.0.1"
 # Below the range from which Linux and macOS take ports for outgoing connections, so that no
@@ -83,10 +83,10 @@ def assign(
     return ports
 
 
-def remembered(file: Path, names: Collection[str]) -> dict[str, int]:
+def known(file: Path, names: Collection[str]) -> dict[str, int]:
     """Return the ports that were assigned, 0 for a name that never was; changes nothing."""
-    known = _read(file)
-    return {name: known.get(name, 0) for name in names}
+    kept = _read(file)
+    return {name: kept.get(name, 0) for name in names}
 
 
 def _as_set(name: str, value: str, variable: str) -> int:
@@ -96,15 +96,14 @@ def _as_set(name: str, value: str, variable: str) -> int:
         )
     port = int(value)
     if not is_free(port):
-        raise problems.port_busy(name, port, variable)
+        raise problems.Problem(
+            "PORT_BUSY",
+            f"Port {port}, set for {name} by {variable}, is taken by another program.",
+            f"Stop that program, or unset {variable} and a free port is chosen.",
+        )
     return port
 
 
 def _read(file: Path) -> dict[str, int]:
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
-        # Absent at the first start; cut short by a full disk: both mean "choose again".
-        return {}
-    named = found.items() if isinstance(found, dict) else ()
+    named = remembered.read(file).items()
     return {name: port for name, port in named if isinstance(port, int)}

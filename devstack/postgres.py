@@ -1,19 +1,22 @@
-"""PostgreSQL: made, started and asked in one way, whichever programs run it."""
+"""PostgreSQL: made, started and asked in one way, whichever programs run it.
+
+No client is needed for that: the set-up runs before any package is installed, and psql does not
+come with every server.
+"""
 
 import hashlib
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 from typing import ClassVar
 
-from devstack import pgwire, problems
+from devstack import problems
 from devstack.accounts import may_pass, own_folder, unprivileged
 from devstack.overriding import override
 from devstack.postgres_programs import programs_for
 from devstack.server import Server
-from devstack.supervise import Account, Command
+from devstack.supervise import Account, Command, carry_out
 
 DATABASE = "sluice"
 SHARED_DATA = Path("/var/tmp")  # noqa: S108 - the folder below is ours alone and is checked
@@ -60,52 +63,42 @@ class Postgres(Server):
             return
         place = self.data.parent
         own_folder(place, self.account)
-        # A first start that was cut short leaves a half-made directory, which initdb refuses.
-        shutil.rmtree(self.data, ignore_errors=True)
-        initdb = programs_for(self.data, self.account).folder / "initdb"
-        options = ["-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"]
-        if not self.durable:
-            options.append("--no-sync")
-        with self.process.log.open("ab") as log:
-            made = subprocess.run(
-                [initdb, "-D", self.data, *options],
-                stdout=log,
-                stderr=log,
-                cwd=place,
-                env=ENVIRONMENT,
-                check=False,
-                user=self.account.user if self.account else None,
-                group=self.account.group if self.account else None,
-                extra_groups=[] if self.account else None,
-            )
-        if made.returncode:
+        # Made beside it and renamed, so that what a first start left half-made is made anew.
+        half = place / "data.new"
+        for left in (self.data, half):
+            shutil.rmtree(left, ignore_errors=True)
+        programs = programs_for(self.data, self.account).folder
+        unsynced = [] if self.durable else ["--no-sync"]
+        options = ["-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", *unsynced]
+        self._make(programs / "initdb", "-D", half, *options)
+        alone = ("--single", "-D", half, "postgres")
+        self._make(programs / "postgres", *alone, said=f"CREATE DATABASE {DATABASE}\n")
+        half.replace(self.data)
+
+    def _make(self, *argv: str | Path, said: str = "") -> None:
+        if not carry_out(self._command(*argv), self.process.log, said):
             raise problems.command_failed("Making the database's files", self.process.log)
+
+    def _command(self, *argv: str | Path) -> Command:
+        place = self.data.parent
+        return Command(argv=argv, environment=ENVIRONMENT, folder=place, account=self.account)
 
     @override
     def command(self) -> Command:
-        programs = programs_for(self.data, self.account)
+        postgres = programs_for(self.data, self.account).folder / "postgres"
         settings = SETTINGS if self.durable else {**SETTINGS, **HASTY_SETTINGS}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        return Command(
-            argv=[programs.folder / "postgres", "-D", self.data, "-p", str(self.port), *options],
-            environment=ENVIRONMENT,
-            folder=self.data.parent,
-            account=self.account,
-        )
+        return self._command(postgres, "-D", self.data, "-p", str(self.port), *options)
 
     @override
     def is_answering(self) -> bool:
+        """Whether it takes connections: the server notes that in its own file, as pg_ctl knows."""
         try:
-            return pgwire.query(self.port, "SELECT 1") == ["1"]
-        except (OSError, pgwire.RefusedError):
+            noted = (self.data / "postmaster.pid").read_text().split()
+        except OSError:
             return False
-
-    @override
-    def start(self) -> None:
-        super().start()
-        known = pgwire.query(self.port, "SELECT datname FROM pg_database")
-        if DATABASE not in known:
-            pgwire.query(self.port, f"CREATE DATABASE {DATABASE}")
+        # The file of one that was killed stays: only what our process wrote counts.
+        return noted[:1] == [str(self.process.pid)] and noted[-1] == "ready"
 
     @override
     def discard(self) -> None:

@@ -3,12 +3,11 @@
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack import paths, problems
+from devstack import paths, problems, tool
 from devstack.accounts import may_pass
 from devstack.supervise import Account
 
@@ -30,7 +29,13 @@ def programs_for(data: Path, account: Account | None) -> Programs:
     made_by = major_of(data)
     chosen = fitting(made_by, installations()) or fitting(made_by, [embedded(account)])
     if chosen is None:
-        raise problems.other_postgres(str(made_by), data.parent)
+        raise problems.Problem(
+            "OTHER_POSTGRES",
+            f"The data in {data.parent} belong to PostgreSQL {made_by}, which is not installed "
+            "here.",
+            f"Install PostgreSQL {made_by} again, or run `make stop`, remove {data.parent} and "
+            "lose its data.",
+        )
     return chosen
 
 
@@ -71,13 +76,7 @@ def embedded(account: Account | None) -> Programs:
 
 def version_of(postgres: Path) -> int:
     """Ask a `postgres` program for its major version; 0 when it cannot say."""
-    try:
-        said = subprocess.run(
-            [postgres, "--version"], capture_output=True, text=True, check=False
-        ).stdout
-    except OSError:
-        return 0
-    return parse_version(said)
+    return parse_version(tool.said_by(postgres, "--version"))
 
 
 def parse_version(said: str) -> int:
@@ -94,10 +93,7 @@ def _installed() -> Iterator[Programs]:
     folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
     pg_config = shutil.which("pg_config")
     if pg_config:
-        said = subprocess.run(
-            [pg_config, "--bindir"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        folders.append(Path(said))
+        folders.append(Path(tool.said_by(pg_config, "--bindir").partition("\n")[0]))
     for folder in folders:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             yield Programs(folder, version_of(folder / "postgres"))

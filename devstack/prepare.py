@@ -11,8 +11,8 @@ import time
 import django
 from django.core.management import call_command
 
-from devstack import sample
 from devstack.kafka import serves_clients
+from devstack.parts import shows_sample
 from devstack.progress import step
 
 KAFKA_WITHIN_SECONDS = 90.0
@@ -27,7 +27,7 @@ def main() -> None:
     # The migrations need the database only and run while Kafka is still starting.
     _wait_for_kafka()
     with step("First data"):
-        with_sample = sample.is_wanted(os.environ)
+        with_sample = shows_sample(os.environ)
         call_command("devstack_seed", no_sample=not with_sample, stdout=sys.stderr)
 
 

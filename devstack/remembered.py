@@ -1,8 +1,9 @@
-"""The settings that a stack was last started with: the next start compares, and keeps its apps."""
+"""What was written down at the last start: the next one compares, and keeps its apps."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from devstack import keys
 
@@ -10,8 +11,8 @@ INTEGRATIONS = "SLUICE_INTEGRATIONS"
 AT_FIRST = "sample"
 
 
-def read(file: Path) -> dict[str, str]:
-    """What was written at the last start; nothing before the first, or when it is damaged."""
+def read(file: Path) -> dict[str, Any]:
+    """What a file of JSON says; nothing before the first start, or when it is damaged."""
     try:
         kept = json.loads(file.read_text())
     except (OSError, ValueError):

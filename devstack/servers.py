@@ -2,9 +2,9 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from devstack import ports
@@ -12,6 +12,7 @@ from devstack.kafka import Kafka
 from devstack.postgres import Postgres
 from devstack.server import Server
 from devstack.supervise import Process
+from devstack.tool import side_by_side
 from devstack.valkey import Valkey
 
 PORT_NAMES = ("postgres", "valkey", "kafka", "kafka-controller")
@@ -53,15 +54,11 @@ class Servers:
 
     def start(self, starting: Callable[[Server], None] = lambda server: server.start()) -> None:
         """Start all at the same time and return when each answers. Raises the first Problem."""
-        with ThreadPoolExecutor(len(self.each)) as pool:
-            for started in [pool.submit(starting, server) for server in self.each]:
-                started.result()
+        side_by_side([partial(starting, server) for server in self.each])
 
     def stop(self, stopping: Callable[[Server], object] = lambda server: server.stop()) -> None:
         """Stop all at the same time. Raises the first Problem."""
-        with ThreadPoolExecutor(len(self.each)) as pool:
-            for stopped in [pool.submit(stopping, server) for server in self.each]:
-                stopped.result()
+        side_by_side([partial(stopping, server) for server in self.each])
 
     def destroy(self) -> None:
         """End all at once and remove every file of theirs."""
@@ -80,7 +77,7 @@ def in_folder(folder: Path, *, durable: bool) -> Servers:
 
 def as_left_in(folder: Path) -> Servers:
     """Describe the set that was started in `folder`, to ask after it or to stop it."""
-    assigned = ports.remembered(folder / "ports.json", PORT_NAMES)
+    assigned = ports.known(folder / "ports.json", PORT_NAMES)
     return _described(folder, assigned, durable=False)
 
 

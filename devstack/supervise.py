@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devstack import problems, proc
+from devstack import problems, proc, remembered
 
 POLL_SECONDS = 0.02
 LARGEST_LOG_BYTES = 20_000_000
@@ -25,6 +25,13 @@ class Account:
     group: int
 
 
+def identity(account: Account | None) -> dict[str, Any]:
+    """Arguments of subprocess that run it as that account alone; as ourselves without one."""
+    if account is None:
+        return {}
+    return {"user": account.user, "group": account.group, "extra_groups": []}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """What to run: arguments, environment, folder, and an unprivileged account, if need be."""
@@ -33,6 +40,29 @@ class Command:
     environment: Mapping[str, str]
     folder: Path
     account: Account | None = None
+
+
+def carry_out(command: Command, log: Path, said: str = "") -> bool:
+    """Run it to its end, what it says appended to the log; returns whether it succeeded.
+
+    `said` is its input.
+    """
+    with log.open("ab") as output:
+        try:
+            done = subprocess.run(
+                [str(part) for part in command.argv],
+                input=said.encode(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=command.folder,
+                env=dict(command.environment),
+                check=False,
+                **identity(command.account),
+            )
+        except OSError as error:
+            output.write(f"{command.argv[0]}: {error}\n".encode())
+            return False
+    return done.returncode == 0
 
 
 class Process:
@@ -50,7 +80,7 @@ class Process:
     @property
     def pid(self) -> int | None:
         """The pid while the process lives, else None."""
-        kept = self._kept()
+        kept = remembered.read(self.pid_file)
         try:
             pid, mark = int(kept["pid"]), str(kept["started"])
         except (ValueError, KeyError, TypeError):
@@ -72,9 +102,7 @@ class Process:
                 cwd=command.folder,
                 env=dict(command.environment),
                 start_new_session=True,
-                user=command.account.user if command.account else None,
-                group=command.account.group if command.account else None,
-                extra_groups=[] if command.account else None,
+                **identity(command.account),
             )
         # The process is meant to outlive us and is waited for by pid; without this Popen would
         # warn about it when it is collected.
@@ -102,7 +130,7 @@ class Process:
     @property
     def is_ending(self) -> bool:
         """Whether it was asked to stop and still lives: whoever asked did not wait for its end."""
-        return self.is_alive() and bool(self._kept().get("is_ending"))
+        return self.is_alive() and bool(remembered.read(self.pid_file).get("is_ending"))
 
     def stop(self, *, with_signal: signal.Signals = signal.SIGTERM, grace_seconds: float) -> bool:
         """Ask it to end, and end it and its children by force after the grace.
@@ -140,14 +168,6 @@ class Process:
         """Let it and all its children go on (SIGCONT)."""
         self._send_to_all(signal.SIGCONT)
 
-    def ended_within(self, seconds: float) -> bool:
-        until = time.monotonic() + seconds
-        while self.is_alive():
-            if time.monotonic() > until:
-                return False
-            time.sleep(POLL_SECONDS)
-        return True
-
     def last_line(self) -> str:
         """Return the last line of the log that says something, for a message to a person."""
         try:
@@ -167,7 +187,12 @@ class Process:
             if self._lives(member, mark):
                 self.send(signal.SIGKILL, member)
         if not self._all_end_within(KILLED_WITHIN_SECONDS, family):
-            raise problems.did_not_stop(self.name, next(iter(family)))
+            raise problems.Problem(
+                "DID_NOT_STOP",
+                f"{self.name} (process {next(iter(family))}) is still there after SIGKILL.",
+                "It waits for the kernel, most likely for a disk; look at the machine before going "
+                "on.",
+            )
 
     def _all_end_within(self, seconds: float, family: Mapping[int, str]) -> bool:
         until = time.monotonic() + seconds
@@ -176,14 +201,6 @@ class Process:
                 return False
             time.sleep(POLL_SECONDS)
         return True
-
-    def _kept(self) -> dict[str, Any]:
-        """What the pid file says; nothing when there is none or it is damaged."""
-        try:
-            kept = json.loads(self.pid_file.read_text())
-        except (OSError, ValueError):
-            return {}
-        return kept if isinstance(kept, dict) else {}
 
     @staticmethod
     def _lives(pid: int, mark: str) -> bool:

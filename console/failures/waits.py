@@ -33,4 +33,4 @@ def _waits(found: FailureDetail) -> str:
     if found.state is not ErrorState.READY or found.ahead is not None:
         return ""
     link = waits_for(found.error.queue, {found.error.partition})
-    return "" if link is None else f"{sentence_of(link.text)} {link.next_step}".strip()
+    return "" if link is None else f"{sentence_of(link.why)} {link.next_step}".strip()

@@ -30,7 +30,7 @@ def readyz(_: HttpRequest) -> JsonResponse:
     What is told is at most a few seconds old.
     """
     checks = standing.get()
-    is_ready = readiness.is_ready(checks)
+    is_ready = all(check.ok for check in checks)
     told = {
         "status": "ok" if is_ready else "failing",
         "checks": [

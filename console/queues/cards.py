@@ -7,7 +7,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from crontasks.notices import told
+from crontasks.models import Notice
+from crontasks.notices import book
 from integration.selectors.queues import heads
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
@@ -22,7 +23,7 @@ class Card:
     head: Head | None
     what: str
     waiting: str
-    told: told.Told | None
+    told: Notice | None
 
 
 def is_blocked(row: QueueRow) -> bool:
@@ -35,13 +36,13 @@ def cards(
     stopped: Sequence[QueueRow], found_heads: Mapping[UUID, Head], now: datetime
 ) -> list[Card]:
     """A card for each blocked queue, those with the most waiting behind them first."""
-    notices = told.told(row.name for row in stopped)
+    notices = book.of_blocks(row.name for row in stopped)
     made = [_card(row, found_heads, notices.get(row.name), now) for row in stopped]
     return sorted(made, key=lambda card: -(card.queue.lag or 0))
 
 
 def _card(
-    row: QueueRow, found_heads: Mapping[UUID, Head], notice: told.Told | None, now: datetime
+    row: QueueRow, found_heads: Mapping[UUID, Head], notice: Notice | None, now: datetime
 ) -> Card:
     head = None
     if row.failure is not None and heads.is_blocked_by_head(row):

@@ -18,8 +18,8 @@ from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import SeeOther, actor_of, see
 from console.layout.asked import number_of
 from console.setup.queues.pages import known_queue
-from crontasks.health.following import broken_ahead
-from crontasks.health.links import Link, broken
+from crontasks.health.findings import Finding, broken
+from crontasks.health.flow import broken_ahead
 from integration.actions import testmessages as actions
 from integration.actions.configuration import Author
 from integration.actions.testmessages import OURS, Draft
@@ -230,7 +230,7 @@ def show_outcome(
     return render(request, fragment if "HX-Request" in request.headers else template, context)
 
 
-def _missing(found: Journey, scope: Scope) -> list[Link]:
+def _missing(found: Journey, scope: Scope) -> list[Finding]:
     try:
         return broken_ahead(found.queue, scope, is_in_kafka=found.is_sent)
     except OperationalError:

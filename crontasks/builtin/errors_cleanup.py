@@ -40,7 +40,7 @@ class ErrorsCleanup:
 
     @staticmethod
     def said(parameters: CleanupParameters, at: datetime) -> Mapping[str, object]:
-        """What the rules' SQL is told."""
+        """The parameters of the rules' SQL."""
         return {"at": at, "chunk": parameters.chunk_rows}
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from crontasks.bulk import uploads
-from crontasks.cleanup import removing, tracked
+from crontasks.cleanup import removing
 from crontasks.cleanup.pasts import HISTORY
 from crontasks.cleanup.rules import Rule
 from crontasks.definitions import crontask
@@ -66,8 +66,7 @@ class HistoryCleanup:
         at = removing.database_time()
         said = self.said(parameters, at)
         counts = {
-            rule.name: tracked.remover(rule)(rule, said, context.should_stop).total()
-            for rule in HISTORY
+            rule.name: removing.remove(rule, said, context.should_stop).total() for rule in HISTORY
         }
         track_days.make_ahead()
         files = uploads.remove_old(parameters.uploads_days, at)
@@ -76,5 +75,5 @@ class HistoryCleanup:
 
     @staticmethod
     def said(parameters: HistoryParameters, at: datetime) -> Mapping[str, object]:
-        """What the rules' SQL is told."""
+        """The parameters of the rules' SQL."""
         return {**asdict(parameters), "at": at, "chunk": parameters.chunk_rows}

@@ -10,8 +10,7 @@ from django.db.models import F, Q
 from crontasks.cursor import django_cursor
 from crontasks.definitions import crontask
 from crontasks.models import CronInstance
-from crontasks.models.notice import ABOUT_PROVIDERS
-from crontasks.models.notice_kinds import PROVIDER, NoticeKind
+from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
 from crontasks.notices import book
 from crontasks.notices.book import Condition
 from crontasks.outcome import Context, Outcome, RunState
@@ -35,7 +34,7 @@ _WRITE: Final = """
 class LagParameters:
     """From when on an open transaction counts as one that hangs."""
 
-    # Seen within 15 s and told at the second look after that, also where a look comes a little
+    # Seen within 15 s and noted at the second look after that, also where a look comes a little
     # early: a person knows within a minute. Applications that commit more rarely than every 30 s,
     # as some stream processors do, need a longer limit.
     transaction_seconds: int = option(
@@ -143,7 +142,7 @@ def write(queue_id: int, facts: TopicFacts) -> None:
 
 
 def write_oldest(queue: Queue, facts: TopicFacts, known: Collection[int] = frozenset()) -> None:
-    """Store since when the first message of each partition waits; nothing waiting, nothing told.
+    """Store since when the first message of each partition waits; nothing where none waits.
 
     Behind a message that is kept in its row (a sequential queue's failed head) the next one
     counts: that is the one that can expire. About partitions in `known` nobody is asked.

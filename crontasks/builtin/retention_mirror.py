@@ -63,11 +63,12 @@ def _mirror(queue: Queue, parameters: MirrorParameters, context: Context) -> str
     seconds = max(1, topic.retention_ms // 1_000)
     if seconds == queue.retention_seconds:
         return "same"
-    told = f"{queue.name}: the topic keeps {seconds:,} s, the queue {queue.retention_seconds:,} s"
+    kept = f"the topic keeps {seconds:,} s, the queue {queue.retention_seconds:,} s"
+    difference = f"{queue.name}: {kept}"
     if not parameters.apply:
-        context.say(f"{told}; nothing was changed.")
+        context.say(f"{difference}; nothing was changed.")
         return "different"
     _follow(queue.pk, seconds, context.actor)
-    context.say(f"{told}; the queue follows.")
+    context.say(f"{difference}; the queue follows.")
     logger.info("retention follows the topic", extra={"queue": queue.name, "seconds": seconds})
     return "changed"

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from crontasks.cleanup.calls import CALLS
-from crontasks.cleanup.receipts import RECEIPTS
 from crontasks.cleanup.rules import Rule, Spared, older_than
 from crontasks.cleanup.stages import BULK_RUNS, STAGES
 
@@ -35,6 +33,15 @@ OLD_OPERATION: Final = f"""(o.state = 'PLANNED' AND o.created_at < {{at}} - inte
 WHOLE_DAYS: Final = (
     "t.at < date_trunc('day', {at} - make_interval(days => %(tracking_days)s::int), 'UTC')"
 )
+# Beyond the position the row is what tells that a message was delivered: it must not go before.
+PASSED: Final = """NOT EXISTS (SELECT 1 FROM integration_queuepartition p
+    WHERE p.queue_id = t.queue_id AND p.partition = t.partition
+      AND p.topic_uuid = t.topic_uuid AND t."offset" >= p.next_offset)"""
+CALLED: Final = f"""t.state IN ('DELIVERED', 'FAILED') AND {PASSED}
+    AND {older_than("t.ended_at", "tracking_days")}"""
+LEAST_DAYS: Final = 7
+ANSWERED: Final = f"""t.received_at < {{at}} - interval '{LEAST_DAYS} days'
+    AND t.received_at < {{at}} - make_interval(secs => coalesce(q.retention_seconds, 0))"""
 AUDIT: Final = "Kept for ever unless days are set."
 
 
@@ -57,6 +64,18 @@ def _decisions(name: str, title: str, table: str, only: str = "") -> Rule:
     )
 
 
+RECEIPTS: Final = Rule(
+    name="receipts",
+    title="Receipts of the HTTP API",
+    what="What was answered to posts, once the retention of their queue is over. A sender that "
+    "repeats a post later than that has it accepted again.",
+    keeps=f"the queue's retention, at least {LEAST_DAYS} days",
+    source="integration_receipt t LEFT JOIN integration_queue q ON q.id = t.queue_id",
+    due=ANSWERED,
+    since="t.received_at",
+    order="t.received_at",
+    kept=(Spared("Within the retention of its queue", f"NOT ({ANSWERED})"),),
+)
 HISTORY: Final = (
     Rule(
         name="outbox",
@@ -114,7 +133,26 @@ HISTORY: Final = (
         days="ids_days",
         kept=(Spared("Younger, or its record is still in the topic", f"NOT ({FORGOTTEN})"),),
     ),
-    CALLS,
+    Rule(
+        name="deliveries",
+        title="Calls of endpoints",
+        what="What endpoints answered to each call.",
+        source="integration_delivery t",
+        due=CALLED,
+        since="t.ended_at",
+        status="t.state",
+        days="tracking_days",
+        kept=(
+            Spared(
+                "Under way, or nobody knows whether it arrived: never removed",
+                "t.state NOT IN ('DELIVERED', 'FAILED')",
+            ),
+            Spared(
+                "Younger, or beyond the position of its queue",
+                f"t.state IN ('DELIVERED', 'FAILED') AND NOT ({CALLED})",
+            ),
+        ),
+    ),
     RECEIPTS,
     Rule(
         name="runs",

@@ -17,7 +17,7 @@ from crontasks.models import CronInstance, CronRun
 from integration.counting import so_many
 
 RUNS: Final = 5
-# Ages are told in steps, each from so many days on.
+# Ages are shown in steps, each from so many days on.
 AGES: Final = ((365, "a year and more"), (90, "90 to 364 days"), (30, "30 to 89 days"))
 YOUNGER: Final = ((14, "14 to 29 days"), (7, "7 to 13 days"), (0, "less than 7 days"))
 
@@ -118,7 +118,7 @@ def _tasks() -> list[str]:
 
 
 def _cleaning(name: str) -> type[Cleaning]:
-    """One of `_tasks()`: what has rules is told their parameters, too."""
+    """One of `_tasks()`: what has rules gives their parameters, too."""
     return cast("type[Cleaning]", registry.named(name).task)
 
 

@@ -9,8 +9,8 @@ from typing import Final
 import psycopg
 
 from crontasks.bulk import sending
-from crontasks.dispatch import due, pauses
-from crontasks.dispatch.patience import Patience
+from crontasks.cursor import Cursor
+from crontasks.dispatch import due
 from crontasks.health.hearts import BEAT_EVERY_SECONDS, Heart
 from crontasks.leadership import Leadership
 from crontasks.running import operating, starts
@@ -20,7 +20,22 @@ from integration.store.locks import LockClass
 # Twice a second: half a second to become the leader after the old one was killed, half a second
 # to see whose partitions it left.
 ROUND_SECONDS: Final = 0.5
+ACTOR: Final = "sluice"
+_END_PAUSES: Final = """
+WITH over AS (
+    UPDATE integration_queue SET paused = false, pause_reason = '', paused_until = NULL
+    WHERE paused AND paused_until <= clock_timestamp() RETURNING id, name
+)
+INSERT INTO integration_queuechange (queue_id, name, partition, at, actor, action, reason, effect)
+SELECT id, name, NULL, clock_timestamp(), %s, 'resume', '', 'The time of the pause was over.'
+FROM over"""
 logger = logging.getLogger(__name__)
+
+
+def end_pauses(cursor: Cursor) -> int:
+    """Resume every queue whose pause is over by the database's clock; returns how many."""
+    cursor.execute(_END_PAUSES, (ACTOR,))
+    return int(cursor.rowcount)
 
 
 class Dispatcher(threading.Thread):
@@ -34,17 +49,17 @@ class Dispatcher(threading.Thread):
         super().__init__(name="sluice-dispatcher", daemon=True)
         self.heart = heart
         self.leadership = Leadership(LockClass.DISPATCHER, "sluice dispatcher")
-        self.patience = Patience()
+        self.patience = due.Patience()
         self.ending = threading.Event()
         self._beat_at = float("-inf")
-        self._is_told = False
+        self._is_logged = False
         os.register_at_fork(after_in_child=self.leadership.forget_in_child)
 
     def run(self) -> None:
         while not self.ending.is_set():
             try:
                 self.round()
-                self._is_told = False
+                self._is_logged = False
             except psycopg.Error as e:
                 self._database_away(e)
             except Exception:
@@ -68,7 +83,7 @@ class Dispatcher(threading.Thread):
                 self.heart.beat(cursor, leads=leads)
             if not leads or not deployments.may_act(cursor):
                 return []
-            pauses.end_those_over(cursor)
+            end_pauses(cursor)
             ripe = self.patience.select(due.find(cursor), time.monotonic())
             asked = {queue_id: starts.request(cursor, queue_id) for queue_id in ripe}
             requests = {queue_id: at for queue_id, at in asked.items() if at is not None}
@@ -93,6 +108,6 @@ class Dispatcher(threading.Thread):
 
     def _database_away(self, error: psycopg.Error) -> None:
         self.leadership.resign()
-        if not self._is_told:
+        if not self._is_logged:
             logger.warning("the dispatcher waits for the database", extra={"error": str(error)})
-        self._is_told = True
+        self._is_logged = True

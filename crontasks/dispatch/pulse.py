@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Pulse(threading.Thread):
-    """Beats every two seconds until it is told to stop; a database that is away is waited for."""
+    """Beats every two seconds until it is stopped; a database that is away is waited for."""
 
     def __init__(self, heart: Heart) -> None:
         super().__init__(name="sluice-pulse", daemon=True)

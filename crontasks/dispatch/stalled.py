@@ -38,7 +38,7 @@ class StallWatch(threading.Thread):
         self.end = end
         self.ending = threading.Event()
         self._answers_since: float | None = None
-        self._is_told = False
+        self._is_logged = False
 
     def run(self) -> None:
         while not self.ending.wait(LOOK_EVERY_SECONDS):
@@ -54,14 +54,14 @@ class StallWatch(threading.Thread):
     def look(self, now_seconds: float) -> bool:
         """Whether the consumer is to be given up. `now_seconds` is any clock that only grows."""
         if self.signs.are_fresh():
-            if self._is_told:
+            if self._is_logged:
                 logger.warning("the consumer takes Celery tasks again")
-            self._answers_since, self._is_told = None, False
+            self._answers_since, self._is_logged = None, False
             return False
-        if not self._is_told:
+        if not self._is_logged:
             silent = round(self.signs.silent_seconds())
             logger.warning("the consumer takes no Celery tasks", extra={"silent_seconds": silent})
-            self._is_told = True
+            self._is_logged = True
         if broker.silence() is not None:
             self._answers_since = None
             return False

@@ -1,4 +1,4 @@
-"""The watch: a second thread beside the dispatcher: it tells people what went wrong, and samples.
+"""The watch: a second thread beside the dispatcher tells people what went wrong, and samples.
 
 Apart from the dispatcher because a mail server may take its time, and the next start must not
 wait for it.
@@ -7,17 +7,15 @@ wait for it.
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from django.db import Error, connections
 
 from crontasks.cursor import django_cursor
+from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.notices import book, conditions
 from integration.restore.examining import look_if_noticed
 from integration.store import deployments, samples
-
-if TYPE_CHECKING:
-    from crontasks.dispatch.dispatcher import Dispatcher
 
 ROUND_SECONDS: Final = 5.0
 # After taking the lead the others get time to show a heartbeat before they are called dead.
@@ -28,7 +26,7 @@ logger = logging.getLogger(__name__)
 class Watcher(threading.Thread):
     """Looks every five seconds, only where the dispatcher leads."""
 
-    def __init__(self, dispatcher: "Dispatcher") -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__(name="sluice-watch", daemon=True)
         self.dispatcher = dispatcher
         self.ending = threading.Event()

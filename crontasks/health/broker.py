@@ -6,7 +6,7 @@ from typing import Final
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.health.links import Link, broken, good
+from crontasks.health.findings import Finding, broken, good
 from integration.selectors.queues.status import NO_BROKER
 
 ASK_SECONDS: Final = 2
@@ -37,9 +37,9 @@ def lasting_silence() -> str | None:
     return silence()
 
 
-def link() -> Link:
-    """As doctor and the flow check show it; what the client said is told by commands alone."""
+def look() -> Finding:
+    """Whether it answers; `detail` is what the client said."""
     said = silence()
     if said is None:
         return good("broker", "The Celery broker answers.")
-    return broken("broker", NO_BROKER.why, NO_BROKER.next_step, said)
+    return broken("broker", *NO_BROKER, f"It said: {said.rstrip('.')}.")

@@ -1,4 +1,4 @@
-"""Whether this worker's consumer takes Celery tasks, told by the consumer's own loop.
+"""Whether this worker's consumer takes Celery tasks, as its own loop shows.
 
 A thread beside it lives on when the loop stands still or no longer asks the broker, as after a
 connection that broke off at the wrong moment. So the thread that writes the heartbeat only reads
@@ -56,16 +56,16 @@ class SignsOfLife(bootsteps.StartStopStep):
     def start(self, c: Any) -> None:
         handlers = _handlers(c)
         if _ASKING in handlers:
-            handlers[_ASKING] = _telling(handlers[_ASKING])
+            handlers[_ASKING] = _noting(handlers[_ASKING])
 
     def register_with_event_loop(self, c: Any, hub: Any) -> None:
         hub.timer.call_repeatedly(SIGN_EVERY_SECONDS, _look, (c,))
 
 
-def _telling(read: Callable[..., object]) -> Callable[..., object]:
+def _noting(read: Callable[..., object]) -> Callable[..., object]:
     """Read an answer of the broker, and note that there was one: a task, or none for a second."""
 
-    def told(*args: object, **options: object) -> object:
+    def notes(*args: object, **options: object) -> object:
         try:
             answer = read(*args, **options)
         except Empty:
@@ -74,7 +74,7 @@ def _telling(read: Callable[..., object]) -> Callable[..., object]:
         signs.give()
         return answer
 
-    return told
+    return notes
 
 
 def _look(c: Any) -> None:

@@ -6,19 +6,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
-from django.conf import settings
-from django.db import Error, ProgrammingError, connections
-from django.db.migrations.executor import MigrationExecutor
+from django.db import Error, ProgrammingError
 
 from crontasks import copies
-from crontasks.health import broker, live_processes
-from crontasks.health.bulk_runs import open_runs
-from crontasks.health.links import Link, broken, good, reason
-from crontasks.health.live_processes import ALIVE
-from integration.counting import so_many
-from integration.kafka import admin
+from crontasks.health import broker, flow_set_up, live_processes, readiness
+from crontasks.health.findings import Finding, broken, good, reason
 from integration.models import Provider
-from integration.selectors.deployment import foreign_environment
 from integration.store import locks
 from integration.store.sessions import TERMINATE, backend_of, raw_connection
 
@@ -26,7 +19,7 @@ OLDEST_POSTGRES: Final = 150_000
 MOST_SKEW_SECONDS: Final = 1.0
 
 
-def diagnose() -> list[Link]:
+def diagnose() -> list[Finding]:
     """Every finding, in order. Tries things out on probes; changes nothing that stays.
 
     While the database does not answer, only what can be asked without it is looked at.
@@ -36,11 +29,11 @@ def diagnose() -> list[Link]:
     except (psycopg.Error, Error) as e:
         text = f"The database does not answer ({reason(e)}), so little else can be looked at."
         step = "Start PostgreSQL, or correct SLUICE_DATABASE_URL."
-        return [broken("database", text, step), celery_broker()]
+        return [broken("database", text, step), broker.look()]
     return [first, *map(_seen, LOOKS), *providers()]
 
 
-def _seen(look: Callable[[], Link]) -> Link:
+def _seen(look: Callable[[], Finding]) -> Finding:
     try:
         return look()
     except ProgrammingError as e:
@@ -60,7 +53,7 @@ def _probe() -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         session.close()
 
 
-def database() -> Link:
+def database() -> Finding:
     with _probe() as session:
         version = session.info.server_version
     if version < OLDEST_POSTGRES:
@@ -69,7 +62,7 @@ def database() -> Link:
     return good("database", f"PostgreSQL {version // 10_000} answers.")
 
 
-def direct_session() -> Link:
+def direct_session() -> Finding:
     """Another session inside a transaction would get our server process from a pooler."""
     with _probe() as ours, _probe() as other:
         first = _pid(ours)
@@ -99,7 +92,7 @@ def _pid(session: psycopg.Connection[tuple[Any, ...]]) -> int:
     return -1 if row is None else int(row[0])
 
 
-def termination() -> Link:
+def termination() -> Finding:
     """A stopped owner's sessions have to be ended before its partition can be taken."""
     with _probe() as ours, _probe() as victim:
         backend = backend_of(victim.cursor())
@@ -116,7 +109,7 @@ def termination() -> Link:
     )
 
 
-def encryption() -> Link:
+def encryption() -> Finding:
     if copies.can_read_secrets():
         return good("encryption", "SLUICE_ENCRYPTION_KEYS open what was encrypted before.")
     return broken(
@@ -126,32 +119,7 @@ def encryption() -> Link:
     )
 
 
-def environment() -> Link:
-    foreign = foreign_environment()
-    if foreign is None:
-        return good("copy", f"The database belongs to {settings.SLUICE_ENVIRONMENT}.")
-    return broken(
-        "copy",
-        f"The database belongs to {foreign}, this process to {settings.SLUICE_ENVIRONMENT}; "
-        "nothing is started.",
-        "If it is a copy that is to act, run `manage.py adopt_database`.",
-    )
-
-
-def migrations() -> Link:
-    executor = MigrationExecutor(connections[settings.SLUICE_DATABASE])
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    if plan:
-        text = f"{len(plan)} migrations are not applied, the first is {plan[0][0]}."
-        return broken("migrations", text, "Run `python manage.py migrate`.")
-    return good("migrations", "All are applied.")
-
-
-def celery_broker() -> Link:
-    return broker.link()
-
-
-def clock() -> Link:
+def clock() -> Finding:
     with _probe() as session:
         before = time.time()
         row = session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
@@ -163,69 +131,23 @@ def clock() -> Link:
     return good("clock", f"{abs(skew) * 1_000:.0f} ms from the database's.")
 
 
-def beat() -> Link:
-    alive = live_processes.alive("beat")
-    if not any(heart.leads for heart in alive):
-        text = f"No leading beat showed a heartbeat within {ALIVE.seconds} seconds."
-        return broken("beat", text, "Start one: celery -A config beat")
-    return good("beat", f"{len(alive)} alive, one leads.")
-
-
-def worker() -> Link:
-    hearts = live_processes.alive("worker")
-    alive = live_processes.serving(hearts, live_processes.RUNS)
-    if not alive:
-        lack = live_processes.lack(hearts, live_processes.RUNS)
-        return broken("worker", lack.why, lack.next_step)
-    return good("worker", f"{len(alive)} alive for queues. {live_processes.slots_in_words(alive)}")
-
-
-def relay() -> Link:
-    hearts = live_processes.alive("worker")
-    alive = live_processes.serving(hearts, live_processes.RELAY)
-    if not alive:
-        lack = live_processes.lack(hearts, live_processes.RELAY)
-        return broken("relay", lack.why, lack.next_step)
-    return good(
-        "relay", f"{len(alive)} alive for the relay. {live_processes.slots_in_words(alive)}"
-    )
-
-
-def spark() -> Link:
-    alive = live_processes.serving(live_processes.alive("worker"), live_processes.SPARK)
-    if alive:
-        return good("spark", f"{len(alive)} alive for bulk runs.")
-    waiting = open_runs().waiting
-    if not waiting:
-        return good("spark", "No Spark driver is alive, and no bulk run waits for one.")
-    text = f"{so_many(waiting, 'bulk run waits', 'bulk runs wait')} and no Spark driver is alive."
-    return broken("spark", text, "Start one: python manage.py run_spark_driver")
-
-
-def providers() -> Iterator[Link]:
+def providers() -> list[Finding]:
     try:
-        rows = list(Provider.objects.all())
+        return [flow_set_up.reachable(provider) for provider in Provider.objects.all()]
     except Error:
-        # Said already by the look at the database.
-        return
-    for row in rows:
-        reach = admin.reachable(row)
-        if reach.ok:
-            yield good("provider", reach.text)
-        else:
-            yield broken("provider", reach.text, reach.next_step)
+        return []  # Said already by the look at the database.
 
 
-LOOKS: Final[tuple[Callable[[], Link], ...]] = (
+LOOKS: Final[tuple[Callable[[], Finding], ...]] = (
     direct_session,
     termination,
-    migrations,
+    readiness.migrations,
     encryption,
-    environment,
-    celery_broker,
+    readiness.environment,
+    broker.look,
     clock,
-    beat,
-    worker,
-    relay,
-    spark,
+    live_processes.beat,
+    live_processes.worker,
+    live_processes.relay,
+    live_processes.spark,
 )

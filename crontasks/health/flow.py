@@ -1,16 +1,19 @@
 """Why nothing flows: every link between a queue's topic and the database, looked at in order."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Final
 
-from crontasks.health import flow_out, flow_schedule, flow_sending, flow_set_up, flow_work
-from crontasks.health.links import Link
+from crontasks.health import broker, flow_out, flow_set_up, flow_work, live_processes
+from crontasks.health.findings import Finding
 from integration.models import Queue
 from integration.selectors.delivering.senders import sends
 from integration.selectors.scope import EVERYTHING, Scope
 
+Walk = tuple[Callable[[Queue], Finding], ...]
 
-def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[Link]:
+
+def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[Finding]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
     Inbound: provider, system, service, queue, topic, instance, broker, beat, worker, slot,
@@ -26,55 +29,64 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[Link]:
     ]
 
 
-def walk(queue: Queue) -> tuple[Callable[[Queue], Link], ...]:
+def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[Finding]:
+    """What stands between a message and its end: the relay's way first, then the queue's own.
+
+    Empty when every link is as it should be. Asks and raises as `check_flow` does.
+    """
+    if not is_in_kafka:
+        sending = copy(queue)
+        # What leads to Kafka is looked at as for any queue that is sent to.
+        sending.direction = Queue.Direction.OUTBOUND
+        found = [link for link in check_flow(sending, scope) if not link.ok]
+        if found or queue.direction == Queue.Direction.OUTBOUND:
+            return found
+    return [link for link in check_flow(queue, scope) if not link.ok]
+
+
+def _of_all(look: Callable[[], Finding]) -> Callable[[Queue], Finding]:
+    """A link that is the same for every queue."""
+    return lambda _: look()
+
+
+def walk(queue: Queue) -> Walk:
     """The links of this queue in the order of its messages' way."""
     if queue.direction == Queue.Direction.INBOUND:
         return INBOUND_WALK
     return SENDING_WALK if sends(queue) else OUTBOUND_WALK
 
 
-INBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
+_START: Final[Walk] = (flow_work.instance, _of_all(broker.look), flow_work.beat)
+_RUN: Final[Walk] = (_of_all(live_processes.worker), flow_work.slot, flow_work.lock)
+_RELAY: Final[Walk] = (_of_all(live_processes.relay), flow_out.lease, flow_out.outbox)
+INBOUND_WALK: Final[Walk] = (
     flow_set_up.provider,
     flow_set_up.system,
     flow_set_up.service,
     flow_set_up.switches,
     flow_set_up.topic,
-    flow_schedule.instance,
-    flow_schedule.broker,
-    flow_schedule.beat,
-    flow_work.worker,
-    flow_work.slot,
-    flow_work.lock,
+    *_START,
+    *_RUN,
     flow_work.position,
 )
-SENDING_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
+SENDING_WALK: Final[Walk] = (
     flow_set_up.provider,
     flow_set_up.system,
-    flow_sending.channel,
-    flow_out.relay,
-    flow_out.lease,
-    flow_out.outbox,
+    flow_out.channel,
+    *_RELAY,
     flow_set_up.topic,
     flow_set_up.switches,
-    flow_schedule.instance,
-    flow_schedule.broker,
-    flow_schedule.beat,
-    flow_work.worker,
-    flow_work.slot,
-    flow_work.lock,
-    flow_sending.endpoint,
+    *_START,
+    *_RUN,
+    flow_out.endpoint,
     flow_work.position,
-    flow_sending.unknown,
-    flow_sending.delivered,
+    flow_out.unknown,
+    flow_out.delivered,
 )
-OUTBOUND_WALK: Final[tuple[Callable[[Queue], Link], ...]] = (
+OUTBOUND_WALK: Final[Walk] = (
     flow_set_up.provider,
     flow_out.switches,
     flow_set_up.topic,
-    flow_schedule.instance,
-    flow_schedule.broker,
-    flow_schedule.beat,
-    flow_out.relay,
-    flow_out.lease,
-    flow_out.outbox,
+    *_START,
+    *_RELAY,
 )

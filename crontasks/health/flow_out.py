@@ -1,21 +1,41 @@
-"""The links that only an outbound queue has: the relay, its lease and what waits in the outbox."""
+"""The links that only an outbound queue has: channel, relay, outbox, endpoint, deliveries."""
 
 from datetime import timedelta
 from typing import Final
 
 from django.utils import timezone
 
-from crontasks.health import live_processes
-from crontasks.health.links import Link, broken, good
+from crontasks.health.findings import Finding, broken, good
+from crontasks.health.readiness import UNSENT_SECONDS
 from integration.counting import so_many
+from integration.durations import rough
 from integration.models import Queue
+from integration.selectors.delivering.endpoints import of_queue
+from integration.selectors.delivering.standing import Standing
 from integration.selectors.outbox.of_queue import sending
 
-# The relay sends within a second; a row that is this old is stuck.
-STUCK: Final = timedelta(seconds=60)
+# Nothing waits for so long in Kafka while everything works.
+QUIET: Final = timedelta(minutes=15)
 
 
-def switches(queue: Queue) -> Link:
+def channel(queue: Queue) -> Finding:
+    """Whether what names this queue may write to it: its channels and their targets."""
+    targets = list(queue.targets.select_related("channel"))
+    if not targets:
+        return good("channel", "No channel sends here; handlers name the queue themselves.")
+    for target in targets:
+        if not target.channel.enabled:
+            text = f"The channel {target.channel.name} is switched off: publish() writes nothing."
+            return broken("channel", text, f"Switch the channel {target.channel.name} on.")
+        if not target.enabled:
+            text = f"The target {target} is switched off: publish() leaves it out."
+            return broken("channel", text, "Switch the target on in its channel.")
+    names = ", ".join(sorted({target.channel.name for target in targets}))
+    word = "channel" if len(targets) == 1 else "channels"
+    return good("channel", f"The {word} {names}, switched on.")
+
+
+def switches(queue: Queue) -> Finding:
     """What people switch stops reading; sending is decided where publish() is called."""
     text = "Outbound: what handlers give to publish() is sent."
     if not queue.enabled or queue.paused:
@@ -24,18 +44,7 @@ def switches(queue: Queue) -> Link:
     return good("queue", text)
 
 
-def relay(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
-    hearts = live_processes.alive("worker")
-    alive = live_processes.serving(hearts, live_processes.RELAY)
-    if not alive:
-        lack = live_processes.lack(hearts, live_processes.RELAY)
-        return broken("relay", lack.why, lack.next_step)
-    return good(
-        "relay", f"{len(alive)} alive for the relay. {live_processes.slots_in_words(alive)}"
-    )
-
-
-def lease(queue: Queue) -> Link:
+def lease(queue: Queue) -> Finding:
     found = sending(queue)
     if found.in_doubt_since is not None:
         return broken(
@@ -51,7 +60,7 @@ def lease(queue: Queue) -> Link:
     return good("lease", "Nobody relays at this moment; the next tick starts a relay.")
 
 
-def outbox(queue: Queue) -> Link:
+def outbox(queue: Queue) -> Finding:
     found = sending(queue)
     if found.refused:
         return broken(
@@ -68,10 +77,54 @@ def outbox(queue: Queue) -> Link:
     if found.is_capped:
         waiting = f"{found.shown_waiting:,}+ messages wait"
     age = timezone.now() - found.oldest_at
-    if age < STUCK:
+    if age.total_seconds() < UNSENT_SECONDS:
         return good("outbox", f"{waiting} for the relay.")
     return broken(
         "outbox",
         f"{waiting} to be sent, the oldest for {age.total_seconds():,.0f} seconds.",
         "Mend what is broken above; if nothing is, look at the log of the relay's worker.",
     )
+
+
+def endpoint(queue: Queue) -> Finding:
+    """Whether the endpoints take messages: switches first, then what their circuits say."""
+    rows = of_queue(queue)
+    stopped = next((row for row in rows if row.standing.stops), None)
+    if stopped is not None:
+        return broken("endpoint", f"{stopped.name}: {stopped.told.why}", stopped.told.next_step)
+    names = ", ".join(f"{row.name} ({row.type})" for row in rows)
+    shaky = [row for row in rows if row.standing is Standing.SHAKY]
+    if shaky:
+        return good("endpoint", f"{names}. {shaky[0].name}: {shaky[0].told.why}")
+    return good("endpoint", f"{names}: switched on and not down.")
+
+
+def unknown(queue: Queue) -> Finding:
+    """Whether messages that may have arrived wait for a person."""
+    count = sum(row.open.unknown for row in of_queue(queue))
+    if not count:
+        return good("unknown", "Of every call it is known how it ended.")
+    text = f"{so_many(count, 'message')} may have arrived, and nobody has said so yet."
+    return broken("unknown", text, "Open the queue: look on the other side, then say which it is.")
+
+
+def delivered(queue: Queue) -> Finding:
+    """When something was delivered last, beside what waits."""
+    rows = of_queue(queue)
+    last = max((at for row in rows if (at := row.quarter.last_delivered_at)), default=None)
+    waiting = sum(row.waiting or 0 for row in rows)
+    if last is not None:
+        ago = rough((timezone.now() - last).total_seconds())
+        return good("delivered", f"The last one {ago} ago; {_waits(waiting)}.")
+    minutes = int(QUIET.total_seconds() // 60)
+    if not waiting:
+        return good("delivered", f"Nothing within {minutes} minutes, and nothing waits.")
+    return broken(
+        "delivered",
+        f"Nothing within {minutes} minutes; {so_many(waiting, 'message waits', 'messages wait')}.",
+        "Mend what is broken above; if nothing is, look at the last run of the queue.",
+    )
+
+
+def _waits(count: int) -> str:
+    return so_many(count, "message waits", "messages wait") if count else "nothing waits"

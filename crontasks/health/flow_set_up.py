@@ -1,23 +1,27 @@
 """The links of the flow check that people set up: provider, system, service, switches, topic."""
 
-from crontasks.health.links import Link, broken, good
+from crontasks.health.findings import Finding, broken, good
 from integration.counting import so_many
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
 from integration.errors import IntegrationError
 from integration.handlers.registry import registry as handlers
 from integration.kafka import admin
-from integration.models import Queue
+from integration.models import Provider, Queue
 
 
-def provider(queue: Queue) -> Link:
-    reach = admin.reachable(queue.provider)
+def provider(queue: Queue) -> Finding:
+    return reachable(queue.provider)
+
+
+def reachable(provider: Provider) -> Finding:
+    reach = admin.reachable(provider)
     if reach.ok:
         return good("provider", reach.text)
     return broken("provider", reach.text, reach.next_step)
 
 
-def system(queue: Queue) -> Link:
+def system(queue: Queue) -> Finding:
     if queue.system is None:
         return good("system", "The queue belongs to no external system.")
     if queue.system.enabled:
@@ -29,7 +33,7 @@ def system(queue: Queue) -> Link:
     )
 
 
-def service(queue: Queue) -> Link:
+def service(queue: Queue) -> Finding:
     taker = queue.default_service
     if queue.is_error_queue:
         return good("service", "An error queue hands its records to people.")
@@ -54,7 +58,7 @@ def service(queue: Queue) -> Link:
     return good("service", f"{taker.interface} takes what names no service itself.")
 
 
-def switches(queue: Queue) -> Link:
+def switches(queue: Queue) -> Finding:
     if not queue.enabled:
         return broken("queue", "The queue is switched off.", "Switch the queue on.")
     if queue.paused:
@@ -63,7 +67,7 @@ def switches(queue: Queue) -> Link:
     return good("queue", "Switched on, not paused.")
 
 
-def topic(queue: Queue) -> Link:
+def topic(queue: Queue) -> Finding:
     try:
         facts = admin.topic_facts(queue.provider, queue.topic)
     except IntegrationError as e:

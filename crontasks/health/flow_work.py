@@ -1,20 +1,27 @@
-"""The links of the flow check that do the work: workers, slots, locks they hold, the position."""
+"""The links of the flow check that work: schedule, beat, workers, slots, locks, the position."""
 
+from datetime import timedelta
 from typing import Final
+
+from django.utils import timezone
 
 from crontasks.cursor import django_cursor
 from crontasks.health import live_processes, slot_words, slots
-from crontasks.health.links import Link, broken, good
+from crontasks.health.findings import Finding, broken, good
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
+from crontasks.models import CronInstance
+from crontasks.schedule.moments import upcoming
 from integration.durations import rough
 from integration.models import Queue
 from integration.policy.states import PartitionState
-from integration.selectors.queues.held_back import is_held_back, way_out
-from integration.selectors.queues.status import situation
+from integration.selectors.delivering.senders import sends
+from integration.selectors.queues.partitions import is_held_back, situation_of
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.store import locks
 
-_SKEW_SECONDS: Final = 2.0
+# A tick this late means that beat does not work on the instance.
+_LATE: Final = timedelta(seconds=30)
+_GOES_ON: Final = frozenset({PartitionState.RUNNING, PartitionState.BACKOFF})
 _OWNERS: Final = f"""
     SELECT p.partition, s.owner, l.held, s.lease_until < clock_timestamp() AS lapsed
     FROM integration_queuepartition p
@@ -23,25 +30,56 @@ _OWNERS: Final = f"""
     WHERE p.queue_id = %s ORDER BY p.partition"""
 
 
-def worker(queue: Queue) -> Link:  # noqa: ARG001 - every link is asked in the same way
-    hearts = live_processes.alive("worker")
-    serving = live_processes.serving(hearts, live_processes.RUNS)
-    if not serving:
-        lack = live_processes.lack(hearts, live_processes.RUNS)
-        return broken("worker", lack.why, lack.next_step)
-    skewed = [heart for heart in serving if abs(heart.clock_skew_seconds) > _SKEW_SECONDS]
-    if skewed:
-        text = f"The clock of {skewed[0].node} is {skewed[0].clock_skew_seconds:+.1f} s off."
-        return broken("worker", text, "Set the host's clock; Celery drops what seems expired.")
-    if not any(heart.leads for heart in hearts):
-        text = f"{len(serving)} worker(s) live, but no dispatcher leads."
-        return broken("worker", text, "Wait five seconds; if it stays so, restart a worker.")
-    return good(
-        "worker", f"{len(serving)} alive for queues. {live_processes.slots_in_words(serving)}"
-    )
+def instance(queue: Queue) -> Finding:
+    """The schedule that starts what works for the queue."""
+    found = _instance_of(queue)
+    if found is None and _is_relayed(queue):
+        why = "There is no cron instance of the relay, so no schedule starts it."
+        return broken("instance", why, "Run `python manage.py migrate`; that creates one.")
+    if found is None:
+        why = "The queue has no cron instance, so no schedule starts it."
+        return broken("instance", why, "Save the queue again; that creates one.")
+    if not found.active:
+        return broken("instance", f"{found.name} is not active.", "Switch the instance on.")
+    if found.periodic_task is None or not found.periodic_task.enabled:
+        why = f"Beat does not know {found.name}: its periodic task is missing or switched off."
+        return broken("instance", why, "Save the instance again; that mends it.")
+    return good("instance", f"{found.name}, {found.schedule_words}.")
 
 
-def slot(queue: Queue, scope: Scope = EVERYTHING) -> Link:
+def _instance_of(queue: Queue) -> CronInstance | None:
+    """That of its consumer, or of the relay."""
+    instances = CronInstance.objects.select_related("periodic_task")
+    if _is_relayed(queue):
+        return instances.filter(task="relay").order_by("-active", "pk").first()
+    return instances.filter(queue=queue).first()
+
+
+def _is_relayed(queue: Queue) -> bool:
+    """Whether the relay alone works for it: nothing is delivered from here."""
+    return queue.direction == Queue.Direction.OUTBOUND and not sends(queue)
+
+
+def beat(queue: Queue) -> Finding:
+    """Whether one leads, and whether it ticks for this queue."""
+    found = live_processes.beat()
+    overdue = _overdue(queue) if found.ok else None
+    if overdue is None:
+        return found
+    return broken("beat", overdue, "Look at beat's log; restart it if it says nothing.")
+
+
+def _overdue(queue: Queue) -> str | None:
+    found = _instance_of(queue)
+    if found is None or not found.active or found.last_scheduled_at is None:
+        return None
+    missed = upcoming(found.schedule(), found.last_scheduled_at, 1)
+    if not missed or timezone.now() - missed[0] < _LATE:
+        return None
+    return f"{found.name} was due at {missed[0]:%H:%M:%S} UTC and nothing ticked."
+
+
+def slot(queue: Queue, scope: Scope = EVERYTHING) -> Finding:
     """Whether a slot is there for its start, and none of its own calls hangs.
 
     Of queues outside `scope` there is a number and no name.
@@ -52,61 +90,49 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> Link:
         return _no_slot(found, waits, scope)
     calls = [one for one in found.runs if one.queue_id == queue.pk and one.stage != Stage.WORKS]
     for run in sorted(calls, key=lambda one: one.stage is not Stage.HANGS):
-        told = slot_words.of_run(run, found.now)
+        situation = slot_words.of_run(run, found.now)
         if run.stage is not Stage.HANGS:
-            return good("slot", f"{told.why} {told.next_step}")
+            return good("slot", situation.text)
         if not run.has_lapsed(found.now):  # Else the next link says it.
-            return broken("slot", told.why, told.next_step)
+            return broken("slot", *situation)
     taken = len(found.taking) + found.others
     return good("slot", f"{taken} of {found.total} taken.")
 
 
-def _no_slot(found: Slots, waits: Wait, scope: Scope) -> Link:
+def _no_slot(found: Slots, waits: Wait, scope: Scope) -> Finding:
     asked = f"A run was asked for {rough((found.now - waits.since).total_seconds())} ago"
     if not found.is_full:
         step = "Look at the workers' logs and at the broker of Celery."
         return broken("slot", f"{asked}, and no worker took it though slots are free.", step)
-    told = slot_words.of_all(found, scope.allows)
-    return broken("slot", f"{asked}. {told.why}", told.next_step)
+    situation = slot_words.of_all(found, scope.allows)
+    return broken("slot", f"{asked}. {situation.why}", situation.next_step)
 
 
-def lock(queue: Queue) -> Link:
+def lock(queue: Queue) -> Finding:
     with django_cursor() as cursor:
         cursor.execute(_OWNERS, (queue.pk,))
         rows = cursor.fetchall()
     for partition, owner, is_held, has_lapsed in rows:
         if is_held and has_lapsed:
-            text = f"{owner} holds partition {partition} and has not renewed its lease."
+            why = f"{owner} holds partition {partition} and has not renewed its lease."
             step = "It is stopped or hangs; the next run ends it. If it stays so, kill it."
-            return broken("lock", text, step)
+            return broken("lock", why, step)
     owners = sorted({owner for _, owner, is_held, _ in rows if is_held and owner})
     return good("lock", f"Held by {', '.join(owners)}." if owners else "Free; a start takes it.")
 
 
-def position(queue: Queue) -> Link:
+def position(queue: Queue) -> Finding:
     rows = list(queue.partitions.all())
     if not rows:
         return good("position", "No run has taken the queue yet; the first stores where it begins.")
     for row in rows:
-        state = PartitionState(row.state)
-        if state is PartitionState.BACKOFF:
-            continue
-        if state is PartitionState.RUNNING and not is_held_back(row):
-            continue
-        found = situation(
-            state,
-            row.state_code,
-            row.state_text,
-            topic=queue.topic,
-            limit=queue.max_open_errors,
-        )
-        if state is PartitionState.RUNNING:
-            found = way_out(queue, row, found)
-        text = f"Partition {row.partition} stands still. {found.why}"
-        return broken("position", text, found.next_step or "Open the queue in the console.")
+        if row.state not in _GOES_ON or is_held_back(row):
+            why, next_step = situation_of(queue, row)
+            why = f"Partition {row.partition} stands still. {why}"
+            return broken("position", why, next_step or "Open the queue in the console.")
     waiting = [row for row in rows if row.state == PartitionState.BACKOFF]
     if waiting:
-        text = f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
-        return good("position", text)
+        why = f"Partition {waiting[0].partition} waits for its next try at {waiting[0].resume_at}."
+        return good("position", why)
     places = ", ".join(f"{row.partition} at {row.next_offset:,}" for row in rows[:8])
     return good("position", f"Partition {places}.")

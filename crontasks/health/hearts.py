@@ -51,7 +51,7 @@ class Heart:
         )
 
     def stop(self, cursor: Cursor) -> None:
-        """A clean end is not a death: nobody has to be told."""
+        """A clean end is not a death: nobody has to hear of it."""
         cursor.execute(_REMOVE, (self.kind, self.node, os.getpid()))
 
 

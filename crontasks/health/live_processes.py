@@ -1,27 +1,52 @@
-"""Who is alive: workers, relays and beat, by the heartbeats of the last seconds."""
+"""Who is alive: workers, relays, drivers and beat, by the heartbeats of the last seconds.
+
+And how many bulk runs wait for a driver.
+"""
 
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
+from crontasks.cursor import django_cursor
+from crontasks.health.findings import Finding, broken, good
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.models import Heartbeat
 from integration.clock import database_now
-from integration.selectors.queues.status import TAKES_NOTHING, LiveProcesses, Situation
+from integration.counting import so_many
+from integration.selectors.queues.status import NO_BEAT, NO_DRIVER, LiveProcesses, Situation
 
 ALIVE: Final = timedelta(seconds=ALIVE_SECONDS)
 # Names of Celery queues: the runs of queues, the relay, and bulk runs.
 RUNS: Final = "celery"
 RELAY: Final = "relay"
 SPARK: Final = "spark"
-WANTED: Final = {
-    RUNS: ("worker for queues", "celery -A config worker -Q celery"),
-    RELAY: ("worker for the relay", "celery -A config worker -Q relay -c 1"),
-}
+MOST_SKEW_SECONDS: Final = 2.0
+_OPEN_RUNS: Final = """
+    SELECT count(*) FILTER (WHERE state = 'ASKED'), count(*) FILTER (WHERE state = 'RUNNING'),
+           coalesce(extract(epoch FROM clock_timestamp()
+               - min(asked_at) FILTER (WHERE state = 'ASKED')), 0)::float
+    FROM integration_bulkrun
+    WHERE state IN ('ASKED', 'RUNNING') AND (state = 'RUNNING' OR lease_until IS NULL
+        OR lease_until < clock_timestamp())"""
 
 
-def alive(kind: str) -> list[Heartbeat]:
-    """The processes of this kind that were seen within ALIVE."""
-    return list(Heartbeat.objects.filter(kind=kind, seen_at__gt=database_now() - ALIVE))
+class OpenRuns(NamedTuple):
+    """Bulk runs that have not ended. What a command has just asked for itself does not wait."""
+
+    waiting: int
+    running: int
+    oldest_seconds: float
+
+
+def open_runs() -> OpenRuns:
+    """Counted in one statement. Raises DatabaseError."""
+    with django_cursor() as cursor:
+        cursor.execute(_OPEN_RUNS)
+        return OpenRuns(*cursor.fetchone())
+
+
+def alive(*kinds: str) -> list[Heartbeat]:
+    """The processes of these kinds that were seen within ALIVE, in one query."""
+    return list(Heartbeat.objects.filter(kind__in=kinds, seen_at__gt=database_now() - ALIVE))
 
 
 def serving(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
@@ -29,52 +54,90 @@ def serving(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
     return [heart for heart in _meant_for(hearts, celery_queue) if heart.slots]
 
 
-def idle(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
-    """Those that should, and take none: see `crontasks.health.consumer`."""
-    return [heart for heart in _meant_for(hearts, celery_queue) if not heart.slots]
-
-
-def lack(hearts: list[Heartbeat], celery_queue: str) -> Situation:
-    """What to say when `serving` finds none of them."""
-    who, command = WANTED[celery_queue]
-    found = idle(hearts, celery_queue)
-    if found:
-        why = f"{found[0].node} lives but takes no Celery tasks, and there is no other {who}."
-        return Situation(why, TAKES_NOTHING)
-    why = f"No {who} showed a heartbeat within {ALIVE_SECONDS} seconds."
-    return Situation(why, f"Start one: {command}")
-
-
-def slots_in_words(hearts: list[Heartbeat]) -> str:
-    """Tell what the slots are for: "3 slots for queues and 1 for the relay"."""
-    both = [heart for heart in serving(hearts, RUNS) if heart in serving(hearts, RELAY)]
-    runs = _slots([heart for heart in serving(hearts, RUNS) if heart not in both])
-    relay = _slots([heart for heart in serving(hearts, RELAY) if heart not in both])
-    parts = [
-        (runs, f"{runs} for queues"),
-        (relay, f"{relay} for the relay"),
-        (_slots(both), f"{_slots(both)} shared by queues and the relay"),
-    ]
-    told = [words for count, words in parts if count]
-    return f"Slots: {', '.join(told)}." if told else "No slots."
-
-
 def live_processes() -> LiveProcesses:
     """How many of each live, in one query."""
-    hearts = list(Heartbeat.objects.filter(seen_at__gt=database_now() - ALIVE))
+    return _counted(alive("worker", "beat"))
+
+
+def worker() -> Finding:
+    """Whether a worker takes the runs of queues, its clock is right, and a dispatcher leads."""
+    hearts = alive("worker")
+    serves = serving(hearts, RUNS)
+    if not serves:
+        return _lacking("worker", _counted(hearts).no_worker, _meant_for(hearts, RUNS))
+    skewed = [heart for heart in serves if abs(heart.clock_skew_seconds) > MOST_SKEW_SECONDS]
+    if skewed:
+        why = f"The clock of {skewed[0].node} is {skewed[0].clock_skew_seconds:+.1f} s off."
+        return broken("worker", why, "Set the host's clock; Celery drops what seems expired.")
+    if not any(heart.leads for heart in hearts):
+        why = f"{len(serves)} worker(s) live, but no dispatcher leads."
+        return broken("worker", why, "Wait five seconds; if it stays so, restart a worker.")
+    return good("worker", f"{len(serves)} alive for queues. {_slots_in_words(serves)}")
+
+
+def relay() -> Finding:
+    hearts = alive("worker")
+    serves = serving(hearts, RELAY)
+    if not serves:
+        return _lacking("relay", _counted(hearts).no_relay, _meant_for(hearts, RELAY))
+    return good("relay", f"{len(serves)} alive for the relay. {_slots_in_words(serves)}")
+
+
+def beat() -> Finding:
+    hearts = alive("beat")
+    if not hearts:
+        return broken("beat", *NO_BEAT)
+    leader = next((heart for heart in hearts if heart.leads), None)
+    if leader is None:
+        why = f"{len(hearts)} beat(s) live, but none leads."
+        return broken("beat", why, "Wait five seconds; if it stays so, restart beat.")
+    return good("beat", f"{leader.node} leads.")
+
+
+def spark() -> Finding:
+    """Bulk runs alone need a driver: without one nothing is wrong until one of them waits."""
+    serves = serving(alive("worker"), SPARK)
+    if serves:
+        return good("spark", f"{len(serves)} alive for bulk runs.")
+    waiting = open_runs().waiting
+    if not waiting:
+        return good("spark", "No Spark driver is alive, and no bulk run waits for one.")
+    waits = so_many(waiting, "bulk run waits", "bulk runs wait")
+    return broken("spark", f"{waits} and no Spark driver is alive.", NO_DRIVER.next_step)
+
+
+def _lacking(name: str, lack: Situation, idle: list[Heartbeat]) -> Finding:
+    who = f" Idle: {', '.join(heart.node for heart in idle)}." if idle else ""
+    return broken(name, f"{lack.why}{who}", lack.next_step)
+
+
+def _counted(hearts: list[Heartbeat]) -> LiveProcesses:
     workers = [heart for heart in hearts if heart.kind == Heartbeat.Kind.WORKER]
+    runs, relays = serving(workers, RUNS), serving(workers, RELAY)
     return LiveProcesses(
-        workers=len(serving(workers, RUNS)),
-        relays=len(serving(workers, RELAY)),
+        workers=len(runs),
+        relays=len(relays),
         drivers=len(serving(workers, SPARK)),
-        idle_workers=len(idle(workers, RUNS)),
-        idle_relays=len(idle(workers, RELAY)),
-        beats=sum(heart.kind == Heartbeat.Kind.BEAT for heart in hearts),
+        idle_workers=len(_meant_for(workers, RUNS)) - len(runs),
+        idle_relays=len(_meant_for(workers, RELAY)) - len(relays),
+        beats=len(hearts) - len(workers),
     )
 
 
 def _meant_for(hearts: list[Heartbeat], celery_queue: str) -> list[Heartbeat]:
     return [heart for heart in hearts if celery_queue in heart.queues.split(",")]
+
+
+def _slots_in_words(hearts: list[Heartbeat]) -> str:
+    """Tell what the slots are for: "3 slots for queues and 1 for the relay"."""
+    runs, relays = serving(hearts, RUNS), serving(hearts, RELAY)
+    parts = [
+        (_slots([heart for heart in runs if heart not in relays]), "for queues"),
+        (_slots([heart for heart in relays if heart not in runs]), "for the relay"),
+        (_slots([heart for heart in runs if heart in relays]), "shared by queues and the relay"),
+    ]
+    named = [f"{count} {purpose}" for count, purpose in parts if count]
+    return f"Slots: {', '.join(named)}." if named else "No slots."
 
 
 def _slots(hearts: list[Heartbeat]) -> int:

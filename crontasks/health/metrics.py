@@ -6,8 +6,8 @@ from typing import Final
 from django.db import transaction
 
 from crontasks.cursor import django_cursor
-from crontasks.health.bulk_runs import open_runs
 from crontasks.health.hearts import ALIVE_SECONDS
+from crontasks.health.live_processes import open_runs
 from crontasks.outcome import RunState
 from integration.policy.states import BulkState
 from integration.selectors import metrics

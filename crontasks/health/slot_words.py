@@ -5,12 +5,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crontasks.health.slots import Run, Slots, Stage, Wait
-from integration.counting import so_many
+from integration.counting import listed, so_many
 from integration.durations import rough
 from integration.selectors.queues.status import Situation
+from integration.selectors.scope import EVERYTHING
 
 # What a person may know of: queues of their own external systems.
 Known = Callable[[int | None], bool]
+# More names than this say no more.
+NAMED: Final = 5
 
 HELD: Final = (
     "If it hangs again and again, it goes on hold as HANDLER_TIMEOUT: then mend the handler, or "
@@ -23,10 +26,6 @@ AFTERWARDS: Final = (
 MORE: Final = (
     "Give the worker more slots (-c) or start another one: celery -A config worker -Q celery -c {n}"
 )
-
-
-def everything(system_id: int | None) -> bool:  # noqa: ARG001 - the answer of whom nothing limits
-    return True
 
 
 def of_run(run: Run, now: datetime) -> Situation:
@@ -65,7 +64,7 @@ def _end(run: Run, now: datetime) -> str:
     )
 
 
-def of_all(slots: Slots, known: Known = everything) -> Situation:
+def of_all(slots: Slots, known: Known = EVERYTHING.allows) -> Situation:
     """Of slots that are all taken: by which queues, who waits, and what to do."""
     hung = slots.hung
     parts = [_takers("calls of {} hang", "a call of {} hangs", hung, known)]
@@ -98,7 +97,7 @@ def _waiting(slots: Slots, known: Known) -> str:
     named = [wait for wait in slots.lacking if known(wait.system_id)]
     longest: Wait = slots.lacking[0]
     age = rough(max(timedelta(), slots.now - longest.since).total_seconds())
-    who = f", {_named([wait.queue for wait in named])}" if named else ""
+    who = f", {listed([wait.queue for wait in named], NAMED)}" if named else ""
     waits = so_many(len(slots.lacking), "queue waits", "queues wait")
     return f"{waits} for a slot{who}, the longest for {age}."
 
@@ -110,14 +109,7 @@ def _takers(many: str, one: str, runs: Sequence[Run], known: Known) -> str:
     hidden = sum(not known(run.system_id) for run in runs)
     if hidden:
         names.append(so_many(hidden, "other run", "other runs"))
-    return (one if len(names) == 1 and hidden < 2 else many).format(_named(names))
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = list(names[:5])
-    if len(names) > len(shown):
-        shown.append(f"{len(names) - len(shown):,} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return (one if len(names) == 1 and hidden < 2 else many).format(listed(names, NAMED))
 
 
 def _place(run: Run) -> str:

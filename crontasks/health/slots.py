@@ -4,8 +4,8 @@ A run hangs once its call is over the queue's time for one call, or its lease wa
 longer than it should (the call lets no other thread run, or the process is stopped).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
@@ -25,21 +25,6 @@ PATIENCE: Final = timedelta(seconds=30)
 # A lease is renewed each third of its time.
 SILENT_LEASES: Final = 0.5
 
-_COLUMNS: Final = (
-    "queue_id",
-    "system_id",
-    "queue",
-    "partition",
-    "next_offset",
-    "alone",
-    "owner",
-    "taken_at",
-    "most_seconds",
-    "working_since",
-    "lease_until",
-    "overdue",
-    "stage",
-)
 # A run that hung is followed until its message is through: its process ended, the next run began.
 _RUNS: Final = f"""
     WITH {LOCKED}, run AS (
@@ -64,7 +49,8 @@ _RUNS: Final = f"""
         ) marked ON true
         WHERE s.released_at IS NULL
     )
-    SELECT {", ".join(_COLUMNS[:-1])}, CASE
+    SELECT queue_id, system_id, queue, partition, next_offset, alone, owner, taken_at, most_seconds,
+        working_since, lease_until, overdue, CASE
             WHEN is_held AND (overdue OR is_silent) THEN 'hangs'
             WHEN NOT is_held AND overdue THEN 'ended'
             WHEN is_held AND is_again THEN 'again'
@@ -119,7 +105,7 @@ class Stage(Enum):
     AGAIN = "again"  # the run after it is at the same messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """A run of a queue at one partition. `alone` is the offset of a message that runs alone.
 
@@ -135,8 +121,9 @@ class Run:
     alone: int | None
     owner: str
     taken_at: datetime
-    since: datetime | None
     most_seconds: float
+    _: KW_ONLY
+    since: datetime | None
     stage: Stage
     is_silent: bool = False
     ends_by: datetime | None = None
@@ -169,11 +156,11 @@ class Slots:
     @property
     def taking(self) -> dict[str, Run]:
         """By owner the run that takes a slot, of several partitions the one that hangs."""
-        found: dict[str, Run] = {}
+        by_owner: dict[str, Run] = {}
         for run in self.runs:
-            if run.stage is not Stage.ENDED and not _hangs(found.get(run.owner)):
-                found[run.owner] = run
-        return found
+            if run.stage is not Stage.ENDED and not _hangs(by_owner.get(run.owner)):
+                by_owner[run.owner] = run
+        return by_owner
 
     @property
     def hung(self) -> tuple[Run, ...]:
@@ -203,30 +190,24 @@ def look() -> Slots:
     lease = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
     with django_cursor() as cursor:
         cursor.execute(_RUNS, {"lease": lease.total_seconds()})
-        runs = [_run(dict(zip(_COLUMNS, row, strict=True)), lease) for row in cursor.fetchall()]
+        runs = tuple(_run(row, lease) for row in cursor.fetchall())
         cursor.execute(_WAITS)
         rows = cursor.fetchall()
     total, others, now, *_ = rows[0]
     waits = tuple(Wait(*row[3:]) for row in rows if row[3] is not None)
-    return Slots(total=int(total), others=int(others), now=now, runs=tuple(runs), waits=waits)
+    return Slots(total=int(total), others=int(others), now=now, runs=runs, waits=waits)
 
 
-def _run(found: Mapping[str, Any], lease: timedelta) -> Run:
-    stage, since = Stage(found["stage"]), found["working_since"]
-    is_silent = stage is Stage.HANGS and not found["overdue"]
+def _run(row: Sequence[Any], lease: timedelta) -> Run:
+    *known, since, lease_until, is_overdue, found = row
+    stage, most_seconds = Stage(found), known[-1]
+    is_silent = stage is Stage.HANGS and not is_overdue
     ends_by = None
     if is_silent:
         # It may have called only after its last renewal, so when it began is not known.
-        since, ends_by = found["lease_until"] - lease, found["lease_until"]
+        since, ends_by = lease_until - lease, lease_until
     elif stage is Stage.HANGS and since is not None:
-        longest = timedelta(seconds=found["most_seconds"]) + lease * ENDS_AFTER_LEASES
-        ends_by = since + longest
+        ends_by = since + timedelta(seconds=most_seconds) + lease * ENDS_AFTER_LEASES
     elif stage is Stage.HANGS:
-        ends_by = found["lease_until"]
-    return Run(
-        **{name: found[name] for name in _COLUMNS[: _COLUMNS.index("working_since")]},
-        since=since,
-        stage=stage,
-        is_silent=is_silent,
-        ends_by=ends_by,
-    )
+        ends_by = lease_until
+    return Run(*known, since=since, stage=stage, is_silent=is_silent, ends_by=ends_by)

@@ -6,8 +6,8 @@ from datetime import datetime
 from django.utils import timezone
 
 from crontasks.errors import BadScheduleError
-from crontasks.schedule import build, in_words
-from crontasks.schedule.moments import time_zone, upcoming
+from crontasks.schedule.moments import build, time_zone, upcoming
+from crontasks.schedule.words import in_words
 
 
 @dataclass(frozen=True, slots=True)

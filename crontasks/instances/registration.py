@@ -6,7 +6,7 @@ from django.db import connections
 from django.db.models.signals import post_delete, post_migrate, post_save
 
 from crontasks import copies
-from crontasks.models import CronInstance, periodic
+from crontasks.models import CronInstance
 from integration.models import ChannelTarget, Queue
 from integration.selectors.delivering.senders import sends
 
@@ -65,7 +65,7 @@ def consumer_of(queue: Queue) -> None:
 
 def instance_deleted(instance: Any, **_: Any) -> None:
     """Receiver: beat forgets a deleted instance."""
-    periodic.remove(instance)
+    instance.forget_periodic_task()
 
 
 def ship(sender: Any, *, using: str = "default", **_: Any) -> None:

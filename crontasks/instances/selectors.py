@@ -15,8 +15,7 @@ from crontasks.errors import BadScheduleError
 from crontasks.instances.actions import CONSUMERS
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import RunState
-from crontasks.schedule import Schedule
-from crontasks.schedule.moments import upcoming
+from crontasks.schedule.moments import Schedule, upcoming
 from crontasks.schedule.words import in_words
 from integration import durations
 from integration.models import ConfigurationChange, PartitionLease

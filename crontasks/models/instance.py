@@ -7,13 +7,20 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
-from django_celery_beat.models import PeriodicTask
+from django_celery_beat.models import (
+    CrontabSchedule,
+    IntervalSchedule,
+    PeriodicTask,
+    PeriodicTasks,
+)
 
 from crontasks import parameters
 from crontasks.definitions import registry
+from crontasks.enqueue import TICK
 from crontasks.errors import BadParametersError, BadScheduleError, UnknownCronTaskError
-from crontasks.models import periodic
-from crontasks.schedule import Schedule, build, in_words
+from crontasks.schedule.crontab import parse
+from crontasks.schedule.moments import Schedule, build
+from crontasks.schedule.words import in_words
 from integration.models import Queue
 
 MOMENTS = ("crontab", "interval_seconds", "time_zone", "active")
@@ -107,7 +114,7 @@ class CronInstance(models.Model):
         super().save(**options)
         if is_moved:
             self._begin_now()
-        periodic.write(self)
+        self._write_periodic_task()
 
     def schedule(self) -> Schedule:
         """Raises BadScheduleError for a row that was written past `save`."""
@@ -154,3 +161,48 @@ class CronInstance(models.Model):
         latest = self.schedule().latest(timezone.now())
         type(self).objects.filter(pk=self.pk).update(last_scheduled_at=latest)
         self.last_scheduled_at = latest
+
+    def _write_periodic_task(self) -> None:
+        """Keep it as this instance says, and tell beat, which reads nothing else, of the change."""
+        wanted: dict[str, Any] = {
+            "name": f"cron instance {self.pk}: {self.name}",
+            "task": TICK,
+            "args": f"[{self.pk}]",
+            "enabled": self.active,
+            "description": self.schedule_words,
+            "interval": None,
+            "crontab": None,
+            **self._periodic_schedule(),
+        }
+        owned = self.periodic_task
+        if owned is None:
+            owned = PeriodicTask.objects.create(**wanted)
+            type(self).objects.filter(pk=self.pk).update(periodic_task=owned)
+            self.periodic_task = owned
+        else:
+            for name, value in wanted.items():
+                setattr(owned, name, value)
+            owned.save()
+        PeriodicTasks.update_changed()
+
+    def _periodic_schedule(self) -> dict[str, Any]:
+        if self.interval_seconds is not None:
+            every, _ = IntervalSchedule.objects.get_or_create(
+                every=self.interval_seconds, period=IntervalSchedule.SECONDS
+            )
+            return {"interval": every}
+        minute, hour, day, month, weekday = parse(self.crontab).texts()
+        timed, _ = CrontabSchedule.objects.get_or_create(
+            minute=minute,
+            hour=hour,
+            day_of_month=day,
+            month_of_year=month,
+            day_of_week=weekday,
+            timezone=self.time_zone,
+        )
+        return {"crontab": timed}
+
+    def forget_periodic_task(self) -> None:
+        """Take it away when this instance is deleted."""
+        PeriodicTask.objects.filter(pk=self.periodic_task_id).delete()
+        PeriodicTasks.update_changed()

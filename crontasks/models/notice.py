@@ -1,21 +1,39 @@
-"""A notice: something people were told, once, until it is over."""
+"""A notice: something people hear of once when it begins and once when it is over."""
 
 from typing import Final
 
+from django.conf import settings
 from django.db import models
 
-from crontasks.models.notice_kinds import PROVIDER, TITLES, NoticeKind
-
+# A notice about a provider has this and its name as subject; queues' names have no blanks.
+PROVIDER: Final = "provider "
 ABOUT_PROVIDERS: Final = models.Q(subject__startswith=PROVIDER)
 
 
+class NoticeKind(models.TextChoices):
+    """A condition worth a mail, with the title of that."""
+
+    BLOCKED = "BLOCKED", "Queue blocked"  # a person must act before a queue goes on
+    BRAKED = "BRAKED", "Queue braked"  # a queue stopped reading by itself
+    OUTAGE = "OUTAGE", "Queue waits for an outage to end"
+    WAITING = "WAITING", "Queue waits for something switched off"  # or not installed
+    HOLD_BURST = "HOLD_BURST", "Many messages held"  # in a short time
+    EXPIRING = "EXPIRING", "Messages are about to expire unread"
+    GAP = "GAP", "Messages expired unread"
+    NO_CONSUMER = "NO_CONSUMER", "Nothing consumes the queue"  # and messages wait
+    NO_WORKER = "NO_WORKER", "No worker is alive"
+    NO_BEAT = "NO_BEAT", "Beat is not alive"
+    HUNG = "HUNG", "A call hangs"  # or is tried again after it did
+    NO_SLOT = "NO_SLOT", "All worker slots are taken"  # and a queue waits for one
+    NO_RELAY = "NO_RELAY", "Outgoing messages are not sent"
+    NO_BROKER = "NO_BROKER", "The Celery broker does not answer"  # nothing new is started
+    COPY = "COPY", "This database belongs to another environment"  # nothing may act
+
+
 class Notice(models.Model):
-    """One condition of one subject, open while it lasts.
+    """One condition of one subject, open while it lasts. `told_at`: when people heard of it."""
 
-    Told once when it began and once when it was over.
-    """
-
-    kind = models.CharField(max_length=20, choices=[(k.value, TITLES[k]) for k in NoticeKind])
+    kind = models.CharField(max_length=20, choices=NoticeKind.choices)
     subject = models.CharField(max_length=200)
     text = models.TextField()
     opened_at = models.DateTimeField()
@@ -34,3 +52,8 @@ class Notice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject}"
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Who gets notices as the installation is set now; empty = only the log tells."""
+        return tuple(settings.SLUICE_NOTIFY_EMAILS)

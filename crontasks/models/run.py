@@ -10,7 +10,7 @@ class CronRun(models.Model):
     """What one run did. Ticks that did nothing leave no row.
 
     `ending` is the engine's word for a consumer's run (DRAINED, YIELDED, …); turns that only
-    gave way to another queue are told as one run.
+    gave way to another queue are shown as one run.
     """
 
     instance = models.ForeignKey(CronInstance, on_delete=models.CASCADE, related_name="runs")

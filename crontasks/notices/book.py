@@ -1,10 +1,9 @@
-"""The book of notices: each condition is told once when it begins and once when it is over."""
+"""The book of notices: each condition is sent once when it begins and once when it is over."""
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.core.mail import send_mail
@@ -12,30 +11,28 @@ from django.db import transaction
 from django.db.models import Q
 
 from crontasks.models import Notice
-from crontasks.models.notice import ABOUT_PROVIDERS
-from crontasks.models.notice_kinds import TITLES, NoticeKind
+from crontasks.models.notice import ABOUT_PROVIDERS, NoticeKind
 from integration.clock import database_now
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Something that is so right now: of which subject, and what to do about it."""
+class Condition(NamedTuple):
+    """Something that is so right now: of which subject, why, and what to do about it."""
 
     kind: NoticeKind
     subject: str
     text: str
 
 
-# A broker that restarts is nobody's mail: so long a provider has to be away before it is told.
+# A broker that restarts is nobody's mail: so long a provider has to be away before a mail.
 PROVIDER_PATIENCE: Final = timedelta(seconds=30)
 
 
 def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
-    """Open what is new, close what is over (of these `kinds` only), tell what was not told.
+    """Open what is new, close what is over (of these `kinds` only), tell what nobody has heard of.
 
-    What is known of providers is written by those who ask them (`keep`) and only told here.
+    What is known of providers is written by those who ask them (`keep`) and only sent here.
     """
     keep(present, kinds, ~ABOUT_PROVIDERS)
     young = ABOUT_PROVIDERS & Q(
@@ -48,7 +45,7 @@ def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
 
 def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) -> None:
     """Open what is new and close what is over, of these `kinds` and subjects; tells nobody."""
-    now = {(condition.kind, condition.subject): condition for condition in present}
+    now = {(one.kind, one.subject): one for one in present}
     open_notices = Notice.objects.filter(about, closed_at__isnull=True, kind__in=list(kinds))
     known = {(NoticeKind(notice.kind), notice.subject): notice for notice in open_notices}
     for key, condition in now.items():
@@ -61,23 +58,30 @@ def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) 
             Notice.objects.filter(pk=notice.pk).update(text=now[key].text)
 
 
+def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
+    """By queue the open notice of its block, in one query; none without any queue."""
+    wanted = set(queues)
+    if not wanted:
+        return {}
+    notices = Notice.objects.filter(kind=NoticeKind.BLOCKED, closed_at__isnull=True)
+    found: dict[str, Notice] = {}
+    for notice in notices.order_by("opened_at"):
+        # A partition's subject is "queue[0]", that of a strict outbound queue its name alone.
+        name = notice.subject.partition("[")[0]
+        if name in wanted:
+            found.setdefault(name, notice)
+    return found
+
+
 def _open(condition: Condition) -> None:
     # Two watches may look at the same time; the partial unique index lets one of them in.
     Notice.objects.bulk_create(
-        [
-            Notice(
-                kind=condition.kind,
-                subject=condition.subject,
-                text=condition.text,
-                opened_at=database_now(),
-            )
-        ],
-        ignore_conflicts=True,
+        [Notice(**condition._asdict(), opened_at=database_now())], ignore_conflicts=True
     )
 
 
 def _close(notice: Notice) -> None:
-    """An end that was never told as a beginning needs no mail either."""
+    """An end whose beginning nobody heard of needs no mail either."""
     open_rows = Notice.objects.filter(pk=notice.pk, closed_at__isnull=True)
     if notice.told_at is None:
         open_rows.update(closed_at=database_now(), told_at=database_now())
@@ -109,13 +113,13 @@ def _mailed(notice: Notice) -> bool:
     if not recipients:
         return True
     lead = "Over: " if notice.closed_at is not None else ""
-    subject = f"[{settings.SLUICE_DEPLOYMENT}] {lead}{TITLES[NoticeKind(notice.kind)]}"
+    subject = f"[{settings.SLUICE_DEPLOYMENT}] {lead}{notice.get_kind_display()}"
     end = f"\n\nOver since {notice.closed_at:%d %B %Y %H:%M} UTC." if notice.closed_at else ""
     body = f"{notice.subject}: {notice.text}\n\nSince {notice.opened_at:%d %B %Y %H:%M} UTC.{end}"
     try:
         send_mail(f"{subject}: {notice.subject}"[:200], body, None, recipients)
     except OSError as e:
-        # smtplib's errors are OSErrors, too; told again in five seconds.
+        # smtplib's errors are OSErrors, too; tried again in five seconds.
         logger.warning("a notice could not be mailed", extra={"error": str(e)})
         return False
     return True

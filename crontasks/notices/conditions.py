@@ -7,18 +7,19 @@ from typing import Final
 from django.conf import settings
 
 from crontasks.cursor import Cursor, django_cursor
-from crontasks.health import broker, slot_words, slots
-from crontasks.health.hearts import ALIVE_SECONDS, are_alive
+from crontasks.health import broker, readiness, slot_words, slots
+from crontasks.health.hearts import are_alive
+from crontasks.health.readiness import UNSENT_SECONDS
 from crontasks.health.slots import PATIENCE, Run, Stage
-from crontasks.models.notice_kinds import NoticeKind
+from crontasks.models.notice import NoticeKind
 from crontasks.notices.book import Condition
 from crontasks.problems.queues import SOON, SOON_SHARE
 from crontasks.running.starts import IS_FREE, LOCKED
 from integration.counting import so_many
 from integration.durations import rough
 from integration.selectors.queues.heads import spoken
-from integration.selectors.queues.status import NO_BROKER
-from integration.store import deployments, locks
+from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_RELAY, NO_WORKER, Situation
+from integration.store import locks
 from integration.store.locks import LockClass
 from integration.store.stable_ends import IS_HELD_BACK, TRANSACTION_HANGS
 from integration.store.starts import IS_READ, IS_WANTED
@@ -26,7 +27,6 @@ from integration.store.starts import IS_READ, IS_WANTED
 BURST_ROWS: Final = 20
 BURST_MINUTES: Final = 10
 UNREAD_SECONDS: Final = 120
-UNSENT_SECONDS: Final = 60
 WORKER_KINDS: Final = frozenset(NoticeKind) - {NoticeKind.NO_WORKER}
 
 _STATES: Final = f"""
@@ -42,7 +42,7 @@ _BURSTS: Final = f"""
     WHERE e.state = 'HOLD'
       AND e.last_failed_at > clock_timestamp() - make_interval(mins => {BURST_MINUTES})
     GROUP BY q.name HAVING count(*) >= {BURST_ROWS}"""
-# As the overview tells it. Once it is told, it is over only with some distance: a queue that is
+# As the overview tells it. Once it is open, it is over only with some distance: a queue that is
 # read slowly would pass the line again and again.
 _OVER_SHARE: Final = 1.5
 _EXPIRING: Final = f"""
@@ -102,15 +102,11 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
     Asks the broker of Celery as well, which takes some seconds where that is away.
     """
     away = list(_broker())
+    environment = readiness.environment()
+    if not environment.ok:
+        text = f"{environment.why} {environment.detail} {environment.next_step}"
+        return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
     with django_cursor() as cursor:
-        foreign = deployments.foreign_environment(cursor)
-        if foreign is not None:
-            text = (
-                f"The database belongs to {foreign!r} and this process to "
-                f"{settings.SLUICE_ENVIRONMENT!r}, so nothing is started. If the copy is to act, "
-                "run `manage.py adopt_database`."
-            )
-            return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
         found = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
         found += [*_expiring(cursor), *_slots()]
         if is_settled:
@@ -128,29 +124,29 @@ def seen_by_beat(*, workers_alive: bool) -> list[Condition]:
     """What workers cannot say of themselves. Asks the broker of Celery where none is alive."""
     if workers_alive:
         return []
-    text = (
-        f"No worker showed a heartbeat for {ALIVE_SECONDS} seconds; no queue is read. "
-        "Start one with `celery -A config worker`."
-    )
-    return [Condition(NoticeKind.NO_WORKER, settings.SLUICE_DEPLOYMENT, text), *_broker()]
+    return [_of_all(NoticeKind.NO_WORKER, NO_WORKER), *_broker()]
 
 
 def _broker() -> Iterator[Condition]:
     if broker.lasting_silence() is not None:
-        text = f"{NO_BROKER.why} {NO_BROKER.next_step}"
-        yield Condition(NoticeKind.NO_BROKER, settings.SLUICE_DEPLOYMENT, text)
+        yield _of_all(NoticeKind.NO_BROKER, NO_BROKER)
+
+
+def _of_all(kind: NoticeKind, situation: Situation) -> Condition:
+    """Something that the whole installation lacks."""
+    return Condition(kind, settings.SLUICE_DEPLOYMENT, situation.text)
 
 
 def _states(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_STATES)
     for state, subject, code, text in cursor.fetchall():
-        told = f"{code}: {text}"
+        reason = f"{code}: {text}"
         if code == TRANSACTION_HANGS:
-            told += (
+            reason += (
                 f". `manage.py check_flow {subject.partition('[')[0]}` gives the commands that "
                 "tell whose transaction it is and that end it."
             )
-        yield Condition(NoticeKind(state), subject, told)
+        yield Condition(NoticeKind(state), subject, reason)
 
 
 def _bursts(cursor: Cursor) -> Iterator[Condition]:
@@ -188,17 +184,14 @@ def _expiring(cursor: Cursor) -> Iterator[Condition]:
 def _slots() -> Iterator[Condition]:
     """Of each queue with a call that hangs until its message is through, and of all slots."""
     found = slots.look()
-    hung = {run.queue: run for run in reversed(found.runs) if _is_told(run, found.now)}
+    hung = {run.queue: run for run in reversed(found.runs) if _is_to_be_told(run, found.now)}
     for queue, run in sorted(hung.items()):
-        told = slot_words.of_run(run, found.now)
-        yield Condition(NoticeKind.HUNG, queue, f"{told.why} {told.next_step}")
+        yield Condition(NoticeKind.HUNG, queue, slot_words.of_run(run, found.now).text)
     if found.lacking and found.now - found.lacking[0].since > PATIENCE:
-        told = slot_words.of_all(found)
-        text = f"{told.why} {told.next_step}"
-        yield Condition(NoticeKind.NO_SLOT, settings.SLUICE_DEPLOYMENT, text)
+        yield _of_all(NoticeKind.NO_SLOT, slot_words.of_all(found))
 
 
-def _is_told(run: Run, now: datetime) -> bool:
+def _is_to_be_told(run: Run, now: datetime) -> bool:
     """A database that stands still for seconds delays renewals as well: that is nobody's mail."""
     is_late = run.is_silent and not run.has_lapsed(now)
     return run.stage is not Stage.WORKS and not is_late
@@ -232,17 +225,11 @@ def _unsent(cursor: Cursor) -> Iterator[Condition]:
     cursor.execute(_UNSENT)
     for subject, count in cursor.fetchall():
         due = so_many(count, "outgoing message is", "outgoing messages are")
-        text = (
-            f"{due} due for over {UNSENT_SECONDS} seconds and no relay is at work. "
-            "Start one with `celery -A config worker -Q relay -c 1`."
-        )
+        why = f"{due} due for over {UNSENT_SECONDS} seconds and no relay is at work."
+        text = f"{why} {NO_RELAY.next_step}"
         yield Condition(NoticeKind.NO_RELAY, subject, text)
 
 
 def _beat(cursor: Cursor) -> Iterator[Condition]:
     if not are_alive(cursor, "beat"):
-        text = (
-            f"No beat showed a heartbeat for {ALIVE_SECONDS} seconds; no schedule runs. "
-            "Start one with `celery -A config beat`."
-        )
-        yield Condition(NoticeKind.NO_BEAT, settings.SLUICE_DEPLOYMENT, text)
+        yield _of_all(NoticeKind.NO_BEAT, NO_BEAT)

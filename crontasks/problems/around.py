@@ -1,63 +1,56 @@
-"""What is wrong around the queues: processes, clusters, partners, services, schedules. Pure."""
+"""What is wrong around the queues: processes, slots, clusters, partners, schedules. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Final
 
-from crontasks.problems.facts import (
-    Facts,
-    Problem,
-    Way,
-    counted,
-    has_kafka_code,
-    is_wanted,
-    named,
-)
+from crontasks.health import slot_words
+from crontasks.problems.facts import Facts, Problem, Way, counted, has_kafka_code, is_wanted
+from integration.counting import listed
 from integration.durations import rough, written
+from integration.selectors.delivering.standing import Standing
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_DRIVER, Status
+from integration.selectors.queues.status import NO_BEAT, NO_BROKER, NO_DRIVER, Situation, Status
+
+# More names than this say no more.
+NAMED: Final = 3
 
 
 def live_processes(facts: Facts) -> Iterator[Problem]:
+    alive = facts.live_processes
     lacks = {
-        facts.live_processes.no_worker: "No worker takes tasks"
-        if facts.live_processes.idle_workers
-        else "Worker down",
+        alive.no_worker: "No worker takes tasks" if alive.idle_workers else "Worker down",
         NO_BEAT: "Beat down",
-        facts.live_processes.no_relay: "The relay takes no tasks"
-        if facts.live_processes.idle_relays
-        else "Relay down",
+        alive.no_relay: "The relay takes no tasks" if alive.idle_relays else "Relay down",
     }
     for rank, (lack, what) in enumerate(lacks.items()):
-        if lack in facts.live_processes.missing:
-            yield Problem(
-                rank=rank, what=what, why=lack.why, next_step=lack.next_step, way=Way.TERMINAL
-            )
+        if lack in alive.missing:
+            yield Problem(what, lack, Way.TERMINAL, rank=rank)
 
 
 def broker(facts: Facts) -> Iterator[Problem]:
     """Named before the workers and beat, which seem idle because of it."""
     if facts.broker_is_away:
-        yield Problem(
-            rank=-1,
-            what="The Celery broker is down",
-            why=NO_BROKER.why,
-            next_step=NO_BROKER.next_step,
-            way=Way.TERMINAL,
-        )
+        yield Problem("The Celery broker is down", NO_BROKER, Way.TERMINAL, rank=-1)
 
 
 def spark(facts: Facts) -> Iterator[Problem]:
     """Bulk runs alone need a driver."""
     if facts.bulk_waiting and not facts.live_processes.drivers:
         waits = counted(facts.bulk_waiting, "bulk run waits", "bulk runs wait")
-        yield Problem(
-            rank=45,
-            what="No Spark driver answers",
-            why=f"{waits} for one; messages flow without it.",
-            next_step=NO_DRIVER.next_step,
-            way=Way.TERMINAL,
-            is_grave=False,
-        )
+        lack = Situation(f"{waits} for one; messages flow without it.", NO_DRIVER.next_step)
+        yield Problem("No Spark driver answers", lack, Way.TERMINAL, rank=45, is_grave=False)
+
+
+def slots(facts: Facts) -> Iterator[Problem]:
+    """Once for all queues that wait, for whoever may know of one of them."""
+    found = facts.slots
+    if found is None:
+        return
+    systems = {row.system_id for row in facts.rows}
+    if any(wait.system_id in systems for wait in found.lacking):
+        lack = slot_words.of_all(found, systems.__contains__)
+        yield Problem("All worker slots are taken", lack, Way.TERMINAL, rank=14)
 
 
 def providers(facts: Facts) -> Iterator[Problem]:
@@ -68,51 +61,35 @@ def providers(facts: Facts) -> Iterator[Problem]:
             waiting[row.provider].append(row)
     ours = {row.provider: row.provider_id for row in facts.rows if is_wanted(row)}
     for name in sorted(waiting.keys() | (facts.away.keys() & ours.keys())):
-        yield _provider((name, ours[name]), waiting[name], facts.away.get(name, ""))
+        rank, what, situation = _provider(name, waiting[name], facts.away.get(name, ""))
+        yield Problem(what, situation, Way.PROVIDER, rank=rank, subject=name, number=ours[name])
 
 
-def _provider(who: tuple[str, int], waiting: list[QueueRow], said: str) -> Problem:
-    name, number = who
-    told = said.partition(": ")[2] if said else _cause(waiting[0])
+def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, str, Situation]:
+    said = noticed.partition(": ")[2] if noticed else _cause(waiting[0])
     stands = counted(len(waiting), "queue waits", "queues wait")
     effect = f"{stands} and no retry is spent." if waiting else "No queue has met it yet."
-    if _is_told("PROTOCOL", waiting, said):
-        return Problem(
-            rank=10,
-            what=f"{name} is set to another protocol than its port speaks",
-            why=f"{told} {effect}",
-            next_step=f"Correct the security protocol or the bootstrap servers of the provider "
-            f"{name}; the queues go on by themselves.",
-            way=Way.PROVIDER,
-            subject=name,
-            number=number,
+    if _has_code("PROTOCOL", waiting, noticed):
+        step = (
+            f"Correct the security protocol or the bootstrap servers of the provider {name}; the "
+            "queues go on by themselves."
         )
-    if _is_told("REFUSED", waiting, said):
-        return Problem(
-            rank=10,
-            what=f"{name} refuses us",
-            why=f"The cluster answers, but refuses our user, certificate or rights. {effect} "
-            f"It said: {told}",
-            next_step=f"Correct the access of the provider {name}, or its rights on the cluster; "
-            "the queues go on by themselves.",
-            way=Way.PROVIDER,
-            subject=name,
-            number=number,
+        what = f"{name} is set to another protocol than its port speaks"
+        return 10, what, Situation(f"{said} {effect}", step)
+    if _has_code("REFUSED", waiting, noticed):
+        why = "The cluster answers, but refuses our user, certificate or rights."
+        step = (
+            f"Correct the access of the provider {name}, or its rights on the cluster; the queues "
+            "go on by themselves."
         )
-    return Problem(
-        rank=11,
-        what=f"{name} does not answer",
-        why=f"No broker of the cluster answers. {effect} It said: {told}",
-        next_step="Bring Kafka back, or correct the provider's servers; the queues go on by "
-        "themselves.",
-        way=Way.PROVIDER,
-        subject=name,
-        number=number,
-    )
+        return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {said}", step)
+    why = f"No broker of the cluster answers. {effect} It said: {said}"
+    step = "Bring Kafka back, or correct the provider's servers; the queues go on by themselves."
+    return 11, f"{name} does not answer", Situation(why, step)
 
 
-def _is_told(kind: str, waiting: list[QueueRow], said: str) -> bool:
-    return said.startswith(f"BROKER_{kind}:") or any(f"KAFKA_{kind}" in r.codes for r in waiting)
+def _has_code(end: str, waiting: list[QueueRow], noticed: str) -> bool:
+    return noticed.startswith(f"BROKER_{end}:") or any(f"KAFKA_{end}" in r.codes for r in waiting)
 
 
 def _cause(row: QueueRow) -> str:
@@ -122,16 +99,17 @@ def _cause(row: QueueRow) -> str:
 
 def services(facts: Facts) -> Iterator[Problem]:
     for taker in facts.services_off:
-        names = named(taker.queues)
         waits = "the queue waits" if len(taker.queues) == 1 else "the queues wait"
         if not taker.sequential:
             waits = "its messages go on hold"
         yield Problem(
+            f"The service {taker.interface} is switched off",
+            Situation(
+                f"It takes the messages of {listed(taker.queues, NAMED)}, so {waits}.",
+                "Switch the service on again; what waits goes on by itself.",
+            ),
+            Way.SERVICE,
             rank=40,
-            what=f"The service {taker.interface} is switched off",
-            why=f"It takes the messages of {names}, so {waits}.",
-            next_step="Switch the service on again; what waits goes on by itself.",
-            way=Way.SERVICE,
             subject=taker.interface,
             number=taker.number,
         )
@@ -145,14 +123,15 @@ def systems(facts: Facts) -> Iterator[Problem]:
     for name, rows in off.items():
         waits = any(row.kind == "sequential" for row in rows)
         effect = "what it sends waits" if waits else "what it sends goes on hold"
+        belong = "belongs" if len(rows) == 1 else "belong"
         yield Problem(
+            f"The external system {name} is switched off",
+            Situation(
+                f"{listed([row.name for row in rows], NAMED)} {belong} to it, so {effect}.",
+                "Switch the system on again; what waits goes on by itself.",
+            ),
+            Way.SYSTEM,
             rank=41,
-            what=f"The external system {name} is switched off",
-            why=f"{named([row.name for row in rows])} belongs to it, so {effect}."
-            if len(rows) == 1
-            else f"{named([row.name for row in rows])} belong to it, so {effect}.",
-            next_step="Switch the system on again; what waits goes on by itself.",
-            way=Way.SYSTEM,
             subject=name,
             number=rows[0].system_id,
             is_grave=False,
@@ -161,15 +140,16 @@ def systems(facts: Facts) -> Iterator[Problem]:
 
 def schedules(facts: Facts) -> Iterator[Problem]:
     for idle in facts.idle:
-        has = f"its cron instance {idle.name} is not active" if idle.instance else "it has none"
+        has = "it has none"
+        way, step = Way.CONFIGURE_QUEUE, "Save the queue again; that creates one."
+        if idle.instance:
+            has = f"its cron instance {idle.name} is not active"
+            way, step = Way.INSTANCE, "Switch the instance on."
         yield Problem(
+            f"No schedule starts {idle.queue}",
+            Situation(f"A queue is started by its cron instance, and {has}.", step),
+            way,
             rank=42,
-            what=f"No schedule starts {idle.queue}",
-            why=f"A queue is started by its cron instance, and {has}.",
-            next_step="Switch the instance on."
-            if idle.instance
-            else "Save the queue again; that creates one.",
-            way=Way.INSTANCE if idle.instance else Way.CONFIGURE_QUEUE,
             subject=idle.name or idle.queue,
             number=idle.instance,
         )
@@ -177,13 +157,48 @@ def schedules(facts: Facts) -> Iterator[Problem]:
 
 def retention(facts: Facts) -> Iterator[Problem]:
     for short in facts.short:
-        kept = rough(short.kept_seconds)
+        takes = written(short.retries_seconds)
         yield Problem(
+            f"{short.topic} forgets too soon for {short.queue}",
+            Situation(
+                f"The topic keeps its messages for {rough(short.kept_seconds)}, and the retries of "
+                f"one message take {takes}: what waits behind a failing one expires untried.",
+                f"Lengthen retention.ms of {short.topic}, or shorten the retry policy.",
+            ),
+            Way.CONFIGURE_QUEUE,
             rank=43,
-            what=f"{short.topic} forgets too soon for {short.queue}",
-            why=f"The topic keeps its messages for {kept}, and the retries of one message take "
-            f"{written(short.retries_seconds)}: what waits behind a failing one expires untried.",
-            next_step=f"Lengthen retention.ms of {short.topic}, or shorten the retry policy.",
-            way=Way.CONFIGURE_QUEUE,
             subject=short.queue,
         )
+
+
+def endpoints(facts: Facts) -> Iterator[Problem]:
+    """One for each endpoint that takes nothing, however many queues wait for it.
+
+    A pause is a plan with an end, so it is no problem.
+    """
+    wanted = {row.name for row in facts.rows if row.sends and is_wanted(row)}
+    for row in facts.endpoints:
+        queues = [name for name in row.queues if name in wanted]
+        why, step = row.told.why, row.told.next_step
+        if row.standing in {Standing.DOWN, Standing.PROBING}:
+            what, lack = f"{row.name} is down", Situation(why, step)
+            yield Problem(what, lack, Way.ENDPOINT, rank=12, subject=row.name)
+        elif row.standing is Standing.OFF and queues and row.waiting:
+            waits = "waits" if len(queues) == 1 else "wait"
+            lack = Situation(f"{why} {listed(queues, NAMED)} {waits} for it.", step)
+            what = f"The endpoint {row.name} is switched off"
+            yield Problem(what, lack, Way.ENDPOINT, rank=44, subject=row.name, is_grave=False)
+
+
+def late_relays(facts: Facts) -> Iterator[Problem]:
+    """A relay that is not there is a problem of its own."""
+    if not facts.live_processes.relays:
+        return
+    for late in facts.late:
+        lack = Situation(
+            f"Its oldest message has been due for {rough(late.seconds)}, though a worker for the "
+            "relay lives.",
+            "Check the flow of an outbound queue: it names the broken link.",
+        )
+        what = f"The outbox of {late.provider} is not sent"
+        yield Problem(what, lack, Way.OUTBOX_WAITING, rank=13, subject=late.provider)

@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from crontasks.cursor import django_cursor
 from crontasks.health import slots
-from crontasks.health.bulk_runs import open_runs
+from crontasks.health.live_processes import open_runs
+from crontasks.health.readiness import UNSENT_SECONDS
 from crontasks.models import Notice
-from crontasks.models.notice import ABOUT_PROVIDERS
-from crontasks.models.notice_kinds import PROVIDER, NoticeKind
+from crontasks.models.notice import ABOUT_PROVIDERS, PROVIDER, NoticeKind
 from crontasks.problems.facts import Facts, Idle, Late, Short, Taker
 from integration.models import EnterpriseService, Queue
 from integration.selectors.delivering import endpoints, open_calls
@@ -40,8 +40,6 @@ _IDLE: Final = f"""
     ORDER BY q.name LIMIT 100"""
 # Policies are followed try by try: only those that could take so long are looked at.
 MOST_POLICIES: Final = 50
-# The relay sends within a second; what is due for so long does not go out by itself.
-LATE_SECONDS: Final = 60.0
 
 
 def ask(
@@ -51,7 +49,7 @@ def ask(
     ids = [row.id for row in rows]
     sending = [row for row in rows if row.sends]
     outbound = any(not row.is_read or row.sends for row in rows)
-    away, broker_is_away = _told()
+    away, broker_is_away = _noticed()
     return Facts(
         now=timezone.now(),
         live_processes=live_processes,
@@ -72,30 +70,29 @@ def ask(
 
 
 def _unknown(rows: Sequence[QueueRow]) -> dict[int, int]:
-    found = open_calls.counts()
-    counts = {row.id: found.of_queue(row.id).unknown for row in rows}
-    return {queue: count for queue, count in counts.items() if count}
+    calls = open_calls.counts()
+    return {row.id: calls.of_queue(row.id).unknown for row in rows}
 
 
 def _late(providers: set[str]) -> list[Late]:
-    """Relays that are there and behind; one that is in doubt or not there is told by itself."""
+    """Relays that are behind; one that is in doubt or not there is a problem of its own."""
     return [
         Late(one.provider, one.oldest_due_seconds)
         for one in relays()
         if one.provider in providers
         and one.in_doubt_seconds is None
         and one.oldest_due_seconds is not None
-        and one.oldest_due_seconds > LATE_SECONDS
+        and one.oldest_due_seconds > UNSENT_SECONDS
     ]
 
 
 def providers_away() -> dict[str, str]:
-    """What was last found of each provider that does not serve us: name -> code and sentence."""
-    return _told()[0]
+    """What was last noticed of each provider that does not serve us: name -> code and sentence."""
+    return _noticed()[0]
 
 
-def _told() -> tuple[dict[str, str], bool]:
-    """The providers, and whether the broker of Celery was last found to be away."""
+def _noticed() -> tuple[dict[str, str], bool]:
+    """The providers, and whether the broker of Celery was last noticed to be away."""
     about = ABOUT_PROVIDERS | Q(kind=NoticeKind.NO_BROKER)
     notices = Notice.objects.filter(about, closed_at__isnull=True).order_by("opened_at")
     found = list(notices.values_list("kind", "subject", "text"))

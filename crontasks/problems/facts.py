@@ -1,16 +1,17 @@
 """What is known of the installation at a moment, and what a problem is. Values only."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from crontasks.health.slots import Slots
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import LiveProcesses
+from integration.selectors.queues.status import LiveProcesses, Situation
 from integration.selectors.queues.unhandled import Untaken
 
 
@@ -30,26 +31,33 @@ class Way(StrEnum):
     TERMINAL = "terminal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What is wrong, why, and what to do now. `subject` names what `way` leads to.
 
-    `number` is its primary key where pages are found by that.
-    `is_grave`: messages stand still because of it, or will be lost.
+    The most urgent has the lowest `rank`. `number` is the primary key where pages are found by
+    that. `is_grave`: messages stand still because of it, or will be lost.
     """
 
-    rank: int
     what: str
-    why: str
-    next_step: str
+    situation: Situation
     way: Way
+    _: KW_ONLY
+    rank: int
     subject: str = ""
     number: int | None = None
     is_grave: bool = True
 
+    @property
+    def why(self) -> str:
+        return self.situation.why
 
-@dataclass(frozen=True, slots=True)
-class Taker:
+    @property
+    def next_step(self) -> str:
+        return self.situation.next_step
+
+
+class Taker(NamedTuple):
     """A service that is switched off, and the queues whose messages it takes by default."""
 
     number: int
@@ -58,8 +66,7 @@ class Taker:
     sequential: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(NamedTuple):
     """A queue that no schedule starts: its cron instance, None if there is none."""
 
     queue: str
@@ -67,8 +74,7 @@ class Idle:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Short:
+class Short(NamedTuple):
     """A sequential queue whose topic forgets messages before the retries of one are over."""
 
     queue: str
@@ -77,8 +83,7 @@ class Short:
     retries_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(NamedTuple):
     """A provider whose outbox has a message that is due for so long."""
 
     provider: str
@@ -89,7 +94,7 @@ class Late:
 class Facts:
     """Everything the problems are found from. `away` is what providers were last found to be.
 
-    `broker_is_away`: of Celery, as told lately.
+    `broker_is_away`: of Celery, as last noticed.
     `bulk_waiting` counts bulk runs that no Spark driver takes.
     `slots` is None where no worker lives.
     `unknown` counts messages that may have arrived, by queue. `unhandled` is the service without a
@@ -114,7 +119,7 @@ class Facts:
 
 
 def is_wanted(row: QueueRow) -> bool:
-    """Nobody is told what a queue lacks that a person stopped; a relay stops for nobody."""
+    """What a queue lacks that a person stopped is no problem; a relay stops for nobody."""
     return not row.is_read or (row.enabled and not row.paused)
 
 
@@ -124,12 +129,3 @@ def has_kafka_code(row: QueueRow) -> bool:
 
 def counted(count: int, one: str, many: str) -> str:
     return f"One {one}" if count == 1 else f"{count:,} {many}"
-
-
-def named(names: Sequence[str]) -> str:
-    shown = list(names[:3])
-    if len(names) > len(shown):
-        shown.append(f"{len(names) - len(shown):,} more")
-    if len(shown) == 1:
-        return shown[0]
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"

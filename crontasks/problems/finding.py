@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from crontasks.problems import around, outgoing, queues, slots
+from crontasks.problems import around, queues
 from crontasks.problems.facts import Facts, Problem
 
 FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
@@ -15,11 +15,11 @@ FINDERS: Final[tuple[Callable[[Facts], Iterator[Problem]], ...]] = (
     around.systems,
     around.schedules,
     around.retention,
-    slots.all_taken,
-    slots.hanging,
-    outgoing.endpoints,
-    outgoing.unknown,
-    outgoing.late_relays,
+    around.slots,
+    queues.hanging,
+    around.endpoints,
+    queues.unknown,
+    around.late_relays,
     queues.blocked,
     queues.expiring,
     queues.standstill,

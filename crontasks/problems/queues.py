@@ -5,25 +5,20 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from crontasks.problems.facts import (
-    Facts,
-    Problem,
-    Way,
-    counted,
-    has_kafka_code,
-    is_wanted,
-)
+from crontasks.health import slot_words
+from crontasks.health.slots import Run, Stage
+from crontasks.problems.facts import Facts, Problem, Way, counted, has_kafka_code, is_wanted
 from integration.durations import rough
 from integration.selectors.queues.heads import behind, blocked_for, is_blocked_by_head, spoken
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Situation, Status
 from integration.store.stable_ends import TRANSACTION_HANGS
 
-# What waits and expires sooner than this is told, whatever holds the queue up.
+# What waits and expires sooner than this is a problem, whatever holds the queue up.
 SOON: Final = timedelta(hours=6)
 # Of a topic that keeps its messages only briefly, the last quarter of that time.
 SOON_SHARE: Final = 0.25
-# Told once for the endpoint, however many queues send to it.
+# Named once for the endpoint, however many queues send to it.
 ENDPOINT_CODES: Final = frozenset({"ENDPOINT_DOWN", "ENDPOINT_PAUSED"})
 FIRST_RUN: Final = timedelta(minutes=1)
 
@@ -32,23 +27,15 @@ def blocked(facts: Facts) -> Iterator[Problem]:
     for row in facts.rows:
         if row.found[0] is not Status.BLOCKED or not is_wanted(row):
             continue
+        what = f"{row.name} is blocked"
         head = facts.heads.get(row.failure) if row.failure and is_blocked_by_head(row) else None
-        if head is not None:
-            why = f"{blocked_for(row, head, facts.now)} {behind(row, facts.now)}"
-            step = head.decision or row.found[1].next_step
-            way = Way.FAILURE if head.is_held else Way.QUEUE
-            subject = str(head.id) if head.is_held else row.name
-            yield Problem(
-                rank=20,
-                what=f"{row.name} is blocked",
-                why=why,
-                next_step=step,
-                way=way,
-                subject=subject,
-            )
+        if head is None:
+            yield _of_queue(row, 21, what, Way.OUTBOX if row.is_stuck else Way.QUEUE)
             continue
-        way = Way.OUTBOX if row.is_stuck else Way.QUEUE
-        yield _of_queue(row, 21, f"{row.name} is blocked", way)
+        why = f"{blocked_for(row, head, facts.now)} {behind(row, facts.now)}"
+        way, subject = (Way.FAILURE, str(head.id)) if head.is_held else (Way.QUEUE, row.name)
+        situation = Situation(why, head.decision or row.found[1].next_step)
+        yield Problem(what, situation, way, rank=20, subject=subject)
 
 
 def expiring(facts: Facts) -> Iterator[Problem]:
@@ -61,15 +48,49 @@ def expiring(facts: Facts) -> Iterator[Problem]:
             continue
         is_over = left <= timedelta()
         when = "may leave Kafka at any moment" if is_over else f"leaves Kafka in {spoken(left)}"
-        yield Problem(
-            rank=15,
-            what=f"{row.name} is about to lose messages",
-            why=f"{counted(row.lag, 'message waits', 'messages wait')} and the first {when}: "
+        situation = Situation(
+            f"{counted(row.lag, 'message waits', 'messages wait')} and the first {when}: "
             f"{row.topic} keeps its messages for {rough(row.retention.total_seconds())}.",
-            next_step=f"Get the queue going now, or lengthen retention.ms of {row.topic} first.",
-            way=Way.QUEUE,
-            subject=row.name,
+            f"Get the queue going now, or lengthen retention.ms of {row.topic} first.",
         )
+        what = f"{row.name} is about to lose messages"
+        yield Problem(what, situation, Way.QUEUE, rank=15, subject=row.name)
+
+
+def hanging(facts: Facts) -> Iterator[Problem]:
+    """One for each queue whose call hangs or hung, until its message is through."""
+    if facts.slots is None:
+        return
+    ids = {row.id for row in facts.rows}
+    worst: dict[int, Run] = {}
+    for run in facts.slots.runs:
+        is_ours = run.queue_id in ids and run.stage is not Stage.WORKS
+        if is_ours and (run.queue_id not in worst or run.stage is Stage.HANGS):
+            worst[run.queue_id] = run
+    for run in worst.values():
+        hangs = run.stage is Stage.HANGS
+        yield Problem(
+            f"A call of {run.queue} {'hangs' if hangs else 'hung'}",
+            slot_words.of_run(run, facts.slots.now),
+            Way.QUEUE,
+            rank=16 if hangs else 46,
+            subject=run.queue,
+            is_grave=hangs,
+        )
+
+
+def unknown(facts: Facts) -> Iterator[Problem]:
+    """Messages that may have arrived at an endpoint, or not."""
+    for row in facts.rows:
+        count = facts.unknown.get(row.id, 0)
+        if count:
+            them = "it is" if count == 1 else "they are"
+            situation = Situation(
+                f"The call broke off, so nobody knows whether {them} on the other side.",
+                "Open the queue: look there for the message id, then say which it is.",
+            )
+            what = f"{counted(count, 'message', 'messages')} of {row.name} may have arrived"
+            yield Problem(what, situation, Way.QUEUE, rank=22, subject=row.name)
 
 
 def standstill(facts: Facts) -> Iterator[Problem]:
@@ -120,7 +141,7 @@ def _is_explained(row: QueueRow, facts: Facts) -> bool:
 
 
 def _is_left_alone(row: QueueRow, facts: Facts) -> bool:
-    """Nobody reads it although everybody lives who should: what is down is told by itself."""
+    """Nobody reads it although everybody lives who should: what is down is named by itself."""
     if row.found[0] is Status.NO_READER:
         return bool(facts.live_processes.workers)
     # A queue that was just saved gets its first run within seconds.
@@ -129,13 +150,4 @@ def _is_left_alone(row: QueueRow, facts: Facts) -> bool:
 
 
 def _of_queue(row: QueueRow, rank: int, what: str, way: Way = Way.QUEUE) -> Problem:
-    situation: Situation = row.found[1]
-    return Problem(
-        rank=rank,
-        what=what,
-        why=situation.why,
-        next_step=situation.next_step,
-        way=way,
-        subject=row.name,
-        is_grave=rank < 50,
-    )
+    return Problem(what, row.found[1], way, rank=rank, subject=row.name, is_grave=rank < 50)

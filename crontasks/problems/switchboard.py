@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from crontasks.health import flow_out, flow_schedule, flow_sending, flow_work
-from crontasks.health.links import Link
+from crontasks.health import flow_out, flow_work, live_processes
+from crontasks.health.findings import Finding
 from crontasks.models import CronInstance, CronRun
 from crontasks.problems.asking import providers_away
 from integration.models import Queue
@@ -14,7 +14,7 @@ from integration.selectors.queues.queues import Switch
 def switches(queue: Queue, people: tuple[Switch, ...]) -> tuple[Switch, ...]:
     """What people switch, then schedule, beat, worker and cluster; asks the database alone.
 
-    The cluster is told as it was last found; the flow check asks it now.
+    The cluster stands as it was last noticed; the flow check asks it now.
     """
     return (*people, *_around(queue))
 
@@ -30,20 +30,19 @@ def last_runs(queue_id: int, most: int) -> tuple[CronInstance | None, tuple[Cron
 def _around(queue: Queue) -> Iterator[Switch]:
     is_outbound = queue.direction == Queue.Direction.OUTBOUND
     is_sending = sends(queue)
-    yield _switch("Cron instance active", flow_schedule.instance(queue))
-    yield _switch("Beat", flow_schedule.beat(queue))
+    yield _switch("Cron instance active", flow_work.instance(queue))
+    yield _switch("Beat", flow_work.beat(queue))
     if is_outbound:
-        yield _switch("Worker of the relay", flow_out.relay(queue))
+        yield _switch("Worker of the relay", live_processes.relay())
     if is_sending or not is_outbound:
-        yield _switch("Worker", flow_work.worker(queue))
+        yield _switch("Worker", live_processes.worker())
     if is_sending:
-        yield _switch("Channels and targets switched on", flow_sending.channel(queue))
-        yield _switch("Endpoint takes messages", flow_sending.endpoint(queue))
+        yield _switch("Channels and targets switched on", flow_out.channel(queue))
+        yield _switch("Endpoint takes messages", flow_out.endpoint(queue))
     said = providers_away().get(queue.provider.name, "")
     text = said.partition(": ")[2] or f"{queue.provider.name}, when it was last asked."
     yield Switch("Provider reachable", text, not said)
 
 
-def _switch(title: str, link: Link) -> Switch:
-    text = link.text if link.ok else f"{link.text} {link.next_step}"
-    return Switch(title, text, link.ok)
+def _switch(title: str, link: Finding) -> Switch:
+    return Switch(title, f"{link.why} {link.next_step}".rstrip(), link.ok)

@@ -22,7 +22,7 @@ def is_of_database(error: BaseException) -> bool:
 
 
 @contextmanager
-def told_in_one_line(what: str) -> Iterator[None]:
+def in_one_line(what: str) -> Iterator[None]:
     """End the block when the database goes away; everything else is raised as it is.
 
     Nothing is lost by it: what the task was to do stands in the database, and the next tick or

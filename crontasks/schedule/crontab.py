@@ -6,6 +6,7 @@ a number that was not compared with the field's own limits first.
 """
 
 import re
+from calendar import month_abbr
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -16,21 +17,6 @@ LONGEST_TEXT: Final = 200
 _ITEM: Final = re.compile(
     r"(?P<first>\*|[0-9]{1,2}|[a-z]{3})(?:-(?P<last>[0-9]{1,2}|[a-z]{3}))?(?:/(?P<step>[0-9]{1,2}))?"
 )
-_MONTHS: Final = [
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-]
-_DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _LONGEST_MONTH: Final = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
 
@@ -50,9 +36,9 @@ class Field:
 MINUTE: Final = Field("minute", 0, 59)
 HOUR: Final = Field("hour", 0, 23)
 DAY: Final = Field("day of month", 1, 31)
-MONTH: Final = Field("month", 1, 12, ("", *_MONTHS))
+MONTH: Final = Field("month", 1, 12, tuple(name.lower() for name in month_abbr))
 # 7 is Sunday, too, in what people write; it is stored as 0.
-WEEKDAY: Final = Field("day of week", 0, 6, tuple(_DAYS))
+WEEKDAY: Final = Field("day of week", 0, 6, ("sun", "mon", "tue", "wed", "thu", "fri", "sat"))
 FIELDS: Final = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 

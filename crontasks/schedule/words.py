@@ -1,25 +1,12 @@
 """A schedule in words, for people who do not read crontabs."""
 
+from calendar import day_name, month_name
 from collections.abc import Callable, Sequence
 
 from crontasks.schedule.crontab import DAY, HOUR, MINUTE, MONTH, WEEKDAY, Crontab
 from crontasks.schedule.moments import Every, Schedule, Timed
+from integration.counting import listed
 
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-_DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -72,12 +59,12 @@ def _minutes(minutes: Sequence[int]) -> str:
 def _calendar(crontab: Crontab) -> str:
     words = []
     if crontab.weekdays != WEEKDAY.all():
-        words.append(f" on {runs(crontab.weekdays, lambda day: _DAYS[day])}")
+        words.append(f" on {runs(crontab.weekdays, lambda day: day_name[day - 1])}")
     if crontab.days != DAY.all():
         lead = " if it is day" if words else " on day"
         words.append(f"{lead} {runs(crontab.days, str)} of the month")
     if crontab.months != MONTH.all():
-        words.append(f" in {runs(crontab.months, lambda month: _MONTHS[month - 1])}")
+        words.append(f" in {runs(crontab.months, lambda month: month_name[month])}")
     if not words and crontab.hours != HOUR.all():
         return " every day"
     return "".join(words)
@@ -98,7 +85,3 @@ def _run(run: list[int], name: Callable[[int], str]) -> str:
     if len(run) < 3:
         return listed([name(value) for value in run])
     return f"{name(run[0])} to {name(run[-1])}"
-
-
-def listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

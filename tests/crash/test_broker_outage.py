@@ -12,6 +12,7 @@ import pytest
 
 from config.celery import app
 from crontasks.health import readiness
+from crontasks.health.findings import Health
 from crontasks.health.flow import check_flow
 from crontasks.health.live_processes import alive as seen
 from crontasks.health.live_processes import live_processes
@@ -69,7 +70,7 @@ def is_named_everywhere(queue: Queue, *children: Child) -> None:
     eventually(told.exists, *children, seconds=NAMED_SECONDS)
     assert problems()[0] == "The Celery broker is down"
     assert next(link.name for link in check_flow(queue) if not link.ok) == "broker"
-    failing = [one.name for one in readiness.look() if one.health is readiness.Health.FAILING]
+    failing = [one.name for one in readiness.look() if one.health is Health.FAILING]
     # Who is given no tasks for a quarter of a minute counts as no worker, besides.
     assert "broker" in failing
     assert {*failing} <= {"broker", "worker", "relay"}

@@ -21,7 +21,7 @@ from crontasks.bulk.asking import cancel
 from crontasks.bulk.driving import again
 from crontasks.cursor import django_cursor
 from crontasks.dispatch.dispatcher import Dispatcher
-from crontasks.health import diagnosis
+from crontasks.health import live_processes
 from crontasks.health.hearts import Heart
 from crontasks.models import Heartbeat
 from integration.clock import database_now
@@ -282,17 +282,17 @@ def test_a_run_that_never_began_is_cancelled_at_once_and_another_by_its_driver()
 
 
 def test_the_doctor_misses_a_driver_only_when_a_run_waits() -> None:
-    assert diagnosis.spark().ok
+    assert live_processes.spark().ok
     a_run(send=True)
-    found = diagnosis.spark()
-    assert (found.ok, found.text) == (False, "1 bulk run waits and no Spark driver is alive.")
+    found = live_processes.spark()
+    assert (found.ok, found.why) == (False, "1 bulk run waits and no Spark driver is alive.")
     assert "run_spark_driver" in found.next_step
     a_driver()
-    assert diagnosis.spark().text == "1 alive for bulk runs."
+    assert live_processes.spark().why == "1 alive for bulk runs."
 
 
 def test_what_a_command_has_just_asked_for_itself_waits_for_nobody() -> None:
     a_run()
-    assert diagnosis.spark().ok
+    assert live_processes.spark().ok
     BulkRun.objects.update(lease_until=database_now())
-    assert not diagnosis.spark().ok
+    assert not live_processes.spark().ok

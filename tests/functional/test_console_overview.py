@@ -13,7 +13,7 @@ from django.utils import timezone
 from console.models import Limit
 from console.overview import first_page
 from crontasks.models import Notice
-from crontasks.models.notice_kinds import NoticeKind
+from crontasks.models.notice import NoticeKind
 from integration.actions import queues as actions
 from integration.actions.configuration import Author, save
 from integration.models import (
@@ -294,8 +294,8 @@ class TestQueuePage:
         page = words(as_("Viewers").get(reverse("queue", args=["orders"])).text)
         assert "External system switched on: no sap" in page
         assert "Cron instance active: yes Consume orders, every 10 seconds." in page
-        assert "Beat: no No beat showed a heartbeat" in page
-        assert "Worker: no No worker for queues showed a heartbeat" in page
+        assert "Beat: no No beat is alive" in page
+        assert "Worker: no No worker for queues is alive" in page
         assert "Provider reachable: no Wrong password." in page
 
     def test_the_hour_is_drawn_with_words_and_as_a_table(self) -> None:

@@ -173,7 +173,7 @@ def test_a_continuous_queue_does_not_wait_for_its_system_but_holds_again() -> No
     system_off(fresh(error))
     found = waits_for(fresh(error))
     assert found is not None
-    assert "put on hold again" in found.text
+    assert "put on hold again" in found.why
 
 
 def page_of(client: Client, operation: UUID) -> str:

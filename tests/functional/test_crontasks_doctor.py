@@ -31,7 +31,7 @@ def test_a_sound_installation_passes_the_doctor(queue, capsys):
         "terminate",
         "migrations",
         "encryption",
-        "copy",
+        "environment",
         "broker",
         "clock",
         "beat",
@@ -50,7 +50,7 @@ def test_the_doctor_names_what_is_wrong(queue, settings, capsys):
     Heartbeat.objects.filter(kind="beat").delete()
     Heartbeat.objects.filter(kind="worker").update(queues="celery")
     wrong = {name for name, ok in findings().items() if not ok}
-    assert wrong == {"encryption", "copy", "beat", "relay", "provider"}
+    assert wrong == {"encryption", "environment", "beat", "relay", "provider"}
     with pytest.raises(SystemExit):
         call_command("doctor")
     assert "5 of 13 need attention" in capsys.readouterr().out
@@ -59,11 +59,11 @@ def test_the_doctor_names_what_is_wrong(queue, settings, capsys):
 def test_slots_are_told_apart_by_what_they_are_for(queue):
     Heartbeat.objects.filter(kind="worker").update(queues="celery", slots=3)
     a_heart("worker", node="relay@host", queues="relay", slots=1)
-    told = {link.name: link.text for link in diagnosis.diagnose()}
+    told = {link.name: link.why for link in diagnosis.diagnose()}
     assert told["worker"] == "1 alive for queues. Slots: 3 for queues."
     assert told["relay"] == "1 alive for the relay. Slots: 1 for the relay."
     a_heart("worker", node="both@host", queues="celery,relay", slots=2)
-    told = {link.name: link.text for link in diagnosis.diagnose()}
+    told = {link.name: link.why for link in diagnosis.diagnose()}
     both = "2 shared by queues and the relay."
     assert told["worker"] == f"2 alive for queues. Slots: 3 for queues, {both}"
     assert told["relay"] == f"2 alive for the relay. Slots: 1 for the relay, {both}"

@@ -81,10 +81,10 @@ def test_what_the_broker_says_about_the_topic_is_told(queue):
     client.incremental_alter_configs([topic])[topic].result(10)
     (link,) = [link for link in check_flow(queue) if link.name == "topic"]
     assert link.ok
-    assert "1 copy, min.insync.replicas=1, messages of at most 2,000 bytes" in link.text
-    assert "kept for 1 h" in link.text
-    assert "has one copy only" in link.text
-    assert "also deletes by size (retention.bytes=5000000)" in link.text
+    assert "1 copy, min.insync.replicas=1, messages of at most 2,000 bytes" in link.why
+    assert "kept for 1 h" in link.why
+    assert "has one copy only" in link.why
+    assert "also deletes by size (retention.bytes=5000000)" in link.why
 
 
 def breaks(name):
@@ -262,7 +262,7 @@ def test_a_stopped_owner_is_named(queue):
         holder.execute(locks.TRY, (locks.LockClass.PARTITION, row.pk))
         (link,) = [link for link in check_flow(queue) if not link.ok]
         assert link.name == "lock"
-        assert "host:77" in link.text
+        assert "host:77" in link.why
         PartitionLease.objects.update(lease_until=database_now() + 10 * SECOND)
         assert broken_in(queue) == []
 
@@ -307,7 +307,7 @@ def test_switching_an_outbound_queue_off_is_not_told_to_stop_it(outbound):
     outbound.enabled = False
     (link,) = [link for link in check_flow(outbound) if link.name == "queue"]
     assert link.ok
-    assert "stops no sending" in link.text
+    assert "stops no sending" in link.why
 
 
 def no_relay_schedule(_queue):
@@ -353,7 +353,7 @@ def test_the_broken_link_of_an_outbound_queue_is_named(outbound, name, break_it)
 def test_what_was_written_a_moment_ago_is_not_stuck(outbound):
     a_message_to_send(outbound)
     (link,) = [link for link in check_flow(outbound) if link.name == "outbox"]
-    assert (link.ok, link.text) == (True, "1 message waits for the relay.")
+    assert (link.ok, link.why) == (True, "1 message waits for the relay.")
 
 
 @pytest.mark.parametrize(

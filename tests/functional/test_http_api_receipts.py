@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from crontasks.cleanup import removing
-from crontasks.cleanup.receipts import RECEIPTS
+from crontasks.cleanup.pasts import RECEIPTS
 from integration.models import Queue, Receipt
 from tests.support.http_api import a_partner
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from crontasks.cursor import django_cursor
-from crontasks.dispatch import due, pauses
+from crontasks.dispatch import dispatcher, due
 from crontasks.models import CronInstance
 from integration.actions import queues
 from integration.actions.problems import OutboundQueueError
@@ -71,14 +71,14 @@ def test_a_pause_that_is_over_ends_by_itself_and_leaves_a_line():
     until = timezone.now() + timedelta(minutes=5)
     queues.pause(queue.pk, actor="ann", reason="Their update", until=until)
     with django_cursor() as cursor:
-        assert pauses.end_those_over(cursor) == 0
+        assert dispatcher.end_pauses(cursor) == 0
         Queue.objects.filter(pk=queue.pk).update(paused_until=timezone.now())
-        assert pauses.end_those_over(cursor) == 1
+        assert dispatcher.end_pauses(cursor) == 1
     queue.refresh_from_db()
     assert (queue.paused, queue.paused_until, queue.pause_reason) == (False, None, "")
     last = QueueChange.objects.filter(queue=queue).order_by("-id").first()
     assert last is not None
-    assert (last.actor, last.action) == (pauses.ACTOR, "resume")
+    assert (last.actor, last.action) == (dispatcher.ACTOR, "resume")
 
 
 def test_a_queue_that_partners_read_themselves_has_nothing_to_pause():

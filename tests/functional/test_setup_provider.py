@@ -202,10 +202,10 @@ def test_whoever_asks_is_told_of_the_wrong_protocol(secured: SecuredKafka) -> No
     provider = a_provider(secured, security_protocol="PLAINTEXT")
     queue = a_queue_row("continuous", provider=provider, topic="orders")
     link = flow_set_up.provider(queue)
-    assert link.text.startswith("BROKER_PROTOCOL: ")
+    assert link.why.startswith("BROKER_PROTOCOL: ")
     assert "to SASL_PLAINTEXT" in link.next_step
     (told,) = [one for one in diagnosis.providers() if not one.ok]
-    assert (told.text, told.next_step) == (link.text, link.next_step)
+    assert (told.why, told.next_step) == (link.why, link.next_step)
 
 
 @pytest.mark.django_db(transaction=True)

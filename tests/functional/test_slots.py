@@ -113,7 +113,7 @@ def test_a_call_that_hangs_is_named_with_its_place_and_the_end_of_its_process(ho
 
     assert not link.ok
     for said in ("partition 0", "offset 5", f"{run.since:%H:%M:%S}"):
-        assert said in link.text
+        assert said in link.why
     assert f"{run.ends_by:%H:%M:%S}" in link.next_step
     assert "HANDLER_TIMEOUT" in link.next_step
     assert told() == ["A call of orders hangs"]
@@ -148,7 +148,7 @@ def test_a_queue_that_waits_behind_a_call_that_hangs_is_told_at_once(holder):
     link = flow_work.slot(queue)
 
     assert not link.ok
-    assert "orders" in link.text
+    assert "orders" in link.why
     assert told()[0] == "All worker slots are taken"
     assert set(notices()) == {"HUNG"}, "a wait of a second is nobody's mail"
     assert readyz()["state"] == "ok"
@@ -161,7 +161,7 @@ def test_a_free_slot_leaves_nobody_waiting(holder):
     assert flow_work.slot(queue).ok
     assert told() == ["A call of orders hangs"]
     Queue.objects.filter(pk=queue.pk).update(start_requested_at=database_now() - 40 * SECOND)
-    assert "no worker took it" in flow_work.slot(queue).text
+    assert "no worker took it" in flow_work.slot(queue).why
 
 
 def test_slots_that_are_all_at_work_are_told_once_a_queue_waits_for_long(holder):
@@ -173,12 +173,15 @@ def test_slots_that_are_all_at_work_are_told_once_a_queue_waits_for_long(holder)
     Queue.objects.filter(pk=queue.pk).update(start_requested_at=database_now() - 70 * SECOND)
     link = flow_work.slot(queue)
     assert not link.ok
-    assert "orders" in link.text
+    assert "orders" in link.why
     assert "-c 2" in link.next_step
     assert told() == ["All worker slots are taken"]
     assert "orders" in notices()["NO_SLOT"]
     check = readyz()
     assert (check["state"], "orders" in str(check)) == ("failing", False)
+
+    Queue.objects.filter(pk=queue.pk).update(start_requested_at=database_now() - 86_410 * SECOND)
+    assert readyz()["state"] == "failing", "however long it waits"
 
 
 def test_a_wait_goes_on_over_repeated_requests_until_a_run_begins(holder):
@@ -232,7 +235,7 @@ def test_after_its_process_has_ended_and_while_it_runs_alone_the_advice_is_anoth
     PartitionLease.objects.update(overdue=False, working_since=database_now())
     (run,) = slots.look().runs
     assert (run.stage, run.alone) == (Stage.AGAIN, 5)
-    assert "runs alone" in flow_work.slot(place.queue).text
+    assert "runs alone" in flow_work.slot(place.queue).why
     assert "offset 5" in notices()["HUNG"]
 
     # It is held, or was applied: the run goes on behind it.
@@ -259,8 +262,8 @@ def test_other_queues_are_named_to_nobody_who_may_not_know_of_them(holder):
     link = flow_work.slot(queue, Scope(frozenset({system.pk})))
 
     assert not link.ok
-    assert "orders" not in link.text + link.next_step
-    assert "1 other run" in link.text
+    assert "orders" not in link.why + link.next_step
+    assert "1 other run" in link.why
 
 
 def test_slots_cost_two_statements(holder, django_assert_num_queries):

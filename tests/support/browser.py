@@ -1,6 +1,7 @@
 """Which tests run when no Chromium can be had: none that need it, and nobody overlooks that."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker(MARK) is not None]
     if not left_out:
         return
-    if chromium.is_compulsory(os.environ):
+    if is_compulsory(os.environ):
         pytest.exit(chromium.MISSING, returncode=1)
     config.stash[LEFT_OUT] = [item.nodeid for item in left_out]
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def is_compulsory(variables: Mapping[str, str]) -> bool:
+    """Under CI a suite that leaves tests out has failed."""
+    return variables.get("CI", "").lower() in {"1", "true", "yes"}
 
 
 def pytest_terminal_summary(

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from crontasks import parameters
 from crontasks.builtin.reprocessing import Pace
 from crontasks.definitions import Definition, Registry, registry
-from crontasks.dispatch.due import Due
-from crontasks.dispatch.patience import (
+from crontasks.dispatch.due import (
     LONGEST_PAUSE_SECONDS,
     MOST_STARTS,
     WINDOW_SECONDS,
+    Due,
     Patience,
 )
 from crontasks.errors import BadParametersError, CronTaskConflictError, UnknownCronTaskError

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crontasks.errors import BadScheduleError
-from crontasks.schedule import Crontab, Every, Timed, build, in_words, parse
-from crontasks.schedule.crontab import FIELDS
-from crontasks.schedule.moments import upcoming
+from crontasks.schedule.crontab import FIELDS, Crontab, parse
+from crontasks.schedule.moments import Every, Timed, build, upcoming
+from crontasks.schedule.words import in_words
 
 pytestmark = pytest.mark.fast
 NOW = datetime(2026, 3, 28, 20, 0, tzinfo=UTC)

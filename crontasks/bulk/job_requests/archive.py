@@ -7,8 +7,8 @@ from typing import Any
 from crontasks.bulk import moments, storage
 from crontasks.cleanup.failures import FAILURES
 from crontasks.cleanup.pasts import HISTORY
+from crontasks.cleanup.removing import first_kept
 from crontasks.cleanup.rules import Rule
-from crontasks.cleanup.tracked import first_kept
 from crontasks.parameters import option
 from spark_jobs.archive.parameters import ArchiveParameters, Kind
 

@@ -40,7 +40,7 @@ class Command(BaseCommand):
             return
         author = Author(options["actor"], options["reason"])
         try:
-            told = adopting.adopt(author, twin_is_stopped=options["other_is_stopped"])
+            done = adopting.adopt(author, twin_is_stopped=options["other_is_stopped"])
         except IntegrationError as problem:
             raise CommandError(f"{problem.code}: {problem}") from problem
-        self.stdout.write(told)
+        self.stdout.write(done)

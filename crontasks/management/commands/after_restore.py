@@ -55,10 +55,10 @@ class Command(BaseCommand):
         wanted = options["finding"] or (None if first is None else first.row.pk)
         if wanted is None:
             raise CommandError("Nothing is to be decided.")
-        told = deciding.decide(
+        done = deciding.decide(
             wanted, options["decide"], actor=options["actor"], reason=options["reason"]
         )
-        self.stdout.write(told)
+        self.stdout.write(done)
 
     def _tell(self, restore: Restore) -> None:
         found = overview()
@@ -69,12 +69,12 @@ class Command(BaseCommand):
             self.stdout.write("Nothing is to be decided (any more): queues and relays go on.")
             return
         self._card(found.first)
-        for told in found.unsettled[1:]:
-            self.stdout.write(f"Then {told.row.pk}: {told.card.title}")
+        for one in found.unsettled[1:]:
+            self.stdout.write(f"Then {one.row.pk}: {one.card.title}")
 
-    def _card(self, told: Told) -> None:
-        self.stdout.write(f"\nDecide {told.row.pk}: {told.card.title}")
-        self.stdout.write(f"  {told.card.what}\n  {told.card.why}")
-        for option in told.card.options:
+    def _card(self, one: Told) -> None:
+        self.stdout.write(f"\nDecide {one.row.pk}: {one.card.title}")
+        self.stdout.write(f"  {one.card.what}\n  {one.card.why}")
+        for option in one.card.options:
             advised = " (advised)" if option.is_advised else ""
             self.stdout.write(f"  --decide {option.word}{advised}: {option.label}. {option.effect}")

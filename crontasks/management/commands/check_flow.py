@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, ProgrammingError
 
+from crontasks.health.findings import first_broken, lines, reason
 from crontasks.health.flow import check_flow
-from crontasks.health.links import lines, reason
 from integration.models import Queue
 
 
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         links = check_flow(queue)
         for line in lines(links):
             self.stdout.write(line)
-        first = next((link for link in links if not link.ok), None)
+        first = first_broken(links)
         if first is not None:
             self.stdout.write(f"\nMend first: {first.name}. {first.next_step}")
             sys.exit(1)

@@ -37,13 +37,13 @@ class Command(BaseCommand):
             "--secrets",
             choices=("kept", "env"),
             default="kept",
-            help="how secrets are told: as “kept” (default), or as ${ENV:NAME}",
+            help="how secrets are written: as “kept” (default), or as ${ENV:NAME}",
         )
-        for verb, told in (
+        for verb, words in (
             ("plan", "tell what the file would change; exit code 2 when it would"),
             ("apply", "change it, in one transaction"),
         ):
-            one = verbs.add_parser(verb, help=told)
+            one = verbs.add_parser(verb, help=words)
             one.add_argument("file", help="the file, or - for standard input")
             one.add_argument(
                 "--prune", action="store_true", help="also remove what its sections do not name"
@@ -79,8 +79,8 @@ class Command(BaseCommand):
             self.stdout.write("No changes.")
             return
         counts = {action: sum(s.action == action for s in steps) for action in SIGNS}
-        told = ", ".join(f"{count:,} {action}" for action, count in counts.items())
-        self.stdout.write(f"{told}: {word}.")
+        counted = ", ".join(f"{count:,} {action}" for action, count in counts.items())
+        self.stdout.write(f"{counted}: {word}.")
 
 
 def _content(name: str) -> bytes:

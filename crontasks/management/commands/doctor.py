@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from crontasks.health.diagnosis import diagnose
-from crontasks.health.links import lines
+from crontasks.health.findings import lines
 
 
 class Command(BaseCommand):

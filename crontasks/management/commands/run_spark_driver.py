@@ -8,7 +8,7 @@ from crontasks.bulk import driver
 
 
 class Command(BaseCommand):
-    """Runs until it is told to end; a run in hand is then given back."""
+    """Runs until it is asked to end; a run in hand is then given back."""
 
     help = (
         "The Spark driver: keeps one Spark session open and drives one bulk run after the other. "

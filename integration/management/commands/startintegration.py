@@ -59,8 +59,8 @@ class Command(BaseCommand):
             raise CommandError(f"{interface} has a handler already; choose another --interface.")
         _write(folder, {"name": name, "camel": camel, "interface": interface})
         installed = ",".join([*_installed(), name])
-        told = {"folder": folder, "interface": interface, "installed": installed, "name": name}
-        self.stdout.write(NEXT.format(python=PYTHON, **told))
+        words = {"folder": folder, "interface": interface, "installed": installed, "name": name}
+        self.stdout.write(NEXT.format(python=PYTHON, **words))
 
 
 def _check(name: str, folder: Path) -> None:

@@ -79,8 +79,8 @@ class Command(BaseCommand):
             "updated": change.updated,
             "deleted": change.deleted,
         }
-        told = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-        self.stdout.write(f"{change.table}: {told}")
+        counted = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+        self.stdout.write(f"{change.table}: {counted}")
         for row in change.rows:
             self.stdout.write(f"    {_short(row)}")
 

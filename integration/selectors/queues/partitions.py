@@ -1,14 +1,16 @@
-"""One partition as people see it, and the sentences about what waits in it."""
+"""One partition as people see it, and the sentences about what holds it up and waits in it."""
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from integration.kafka import grants
 from integration.models import Queue, QueuePartition
 from integration.policy.states import PartitionState
-from integration.selectors.queues import held_back
-from integration.selectors.queues.status import OF_PARTITION, Situation, Status, situation
+from integration.selectors.queues.status import Situation, Status, situation
+from integration.store.stable_ends import CODES, TRANSACTION_HANGS
 
 # States that end by themselves at `resume_at`, if a worker lives.
 TIMED: Final = frozenset({Status.OUTAGE, Status.BACKOFF})
@@ -46,20 +48,12 @@ class PartitionRow:
 def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
     lease = getattr(partition, "lease", None)
     is_owned: bool = getattr(partition, "is_owned", False)
-    state = PartitionState(partition.state)
-    status, code = OF_PARTITION[state], partition.state_code
-    reason = situation(
-        state,
-        partition.state_code,
-        partition.state_text,
-        topic=queue.topic,
-        limit=queue.max_open_errors,
-        in_order=queue.is_sequential,
-    )
+    status, code = Status[partition.state], partition.state_code
+    reason = situation_of(queue, partition)
     if status is Status.RUNNING:
-        code = held_back.noted(partition)
-        if held_back.is_held_back(partition):
-            status, reason = Status.OUTAGE, held_back.way_out(queue, partition, reason)
+        code = noted_transaction(partition)
+        if is_held_back(partition):
+            status = Status.OUTAGE
         elif not code:
             status, reason = _running(partition, is_owned=is_owned)
     elif status in TIMED and not is_owned and getattr(partition, "is_overdue", False):
@@ -85,6 +79,50 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         epoch=partition.epoch,
         topic_uuid=partition.topic_uuid,
     )
+
+
+def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
+    """What the engine found there, with the commands that end a transaction which hangs.
+
+    The client library does not ask for producers and transactions; Kafka's own tool does.
+    """
+    found = situation(
+        PartitionState(partition.state),
+        partition.state_code,
+        partition.state_text,
+        topic=queue.topic,
+        limit=queue.max_open_errors,
+        in_order=queue.is_sequential,
+    )
+    if not is_held_back(partition):
+        return found
+    begin = grants.as_administrator(queue.provider, "kafka-transactions.sh")
+    place = ["--topic", queue.topic, "--partition", str(partition.partition)]
+    start = ["--start-offset", str(partition.next_offset)]
+    producers = shlex.join([*begin, "describe-producers", *place])
+    ids = shlex.join([*begin, "list"])
+    abort = shlex.join([*begin, "abort", *place, *start])
+    step = (
+        f"See whose it is: `{producers}` shows the producer id and `{ids}` its transactional id. "
+        "Start that application again: that ends the transaction. Where it will not come back: "
+        f"`{abort}`; what it wrote in the transaction is then never read."
+    )
+    return Situation(found.why, step)
+
+
+def noted_transaction(partition: QueuePartition) -> str:
+    """The code of the open transaction at which the position stands; empty when there is none.
+
+    As soon as the position or the topic's stable end moves, what was noted counts no more.
+    """
+    if partition.state != PartitionState.RUNNING or partition.state_code not in CODES:
+        return ""
+    return partition.state_code if partition.next_offset == partition.high_watermark else ""
+
+
+def is_held_back(partition: QueuePartition) -> bool:
+    """Whether such a transaction has lasted longer than the lag monitor waits before it tells."""
+    return noted_transaction(partition) == TRANSACTION_HANGS
 
 
 def _end(partition: QueuePartition) -> int | None:

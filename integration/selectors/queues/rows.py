@@ -14,7 +14,7 @@ from integration.selectors.queues.partitions import (
     unread,
     up_to_date,
 )
-from integration.selectors.queues.status import LiveProcesses, Situation, Status, worst
+from integration.selectors.queues.status import LiveProcesses, Situation, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +226,8 @@ def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
         return Status.NOT_STARTED, Situation(
             "No worker has opened this queue yet.", "Check the flow: it names the missing link."
         )
-    status = worst([row.status for row in rows])
-    decisive = next(row for row in rows if row.status is status)
+    decisive = min(rows, key=lambda row: row.status.rank)
+    status = decisive.status
     lag = sum(row.lag or 0 for row in rows if row.status is status)
     if status is Status.RUNNING and lag:
         return status, up_to_date(lag)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from integration.policy.states import PartitionState
 
@@ -35,37 +35,23 @@ class Status(Enum):
     @property
     def rank(self) -> int:
         """0 for the most urgent one."""
-        return RANKS[self]
+        return list(Status).index(self)
 
     @property
     def needs_a_person(self) -> bool:
         return self in {Status.BLOCKED, Status.BRAKED, Status.NO_READER, Status.NO_SENDER}
 
 
-RANKS: Final = {status: rank for rank, status in enumerate(Status)}
-OF_PARTITION: Final[Mapping[PartitionState, Status]] = MappingProxyType(
-    {
-        PartitionState.RUNNING: Status.RUNNING,
-        PartitionState.BACKOFF: Status.BACKOFF,
-        PartitionState.BLOCKED: Status.BLOCKED,
-        PartitionState.BRAKED: Status.BRAKED,
-        PartitionState.OUTAGE: Status.OUTAGE,
-        PartitionState.WAITING: Status.WAITING,
-    }
-)
-
-
-def worst(found: list[Status]) -> Status:
-    """The most urgent of them."""
-    return min(found, key=RANKS.__getitem__)
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """Why a queue or partition stands where it stands, and what to do now."""
+class Situation(NamedTuple):
+    """Why something stands where it stands, and what to do now, if anything is to be done."""
 
     why: str
-    next_step: str
+    next_step: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both, for a mail or a line."""
+        return f"{self.why} {self.next_step}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`python -m devstack.screenshots FOLDER [ADDRESS …]`: pictures of the running stack's console.
+"""`python -m tests.support.screenshots FOLDER [ADDRESS …]`: pictures of the running console.
 
 Each page wide and narrow, light and dark. What the browser complains of, and a page that is wider
 than its screen, is printed; the exit status is then 1.
@@ -138,7 +138,7 @@ def chosen(addresses: Sequence[str]) -> dict[str, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="devstack.screenshots", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tests.support.screenshots", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument(
         "addresses", nargs="*", metavar="ADDRESS", help=f"an address, or {', '.join(PAGES)}"

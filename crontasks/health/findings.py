@@ -1,0 +1,61 @@
+"""One thing that was looked at: whether it is as it should be, and what to do if not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Health(Enum):
+    """How one look ended."""
+
+    OK = "ok"
+    FAILING = "failing"
+    UNKNOWN = "unknown"  # could not be looked at, because something before it failed
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a look found; `next_step` is empty when there is nothing to do.
+
+    `detail` may name internal hosts and environments: for commands and mails, not for pages.
+    """
+
+    name: str
+    health: Health
+    why: str
+    next_step: str = ""
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.health is Health.OK
+
+
+def good(name: str, why: str, next_step: str = "") -> Finding:
+    return Finding(name, Health.OK, why, next_step)
+
+
+def broken(name: str, why: str, next_step: str, detail: str = "") -> Finding:
+    return Finding(name, Health.FAILING, why, next_step, detail)
+
+
+def first_broken(findings: Iterable[Finding]) -> Finding | None:
+    """The one to mend first."""
+    return next((finding for finding in findings if not finding.ok), None)
+
+
+def lines(findings: Iterable[Finding]) -> list[str]:
+    """As a command shows them."""
+    shown = []
+    for one in findings:
+        mark = "ok    " if one.ok else "BROKEN"
+        shown.append(f"{mark}  {one.name:<10}  {one.why} {one.detail}".rstrip())
+        if not one.ok:
+            shown.append(f"{'':20}-> {one.next_step}")
+    return shown
+
+
+def reason(problem: Exception) -> str:
+    """The first line of what a database says: the others guess at the cause."""
+    said = str(problem).strip()
+    return said.splitlines()[0].rstrip(".") if said else type(problem).__name__
