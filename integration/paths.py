@@ -24,7 +24,7 @@ from jsonpath.token import (
 )
 from lxml import etree
 
-from integration.envelope.flaw import Flaw, FlawCode, flaw
+from integration.envelope.flaw import Flaw, FlawCode
 from integration.envelope.json_flaw import MAX_DIGITS
 from integration.errors import IntegrationError
 from integration.xpath import XPathProblem, without_namespaces
@@ -115,11 +115,11 @@ def key_of(paths: Sequence[Path], body: object) -> str | Flaw:
     for path in paths:
         value = path.first(body)
         if value is None:
-            return flaw(FlawCode.NO_KEY, f"The key path {path.text} finds no value.")
+            return Flaw(FlawCode.NO_KEY, f"The key path {path.text} finds no value.")
         found.append(value if type(value) is str else _plain_number(value))
     key = found[0] if len(found) == 1 else _array(found)
     if len(key) * 4 > MAX_KEY_BYTES and len(key.encode()) > MAX_KEY_BYTES:
-        return flaw(FlawCode.KEY_TOO_LONG, f"The key is longer than {MAX_KEY_BYTES:,} bytes.")
+        return Flaw(FlawCode.KEY_TOO_LONG, f"The key is longer than {MAX_KEY_BYTES:,} bytes.")
     return key
 
 

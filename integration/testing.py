@@ -18,10 +18,11 @@ from integration.delivery.calling import call_batch, call_one
 from integration.delivery.outcome import SUPERSEDED, Failed, Good
 from integration.delivery.unit import Unit
 from integration.documents.exact_json import encode
+from integration.documents.refusals import permanent
 from integration.errors import IntegrationError
 from integration.handlers.databases import guarded
-from integration.handlers.failures import Applied, Superseded, Verdict, classify, permanent
-from integration.handlers.publishing import Outbound, current
+from integration.handlers.failures import Applied, Superseded, Verdict, classify
+from integration.handlers.outbound import Outbound, current
 from integration.handlers.registry import Registration, registry
 from integration.message import Arrival, Message, Origin
 from integration.models import (

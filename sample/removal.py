@@ -12,7 +12,7 @@ from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.problems import InUseError
 from integration.errors import IntegrationError
-from integration.kafka.topic_deletion import delete_topic
+from integration.kafka.admin import delete_topic
 from integration.models import (
     ChannelTarget,
     ConfigurationChange,

@@ -1,5 +1,7 @@
 """Answers of the HTTP API: JSON, and problems as RFC 9457 has them."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -7,21 +9,22 @@ from urllib.parse import quote
 from django.http import HttpResponse, JsonResponse
 
 from integration.errors import IntegrationError
-from integration.http_api.problems import HttpApiError, WrongMethodError, code_of, status_of
-from integration.http_api.receipts import Answer
+from integration.http_api.problems import HttpApiError, WrongMethodError
+from integration.http_api.receipts import Answer, Post, answered_once
 
 PROBLEM: Final = "application/problem+json"
 CHALLENGE: Final = 'Bearer realm="sluice", Basic realm="sluice", charset="UTF-8"'
 REPEATED: Final = "Idempotent-Replayed"
-# Without a time of its own, what may succeed later is worth a try after so many seconds.
-_LATER_SECONDS: Final = 30
+# Without a time of its own, what may succeed later is worth a try after so long.
+_LATER: Final = timedelta(seconds=30)
 
 
-def told(answer: Answer, system: str) -> HttpResponse:
-    """What a post came to, with where to ask what became of it."""
+def posted(post: Post, act: Callable[[], Answer]) -> HttpResponse:
+    """What a post came to, now or when it came before, and where to ask what became of it."""
+    answer = answered_once(post, act)
     response = JsonResponse({**answer.facts, "repeated": answer.is_repeat}, status=answer.status)
     message_id = quote(str(answer.facts["message_id"]))
-    response["Location"] = f"/esqueue/{quote(system)}/messages/{message_id}"
+    response["Location"] = f"/esqueue/{quote(post.system)}/messages/{message_id}"
     if answer.is_repeat:
         response[REPEATED] = "true"
     return response
@@ -29,28 +32,29 @@ def told(answer: Answer, system: str) -> HttpResponse:
 
 def problem(refusal: HttpApiError) -> HttpResponse:
     """A refusal with its code, sentence and next step."""
-    status = status_of(refusal)
-    response = _problem(status, code_of(refusal), refusal.sentence, refusal.next_step)
-    if status == HTTPStatus.UNAUTHORIZED:
+    words = (refusal.reason, refusal.sentence, refusal.next_step)
+    response = _problem(refusal.status, *words, retry_after=refusal.retry_after)
+    if refusal.status == HTTPStatus.UNAUTHORIZED:
         response["WWW-Authenticate"] = CHALLENGE
     if isinstance(refusal, WrongMethodError):
         response["Allow"] = refusal.allowed
-    if refusal.retry_after is not None:
-        response["Retry-After"] = str(int(refusal.retry_after.total_seconds()))
     return response
 
 
 def trouble(failure: IntegrationError) -> HttpResponse:
     """Something of ours that may pass: the same request may succeed later."""
-    return _later(failure.code, failure.sentence, failure.next_step)
+    words = (failure.code, failure.sentence, failure.next_step)
+    return _problem(503, *words, retry_after=_LATER)
 
 
 def no_database() -> HttpResponse:
     """Nothing can be stored, so nothing is accepted."""
-    return _later(
+    return _problem(
+        503,
         "DATABASE_DOWN",
         "The database does not answer, so nothing was stored.",
         "Send the request again later, with the same Idempotency-Key.",
+        retry_after=_LATER,
     )
 
 
@@ -64,13 +68,9 @@ def broken() -> HttpResponse:
     )
 
 
-def _later(code: str, sentence: str, next_step: str) -> HttpResponse:
-    response = _problem(503, code, sentence, next_step)
-    response["Retry-After"] = str(_LATER_SECONDS)
-    return response
-
-
-def _problem(status: int, code: str, sentence: str, next_step: str) -> HttpResponse:
+def _problem(
+    status: int, code: str, sentence: str, next_step: str, *, retry_after: timedelta | None = None
+) -> HttpResponse:
     facts = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -79,4 +79,7 @@ def _problem(status: int, code: str, sentence: str, next_step: str) -> HttpRespo
         "detail": sentence,
         "next_step": next_step,
     }
-    return JsonResponse(facts, status=status, content_type=PROBLEM)
+    response = JsonResponse(facts, status=status, content_type=PROBLEM)
+    if retry_after is not None:
+        response["Retry-After"] = str(int(retry_after.total_seconds()))
+    return response

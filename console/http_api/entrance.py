@@ -61,10 +61,10 @@ def _answer(request: HttpRequest) -> HttpResponse:
     if "\x00" in request.path_info:
         raise NoSuchAddressError
     try:
-        found = get_resolver(ADDRESSES).resolve(request.path_info)
+        match = get_resolver(ADDRESSES).resolve(request.path_info)
     except Resolver404:
         raise NoSuchAddressError from None
-    response: HttpResponse = found.func(request, *found.args, **found.kwargs)
+    response: HttpResponse = match.func(request, *match.args, **match.kwargs)
     return response
 
 

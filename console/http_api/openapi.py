@@ -1,10 +1,11 @@
 """The OpenAPI 3.1 document of the HTTP API, built from the words of the code that answers."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from console.http_api.schemas import SCHEMAS
-from integration.http_api.receipts import LONGEST_ID
+from console.http_api.reading import LONGEST_ID, LONGEST_KEY
+from integration.http_api.fate import STATES
 
 VERSION: Final = "1"
 _AUTH: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {"basic": []}]
@@ -27,6 +28,83 @@ _POST: Final = ("400", "401", "403", "404", "405", "408", "409", "413", "415", "
 _GET: Final = ("401", "403", "404", "405", "503")
 
 
+# What answers look like, as JSON Schema.
+_ID: Final = {"type": "string", "minLength": 1}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_STATE: Final = {"type": "string", "enum": list(STATES)}
+_ONE: Final = {
+    "message_id": _ID,
+    "state": _STATE,
+    "since": {"type": "string", "format": "date-time"},
+    "code": {"type": "string", "description": "Why it is not through; stable."},
+    "detail": {"type": "string", "description": "The same as a sentence, without any payload."},
+    "attempts": _COUNT,
+}
+SCHEMAS: Final[dict[str, Any]] = {
+    "Accepted": {
+        "type": "object",
+        "required": ["message_id", "service", "count", "state", "repeated"],
+        "properties": {
+            "message_id": _ID | {"description": "Of several messages, their ids are this.1, .2 …"},
+            "sender_id": _ID,
+            "service": {"type": "string"},
+            "count": {"type": "integer", "minimum": 1},
+            "state": {"type": "string", "enum": ["accepted", "applied", "superseded", "mixed"]},
+            "ended": {"type": "object", "additionalProperties": _COUNT},
+            "repeated": {"type": "boolean", "description": "This answer was given before."},
+        },
+    },
+    "Published": {
+        "type": "object",
+        "required": ["message_id", "service", "count", "messages", "repeated"],
+        "properties": {
+            "message_id": _ID,
+            "service": {"type": "string", "description": "The channel."},
+            "count": _COUNT,
+            "state": {"type": "string", "const": "accepted"},
+            "messages": {
+                "type": "object",
+                "description": "The message id for each external system.",
+                "additionalProperties": {"type": "string"},
+            },
+            "repeated": {"type": "boolean"},
+        },
+    },
+    "Fate": {
+        "type": "object",
+        "required": ["message_id", "service", "received_at"],
+        "properties": {
+            **_ONE,
+            "sender_id": _ID,
+            "service": {"type": "string"},
+            "received_at": {"type": "string", "format": "date-time"},
+            "count": {"type": "integer", "minimum": 2},
+            "states": {"type": "object", "additionalProperties": _COUNT},
+            "messages": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["message_id", "state"],
+                    "properties": _ONE,
+                },
+            },
+        },
+    },
+    "Problem": {
+        "type": "object",
+        "required": ["type", "title", "status", "code", "detail", "next_step"],
+        "properties": {
+            "type": {"type": "string"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "code": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
+            "detail": {"type": "string"},
+            "next_step": {"type": "string"},
+        },
+    },
+}
+
+
 @cache
 def document() -> dict[str, Any]:
     """The whole document; the same for everybody, and without any name of this installation."""
@@ -40,11 +118,47 @@ def document() -> dict[str, Any]:
             "next step.",
         },
         "paths": {
-            "/esqueue/{system}/{service}": {"post": _esqueue()},
-            "/es/{system}/{service}": {"post": _es()},
-            "/esqueue/{system}/messages/{message_id}": {"get": _message()},
-            "/api/publish/{channel}": {"post": _publish()},
-            "/openapi.json": {"get": _document()},
+            "/esqueue/{system}/{service}": _post(
+                "putIntoQueue",
+                "Put messages into the queue of a service",
+                "Answered once they are stored for good, also while Kafka is down. A switched-off "
+                "system or service does not matter: its messages wait. A JSON array, and XML with "
+                "several elements of one name in its …Set element, are several messages; all of "
+                "them are accepted or none.",
+                parts=("system", "service"),
+                good={"202": _good("Accepted", "Accepted")},
+            ),
+            "/es/{system}/{service}": _post(
+                "runAtOnce",
+                "Run a service at once",
+                "One transaction: all messages of the body are applied, or nothing is.",
+                parts=("system", "service"),
+                good={"200": _good("Done", "Accepted")},
+            ),
+            "/esqueue/{system}/messages/{message_id}": {
+                "get": {
+                    "operationId": "askForMessage",
+                    "summary": "What became of a message",
+                    "security": _AUTH,
+                    "parameters": [_part("system"), _part("message_id")],
+                    "responses": {"200": _good("Its state", "Fate"), **_refusals(_GET)},
+                }
+            },
+            "/api/publish/{channel}": _post(
+                "publish",
+                "Publish to a channel",
+                "One outgoing message for each external system that the channel serves.",
+                parts=("channel",),
+                good={"202": _good("Accepted", "Published")},
+            ),
+            "/openapi.json": {
+                "get": {
+                    "operationId": "readDocument",
+                    "summary": "This document",
+                    "security": [],
+                    "responses": {"200": _DOCUMENT, **_refusals(("405",))},
+                }
+            },
         },
         "components": {
             "securitySchemes": {
@@ -61,65 +175,19 @@ def document() -> dict[str, Any]:
     }
 
 
-def _esqueue() -> dict[str, Any]:
+def _post(
+    operation: str, summary: str, description: str, *, parts: Sequence[str], good: dict[str, Any]
+) -> dict[str, Any]:
     return {
-        "operationId": "putIntoQueue",
-        "summary": "Put messages into the queue of a service",
-        "description": "Answered once they are stored for good, also while Kafka is down. A "
-        "switched-off system or service does not matter: its messages wait. A JSON array, and XML "
-        "with several elements of one name in its …Set element, are several messages; all of them "
-        "are accepted or none.",
-        "security": _AUTH,
-        "parameters": [_part("system"), _part("service"), *_HEADERS],
-        "requestBody": _BODY,
-        "responses": {"202": _good("Accepted", "Accepted"), **_refusals(_POST)},
-    }
-
-
-def _es() -> dict[str, Any]:
-    return {
-        "operationId": "runAtOnce",
-        "summary": "Run a service at once",
-        "description": "One transaction: all messages of the body are applied, or nothing is.",
-        "security": _AUTH,
-        "parameters": [_part("system"), _part("service"), *_HEADERS],
-        "requestBody": _BODY,
-        "responses": {"200": _good("Done", "Accepted"), **_refusals(_POST)},
-    }
-
-
-def _publish() -> dict[str, Any]:
-    return {
-        "operationId": "publish",
-        "summary": "Publish to a channel",
-        "description": "One outgoing message for each external system that the channel serves.",
-        "security": _AUTH,
-        "parameters": [_part("channel"), *_HEADERS],
-        "requestBody": _BODY,
-        "responses": {"202": _good("Accepted", "Published"), **_refusals(_POST)},
-    }
-
-
-def _message() -> dict[str, Any]:
-    return {
-        "operationId": "askForMessage",
-        "summary": "What became of a message",
-        "security": _AUTH,
-        "parameters": [_part("system"), _part("message_id")],
-        "responses": {"200": _good("Its state", "Fate"), **_refusals(_GET)},
-    }
-
-
-def _document() -> dict[str, Any]:
-    plain = {"application/json": {"schema": {"type": "object"}}}
-    return {
-        "operationId": "readDocument",
-        "summary": "This document",
-        "security": [],
-        "responses": {
-            "200": {"description": "OpenAPI 3.1", "content": plain},
-            **_refusals(("405",)),
-        },
+        "post": {
+            "operationId": operation,
+            "summary": summary,
+            "description": description,
+            "security": _AUTH,
+            "parameters": [*map(_part, parts), *_HEADERS],
+            "requestBody": _BODY,
+            "responses": {**good, **_refusals(_POST)},
+        }
     }
 
 
@@ -132,39 +200,33 @@ _WORDS: Final = {
 
 
 def _part(name: str) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}
+    return _parameter(name, "path", _WORDS[name], pattern="^[^/]+$")
+
+
+def _parameter(name: str, place: str, description: str, **limits: object) -> dict[str, Any]:
     return {
         "name": name,
-        "in": "path",
-        "required": True,
-        "description": _WORDS[name],
-        "schema": schema,
+        "in": place,
+        "required": place == "path",
+        "description": description,
+        "schema": {"type": "string", "minLength": 1, **limits},
     }
 
 
 _PRINTABLE: Final = "^[!-~]+$"
+_KEY: Final = "The Kafka key: messages of one key keep their order."
+_SENDER_ID: Final = (
+    "The sender's own id of this post. Sent again with the same body it gets the same answer and "
+    "changes nothing; with another body, 409."
+)
 _HEADERS: Final = [
-    {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": False,
-        "description": "The sender's own id of this post. Sent again with the same body it gets "
-        "the same answer and changes nothing; with another body, 409.",
-        "schema": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": LONGEST_ID,
-            "pattern": _PRINTABLE,
-        },
-    },
-    {
-        "name": "Sluice-Key",
-        "in": "header",
-        "required": False,
-        "description": "The Kafka key: messages of one key keep their order.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 500, "pattern": _PRINTABLE},
-    },
+    _parameter("Idempotency-Key", "header", _SENDER_ID, maxLength=LONGEST_ID, pattern=_PRINTABLE),
+    _parameter("Sluice-Key", "header", _KEY, maxLength=LONGEST_KEY, pattern=_PRINTABLE),
 ]
+_DOCUMENT: Final = {
+    "description": "OpenAPI 3.1",
+    "content": {"application/json": {"schema": {"type": "object"}}},
+}
 _BODY: Final = {
     "required": True,
     "content": {
@@ -181,13 +243,13 @@ def _good(text: str, schema: str) -> dict[str, Any]:
 
 def _refusal(text: str, status: str) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Problem"}
-    found: dict[str, Any] = {
+    response: dict[str, Any] = {
         "description": text,
         "content": {"application/problem+json": {"schema": schema}},
     }
     if status in {"429", "503"}:
-        found["headers"] = {"Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}}}
-    return found
+        response["headers"] = {"Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}}}
+    return response
 
 
 def _refusals(statuses: tuple[str, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a partner's request holds: credentials, headers, a body that is read within limits."""
+"""A partner's request, read once: credentials, headers, a body that is read within limits."""
 
 from typing import Any, Final
 
@@ -7,6 +7,7 @@ from gunicorn.http.errors import ParseException
 
 from console.server.arriving import Ending
 from console.server.limits import BODY_SECONDS, HTTP_API_BODY_BYTES
+from integration.http_api.bodies import check_type
 from integration.http_api.body_problems import (
     BadFramingError,
     BodyTooLargeError,
@@ -14,46 +15,71 @@ from integration.http_api.body_problems import (
     NoRoomError,
     TooSlowError,
 )
-from integration.http_api.callers import Caller, at_home, caller_of, credentials_in
+from integration.http_api.callers import Caller, caller_of, credentials_in
+from integration.http_api.pace import count_post
 from integration.http_api.problems import BadHeaderError
-from integration.http_api.receipts import check_sender_id
+from integration.http_api.receipts import Post
+from integration.restore.refusing import refuse_if_held
 
 PIECE_BYTES: Final = 64 * 1024
+LONGEST_ID: Final = 200
 LONGEST_KEY: Final = 500
-SENDER_IDS: Final = (
-    ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
-    ("Sluice-Message-Id", "HTTP_SLUICE_MESSAGE_ID"),
-)
+SENDER_IDS: Final = ("Idempotency-Key", "Sluice-Message-Id")
 
 
-def caller_at(request: HttpRequest, system: str | None, *, is_legacy_path: bool = False) -> Caller:
-    """Who asks, and is at home in that system. Raises what `caller_of` and `at_home` raise."""
-    meta = request.META
-    found = credentials_in(meta.get("HTTP_AUTHORIZATION", ""), meta.get("HTTP_MAXAUTH", ""))
-    caller = caller_of(found, is_legacy_path=is_legacy_path)
-    return caller if system is None else at_home(caller, system)
+def caller_at(request: HttpRequest, *, is_legacy_path: bool = False) -> Caller:
+    """Who asks. Raises what `caller_of` raises."""
+    given = request.headers
+    credentials = credentials_in(given.get("Authorization", ""), given.get("Maxauth", ""))
+    return caller_of(credentials, is_legacy_path=is_legacy_path)
 
 
-def sender_id_in(request: HttpRequest) -> str | None:
+def post_in(request: HttpRequest, caller: Caller, service: str, address: str) -> Post:
+    """What was sent; refused before its body is read if it can be. Raises HttpApiErrors."""
+    refuse_if_held()
+    given = request.headers
+    media = check_type(given.get("Content-Type", ""), given.get("Content-Encoding", ""))
+    sender_id, key = _sender_id(request), _header(request, "Sluice-Key", LONGEST_KEY)
+    count_post(caller.system_id, caller.requests_per_minute)
+    return Post(
+        system_id=caller.system_id,
+        system=caller.system,
+        service=service,
+        body=body_of(request, caller.max_body_bytes),
+        format=media,
+        most_bytes=caller.max_body_bytes,
+        address=address,
+        sender_id=sender_id,
+        key=None if key is None else key.encode(),
+    )
+
+
+def _sender_id(request: HttpRequest) -> str | None:
     """The sender's own id, from either header. Raises BadHeaderError."""
-    found = {
-        sent
-        for name, variable in SENDER_IDS
-        if (sent := check_sender_id(request.META.get(variable, ""), name)) is not None
-    }
-    if len(found) > 1:
-        raise BadHeaderError("Sluice-Message-Id", "the same as Idempotency-Key, or left out")
-    return found.pop() if found else None
+    ids = {_header(request, name, LONGEST_ID, is_quoted=True) for name in SENDER_IDS} - {None}
+    if len(ids) > 1:
+        raise BadHeaderError(
+            name="Sluice-Message-Id", wanted="the same as Idempotency-Key, or left out"
+        )
+    return ids.pop() if ids else None
 
 
-def key_in(request: HttpRequest) -> bytes | None:
-    """The Kafka key that the sender wants, or None. Raises BadHeaderError."""
-    text = str(request.META.get("HTTP_SLUICE_KEY", ""))
+def _header(
+    request: HttpRequest, name: str, longest: int, *, is_quoted: bool = False
+) -> str | None:
+    """A header's text, None where there is none. Raises BadHeaderError.
+
+    `is_quoted`: it may stand in blanks and quotation marks, which are no part of it.
+    """
+    text = request.headers.get(name, "")
     if not text:
         return None
-    if len(text) > LONGEST_KEY or not text.isascii() or not text.isprintable():
-        raise BadHeaderError("Sluice-Key", f"1 to {LONGEST_KEY} printable ASCII characters")
-    return text.encode()
+    if is_quoted:
+        text = text.strip()
+        text = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    if not (0 < len(text) <= longest and text.isascii() and text.isprintable()):
+        raise BadHeaderError(name=name, wanted=f"1 to {longest} printable ASCII characters")
+    return text
 
 
 def body_of(request: HttpRequest, most_bytes: int) -> bytes:
@@ -66,11 +92,11 @@ def body_of(request: HttpRequest, most_bytes: int) -> bytes:
     is_chunked = "chunked" in meta.get("HTTP_TRANSFER_ENCODING", "").lower()
     announced = None if is_chunked else _length(meta.get("CONTENT_LENGTH") or "0")
     if announced is not None and announced > most_bytes:
-        raise BodyTooLargeError(most_bytes)
+        raise BodyTooLargeError(most_bytes=most_bytes)
     wanted = most_bytes + 1 if announced is None else announced
     body = _read(meta, wanted)
     if len(body) > most_bytes:
-        raise BodyTooLargeError(most_bytes)
+        raise BodyTooLargeError(most_bytes=most_bytes)
     _check(getattr(meta.get("gunicorn.socket"), "ending", Ending.WHOLE), most_bytes)
     if announced is not None and len(body) < announced:
         raise CutShortError
@@ -79,30 +105,30 @@ def body_of(request: HttpRequest, most_bytes: int) -> bytes:
 
 def _length(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise BadHeaderError("Content-Length", "a number of bytes")
+        raise BadHeaderError(name="Content-Length", wanted="a number of bytes")
     return int(text)
 
 
 def _read(meta: Any, wanted: int) -> bytes:
     """At most `wanted` bytes. Behind our own server they have all come already, or never will."""
-    stream, found, left = meta["wsgi.input"], [], wanted
+    stream, parts, left = meta["wsgi.input"], [], wanted
     try:
         while left and (piece := stream.read(min(left, PIECE_BYTES))):
-            found.append(piece)
+            parts.append(piece)
             left -= len(piece)
     except OSError as failure:
         raise CutShortError from failure
     except ParseException as failure:
         raise BadFramingError from failure
-    return b"".join(found)
+    return b"".join(parts)
 
 
 def _check(ending: Ending, most_bytes: int) -> None:
     """Why the server waited for no more of the body, where it had not come whole."""
     if ending is Ending.TOO_LARGE:
-        raise BodyTooLargeError(min(most_bytes, HTTP_API_BODY_BYTES))
+        raise BodyTooLargeError(most_bytes=min(most_bytes, HTTP_API_BODY_BYTES))
     if ending is Ending.TOO_SLOW:
-        raise TooSlowError(BODY_SECONDS)
+        raise TooSlowError(seconds=BODY_SECONDS)
     if ending is Ending.NO_ROOM:
         raise NoRoomError
     if ending is Ending.CUT_SHORT:

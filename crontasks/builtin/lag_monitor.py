@@ -18,7 +18,7 @@ from crontasks.parameters import option
 from integration.errors import IntegrationError
 from integration.kafka import looks
 from integration.kafka.looks import TopicLook
-from integration.kafka.waiting import first_waiting
+from integration.kafka.source import first_waiting
 from integration.models import Provider, Queue, QueuePartition
 from integration.selectors.delivering.senders import RUNS
 from integration.store import stable_ends, track_days

@@ -5,8 +5,7 @@ from django.db import connection, transaction
 from integration.actions.configuration import Author
 from integration.actions.testmessages import TEST
 from integration.clock import database_now
-from integration.handlers.documents import publish_document
-from integration.handlers.publishing import Publication
+from integration.handlers.publishing import Publication, publish_document
 from integration.models import ChannelTarget, ConfigurationChange, OutboxRow, PublishChannel
 from integration.models.configuration_change import TEST_MESSAGE
 

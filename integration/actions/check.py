@@ -15,7 +15,7 @@ from integration.delivery.reading import Reader
 from integration.delivery.unit import OpenError, Unit
 from integration.documents.structures import Entry, plan_for
 from integration.handlers.failures import classify
-from integration.handlers.publishing import Outbound, current
+from integration.handlers.outbound import Outbound, current
 from integration.message import Arrival
 from integration.models import EnterpriseService, MessageError, ObjectStructure, Queue
 from integration.policy.failure import Failure, FailureClass

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from integration import envelope as envelopes
 from integration.actions.configuration import Author
 from integration.clock import database_now
-from integration.handlers.publishing import INTERFACE, MESSAGE_ID, SENDER
+from integration.handlers.outgoing import INTERFACE, MESSAGE_ID, SENDER
 from integration.models import ConfigurationChange, Queue
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.store import outbox

@@ -17,7 +17,7 @@ from integration.delivery.steps import Step
 from integration.delivery.tracing import new_tuple
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
-from integration.handlers.publishing import Outbound, current
+from integration.handlers.outbound import Outbound, current
 from integration.message import Arrival
 from integration.policy.batching import Mode
 from integration.policy.failure import Failure, FailureClass

@@ -93,8 +93,8 @@ def add(result: BatchOutcome, unit: Unit, ending: Ending, *, partition: int) -> 
 
 def track_of(unit: Unit, ended: str) -> Track:
     record = unit.record
-    told = (record.offset, unit.message_id, unit.interface, ended)
-    return (*told, record.key, record.timestamp_ms, unit.trace)
+    known = (record.offset, unit.message_id, unit.interface, ended)
+    return (*known, record.key, record.timestamp_ms, unit.trace)
 
 
 def _log_range(

@@ -5,7 +5,8 @@ from typing import Final
 
 from integration.delivery.outcome import APPLIED, SUPERSEDED, Failed, Outcome
 from integration.delivery.unit import Unit
-from integration.handlers.failures import Applied, BatchItemError, Superseded, classify, tidied
+from integration.documents.refusals import tidied
+from integration.handlers.failures import Applied, BatchItemError, Superseded, classify
 from integration.policy.failure import Failure, FailureClass
 
 SWALLOWED: Final = Failure(

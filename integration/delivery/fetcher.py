@@ -10,12 +10,7 @@ from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
-from integration.delivery.reading import (
-    Ticket,
-    is_own_mirror,
-    mirrored_failure,
-    ticket_of,
-)
+from integration.delivery.reading import Ticket, is_own_mirror, mirrored_failure, ticket_of
 from integration.delivery.steps import Step
 from integration.delivery.unit import OpenError, Unit
 from integration.policy.failure import Failure, FailureClass

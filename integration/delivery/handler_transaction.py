@@ -11,7 +11,7 @@ from integration.delivery.ports import PartitionManager, UnitOfWork
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
-from integration.handlers.publishing import Outbound
+from integration.handlers.outbound import Outbound
 from integration.handlers.registry import Registration
 from integration.policy.failure import Failure, FailureClass
 

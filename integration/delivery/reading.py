@@ -9,7 +9,7 @@ from uuid import UUID
 from integration import envelope
 from integration.delivery.outcome import UNREAD, Failed
 from integration.delivery.snapshot import QueueSnapshot, Service
-from integration.delivery.tracing import NOTHING_MORE, Told, traces_of
+from integration.delivery.tracing import NOTHING_MORE, Messages, traces_of
 from integration.delivery.unit import OpenError, Unit
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.message import Message, Origin
@@ -176,16 +176,16 @@ class Reader:
         if not self.queue.tracks:
             return units
         for interface, some in groupby(units, key=attrgetter("interface")):
-            found = list(some)
-            told = Told(
+            together = list(some)
+            messages = Messages(
                 interface,
-                [unit.record for unit in found],
-                [unit.message_id for unit in found],
-                [None if unit.message is None else unit.message.body for unit in found],
+                [unit.record for unit in together],
+                [unit.message_id for unit in together],
+                [None if unit.message is None else unit.message.body for unit in together],
             )
             follow = self.queue.followed.get(interface, NOTHING_MORE)
-            traces = traces_of(told, follow, self.queue.write_tracks)
-            for unit, trace in zip(found, traces, strict=True):
+            traces = traces_of(messages, follow, self.queue.write_tracks)
+            for unit, trace in zip(together, traces, strict=True):
                 unit.trace = trace
         return units
 
@@ -193,12 +193,14 @@ class Reader:
         value = record.value
         if value is None:
             return self._tombstone(record)
-        found = parsed or envelope.parse(value, record.headers)
-        if isinstance(found, dict):
-            return self._addressed(record, (None, None, found, None))
-        if isinstance(found, envelope.Flaw):
-            return self._flawed(record, found)
-        return self._addressed(record, (found.interface, found.message_id, found.body, found))
+        content = parsed or envelope.parse(value, record.headers)
+        if isinstance(content, dict):
+            return self._addressed(record, (None, None, content, None))
+        if isinstance(content, envelope.Flaw):
+            return self._flawed(record, content)
+        return self._addressed(
+            record, (content.interface, content.message_id, content.body, content)
+        )
 
     def _addressed(
         self,

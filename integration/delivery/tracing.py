@@ -37,7 +37,7 @@ class Trace(NamedTuple):
     text: str = ""
 
 
-class Told(NamedTuple):
+class Messages(NamedTuple):
     """Messages of one service or channel; each sequence has one entry for a message."""
 
     interface: str
@@ -46,9 +46,9 @@ class Told(NamedTuple):
     bodies: Sequence[object]
 
 
-Found = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None]]
+Columns = tuple[Texts, Texts, Texts, Texts, Sequence[bytes | None]]
 """The columns of traces without their text, each for all messages."""
-Writer = Callable[[Told, Found], Sequence[str]]
+Writer = Callable[[Messages, Columns], Sequence[str]]
 """The texts of traces."""
 Track = tuple[int, str, str, str, bytes | None, int | None, Trace | None]
 """(offset, message id, interface, ended, key, Kafka's time in ms, trace) of a message that ended.
@@ -80,24 +80,24 @@ def following(
     return Following((first, second, third), keeps_payload)
 
 
-def traces_of(told: Told, follow: Following, write: Writer | None) -> Sequence[Trace]:
+def traces_of(messages: Messages, follow: Following, write: Writer | None) -> Sequence[Trace]:
     """What tracking keeps of each message. Never raises.
 
     Column by column: it is asked of every message, and so most of it runs at C's speed.
     """
-    records, nothing = told.records, (None,) * len(told.records)
+    records, nothing = messages.records, (None,) * len(messages.records)
     first, second, third = (
-        nothing if read is None else read(told.bodies) for read in follow.readers
+        nothing if read is None else read(messages.bodies) for read in follow.readers
     )
-    found = (
+    columns = (
         first,
         second,
         third,
         [_cause(record.headers) if record.headers else None for record in records],
         [_compressed(r.value) for r in records] if follow.keeps_payload else nothing,
     )
-    texts = repeat("") if write is None else write(told, found)
-    return list(map(new_tuple, repeat(Trace), zip(*found, texts, strict=False)))
+    texts = repeat("") if write is None else write(messages, columns)
+    return list(map(new_tuple, repeat(Trace), zip(*columns, texts, strict=False)))
 
 
 def _compiled(path: str) -> Reader | None:

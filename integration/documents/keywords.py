@@ -67,8 +67,8 @@ def _fits(validator: Json, instance: Json, rule: Json) -> bool:
 
 def _reference(validator: Json, ref: str, instance: Json, _: Json) -> Errors:
     # Returned, not yielded from: each level of a document has few frames of Python's stack.
-    found = _resolver_of(validator).lookup(ref)
-    return _once(validator, instance, found.contents, found.resolver)
+    target = _resolver_of(validator).lookup(ref)
+    return _once(validator, instance, target.contents, target.resolver)
 
 
 def _once(validator: Json, instance: Json, rule: Json, resolver: Json) -> Errors:
@@ -212,7 +212,7 @@ def _sortable(value: Json) -> tuple[Json, ...]:
 def _evaluated(validator: Json, instance: Json, schema: Json) -> set[str | int]:
     """The names, or places, of the instance that the schema has a rule for."""
     known = _known_names if validator.is_type(instance, "object") else _known_places
-    found: set[str | int] = set()
+    evaluated: set[str | int] = set()
     seen = set()
     waiting = [(validator, schema)]
     while waiting:
@@ -220,9 +220,9 @@ def _evaluated(validator: Json, instance: Json, schema: Json) -> set[str | int]:
         place = id(rule), _scope(_resolver_of(here))
         if isinstance(rule, Mapping) and place not in seen:
             seen.add(place)
-            found |= known(here, instance, rule)
+            evaluated |= known(here, instance, rule)
             waiting += _in_place(here, instance, rule)
-    return found
+    return evaluated
 
 
 def _known_names(_: Json, instance: Json, schema: Json) -> set[str | int]:
@@ -234,11 +234,11 @@ def _known_names(_: Json, instance: Json, schema: Json) -> set[str | int]:
 def _known_places(validator: Json, instance: Json, schema: Json) -> set[str | int]:
     if "items" in schema or "unevaluatedItems" in schema:
         return set(range(len(instance)))
-    found: set[str | int] = set(range(len(schema.get("prefixItems", ()))))
+    places: set[str | int] = set(range(len(schema.get("prefixItems", ()))))
     if "contains" in schema:
         rule = schema["contains"]
-        found.update(at for at, one in enumerate(instance) if _fits(validator, one, rule))
-    return found
+        places.update(at for at, one in enumerate(instance) if _fits(validator, one, rule))
+    return places
 
 
 def _in_place(validator: Json, instance: Json, schema: Json) -> Iterator[tuple[Json, Json]]:
@@ -249,9 +249,9 @@ def _in_place(validator: Json, instance: Json, schema: Json) -> Iterator[tuple[J
     """
     for keyword in ("$ref", "$dynamicRef"):
         if keyword in schema:
-            found = _resolver_of(validator).lookup(schema[keyword])
-            inner = validator.evolve(schema=found.contents, _resolver=found.resolver)
-            yield inner, found.contents
+            target = _resolver_of(validator).lookup(schema[keyword])
+            inner = validator.evolve(schema=target.contents, _resolver=target.resolver)
+            yield inner, target.contents
     named = schema.get("dependentSchemas", {}) if isinstance(instance, dict) else {}
     rules = [rule for name, rule in named.items() if name in instance]
     rules += schema.get("allOf", ())

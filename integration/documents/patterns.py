@@ -73,8 +73,8 @@ def _compiled(pattern: str) -> Any:
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "it holds half a character"
-    told = error.args[0]
-    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+    said = error.args[0]
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
 
 
 def _as_re2(pattern: str) -> str:

@@ -65,18 +65,18 @@ class Plan:
         """What to store for a message, or why it cannot be stored."""
         if message.body is None:
             return self._deletion(message)
-        found = self.read(message.body)
-        if isinstance(found, Failure):
-            return found
-        key, version = found
+        key_and_version = self.read(message.body)
+        if isinstance(key_and_version, Failure):
+            return key_and_version
+        key, version = key_and_version
         if is_xml(message.body):
             return Entry(key, message, None, _xml_text(message), version)
         return Entry(key, message, _json_text(message), "", version)
 
     def objection(self, body: object) -> Failure | None:
         """Why this document would not be stored, whatever message it came in; None if it would."""
-        found = self.read(body)
-        return found if isinstance(found, Failure) else None
+        verdict = self.read(body)
+        return verdict if isinstance(verdict, Failure) else None
 
     def read(self, body: object) -> tuple[str, Decimal | None] | Failure:
         key = key_of(self.paths, body)
@@ -84,8 +84,8 @@ class Plan:
             return permanent(f"{key.message} {key.hint}", key.code)
         if refused := self.refused(body):
             return refused
-        found = None if self.version_path is None else self.version_path.first(body)
-        version = version_of(found)
+        value = None if self.version_path is None else self.version_path.first(body)
+        version = version_of(value)
         return version if isinstance(version, Failure) else (key, version)
 
     def _deletion(self, message: Message) -> Entry | Failure:
@@ -129,10 +129,10 @@ class Plan:
             text = f"{self.name} has a JSON Schema, but the document is XML."
             return permanent(text, "SCHEMA_VIOLATION")
         try:
-            found = self.judge.errors(body)
+            errors = self.judge.errors(body)
         except UNUSABLE as e:
             return permanent(why_unusable(self.name, e), code_of(e))
-        return schema_refusal(found[0]) if found else None
+        return schema_refusal(errors[0]) if errors else None
 
 
 def plan_for(structure: Structure) -> Plan:
@@ -162,10 +162,10 @@ def schema_problems(schema: Any, body: object, limit: int = 20) -> list[str]:
     if is_xml(body):
         return ["A JSON Schema cannot judge an XML document: each of them would be held."]
     try:
-        found = judge_of(json.dumps(schema)).errors(body, limit)
+        errors = judge_of(json.dumps(schema)).errors(body, limit)
     except UNUSABLE as e:
         return [why_unusable("the structure", e)]
-    return [f"{problem.json_path}: {problem.message[:300]}" for problem in found]
+    return [f"{problem.json_path}: {problem.message[:300]}" for problem in errors]
 
 
 def version_of(value: object) -> Decimal | Failure | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import NotDeliveredError, Unreachable
 from integration.resolving import Address, resolved
 
 # Where clouds tell a machine its own credentials: not all of them are link-local.
@@ -18,28 +19,20 @@ METADATA: Final = frozenset(
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
-class NotATargetError(Exception):
-    """There is nothing that may be connected to; `code` and the sentence say why."""
-
-    def __init__(self, code: EndpointCode, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-
-
 def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequence[str]:
     """The addresses of a host that may be connected to, in the resolver's order.
 
     `private` also permits private and loopback networks. Link-local addresses and those where
-    clouds hand out credentials are never permitted. Raises NotATargetError within `seconds`.
+    clouds hand out credentials are never permitted. Raises NotDeliveredError within `seconds`.
     """
-    found = _resolved(host, port, seconds)
-    may = [str(one) for one in found if not refusal(one, private=private)]
+    known = _resolved(host, port, seconds)
+    may = [str(one) for one in known if not refusal(one, private=private)]
     if may:
         return may
-    sentence = refusal(found[0], private=private)
-    named = f"{host} is" if host == str(found[0]) else f"{host} is {found[0]}:"
-    raise NotATargetError(EndpointCode.ADDRESS_REFUSED, f"{named} {sentence}")
+    first = str(known[0])
+    named = f"{host} is" if host == first else f"{host} is {first}:"
+    text = f"{named} {refusal(known[0], private=private)}"
+    raise NotDeliveredError(Unreachable(code=EndpointCode.ADDRESS_REFUSED, text=text))
 
 
 def refusal(address: Address, *, private: bool) -> str:
@@ -78,7 +71,7 @@ def _resolved(host: str, port: int, seconds: float) -> list[Address]:
     try:
         return resolved(host, port, seconds)
     except TimeoutError:
-        sentence = f"The name {host} was not resolved within {seconds:g} seconds."
+        text = f"The name {host} was not resolved within {seconds:g} seconds."
     except OSError as problem:
-        sentence = f"The name {host} has no address: {problem.strerror or 'no address'}."
-    raise NotATargetError(EndpointCode.NAME_NOT_FOUND, sentence)
+        text = f"The name {host} has no address: {problem.strerror or 'no address'}."
+    raise NotDeliveredError(Unreachable(code=EndpointCode.NAME_NOT_FOUND, text=text))

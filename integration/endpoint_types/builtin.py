@@ -9,7 +9,7 @@ from integration.endpoints.properties import register
 
 def register_types() -> None:
     """Make them known, in the order in which pages offer them."""
-    register("http", HttpProperties, "integration.endpoint_types.http.endpoint.opened")
+    register("http", HttpProperties, "integration.endpoint_types.http.endpoint.HttpEndpoint")
     register("file", FileProperties, "integration.endpoint_types.file.endpoint.opened")
     register("database", DatabaseProperties, "integration.endpoint_types.database.endpoint.opened")
     register(

@@ -43,10 +43,10 @@ def address(value: str) -> str:
 
 
 def statuses(value: str) -> str:
-    told = "must be HTTP statuses or ranges of them, such as 200-299, 409"
+    mistake = "must be HTTP statuses or ranges of them, such as 200-299, 409"
     if not STATUSES.fullmatch(value):
-        return told
-    return "" if all(len(r) for r in ranges_of(value)) else told
+        return mistake
+    return "" if all(len(r) for r in ranges_of(value)) else mistake
 
 
 def header(value: str) -> str:
@@ -56,8 +56,8 @@ def header(value: str) -> str:
 
 
 def headers(value: Mapping[str, str]) -> str:
-    told = next((f"{t} (“{name[:80]}”)" for name in value if (t := header(name))), "")
-    return f"has a name that {told}" if told else ""
+    mistake = next((f"{t} (“{name[:80]}”)" for name in value if (t := header(name))), "")
+    return f"has a name that {mistake}" if mistake else ""
 
 
 def identifier(value: str) -> str:
@@ -65,8 +65,8 @@ def identifier(value: str) -> str:
 
 
 def columns(value: Mapping[str, str]) -> str:
-    told = next((f"“{name[:80]}” {t}" for name in value if (t := identifier(name))), "")
-    return f"has a name of a column that is none: {told}" if told else ""
+    mistake = next((f"“{name[:80]}” {t}" for name in value if (t := identifier(name))), "")
+    return f"has a name of a column that is none: {mistake}" if mistake else ""
 
 
 def identifiers(value: Sequence[str]) -> str:
@@ -90,8 +90,8 @@ def ranges_of(statuses: str) -> tuple[range, ...]:
     >>> 204 in ranges_of("200-299, 409")[0], 409 in ranges_of("200-299, 409")[1]
     (True, True)
     """
-    found = []
+    ranges = []
     for part in statuses.split(","):
         first, _, last = part.strip().partition("-")
-        found.append(range(int(first), int(last or first) + 1))
-    return tuple(found)
+        ranges.append(range(int(first), int(last or first) + 1))
+    return tuple(ranges)

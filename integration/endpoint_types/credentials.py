@@ -12,11 +12,11 @@ def tls_context(authorities: str, certificate: str, key: str) -> ssl.SSLContext:
     Without `authorities` those that the machine trusts count.
     """
     try:
-        found = ssl.create_default_context(cadata=authorities or None)
+        context = ssl.create_default_context(cadata=authorities or None)
     except (ssl.SSLError, ValueError):
         raise ValueError("The certificates of the authority cannot be read.") from None
     if not certificate:
-        return found
+        return context
     if not key:
         raise ValueError("Our certificate needs its private key.")
     # The library reads them from a file only: readable by us alone, and gone at once.
@@ -25,14 +25,14 @@ def tls_context(authorities: str, certificate: str, key: str) -> ssl.SSLContext:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{certificate.strip()}\n{key.strip()}\n")
         # A key that is locked must not make a worker ask for its password.
-        found.load_cert_chain(name, password=lambda: "")
+        context.load_cert_chain(name, password=lambda: "")
     except (ssl.SSLError, ValueError):
         raise ValueError(
             "Our certificate and its private key cannot be read, or do not belong together."
         ) from None
     finally:
         Path(name).unlink()
-    return found
+    return context
 
 
 def authorities_file(text: str) -> Path:

@@ -131,8 +131,8 @@ class Reply:
     @property
     def _has_one_length(self) -> bool:
         """Two lengths are two opinions of where the next answer begins."""
-        told = self._answer.headers.get_all("content-length", [])
-        return len(told) + bool(self._answer.chunked) <= 1
+        lengths = self._answer.headers.get_all("content-length", [])
+        return len(lengths) + bool(self._answer.chunked) <= 1
 
 
 def _begun(connection: _Connection) -> HTTPResponse:
@@ -153,8 +153,8 @@ def _as_protocol() -> Iterator[None]:
     try:
         yield
     except HTTPException as problem:
-        told = f"What came in is no answer of HTTP/1.1: {type(problem).__name__}"
-        raise httpcore.RemoteProtocolError(told) from problem
+        text = f"What came in is no answer of HTTP/1.1: {type(problem).__name__}"
+        raise httpcore.RemoteProtocolError(text) from problem
 
 
 class Exchanges:
@@ -177,7 +177,7 @@ class Exchanges:
     ) -> Reply:
         """Send a whole request and wait for the head of its answer.
 
-        Raises NotConnectedError and httpcore's TimeoutException, NetworkError, ProtocolError:
+        Raises NotDeliveredError and httpcore's TimeoutException, NetworkError, ProtocolError:
         LocalProtocolError for a header that cannot be sent.
         """
         _check(headers)
@@ -216,12 +216,12 @@ class Exchanges:
         idle = self._idle.get(origin)
         while idle:
             try:
-                found = idle.pop()
+                connection = idle.pop()
             except IndexError:
                 break  # another thread took the last one
-            if found.is_fresh:
-                return found
-            self.give_back(origin, found, again=False)
+            if connection.is_fresh:
+                return connection
+            self.give_back(origin, connection, again=False)
         scheme, host, port = origin
         stream = self._network.connect_tcp(
             host, port or (443 if scheme == "https" else 80), self._connect_seconds
@@ -253,8 +253,8 @@ class Cookies:
     def keep(self, method: str, url: httpx.URL, reply: Reply) -> None:
         if "set-cookie" in reply.headers:
             asked = httpx.Request(method, url)
-            told = httpx.Response(reply.status, headers=reply.fields, request=asked)
-            self._jar.extract_cookies(told)
+            answer = httpx.Response(reply.status, headers=reply.fields, request=asked)
+            self._jar.extract_cookies(answer)
 
 
 def _check(headers: Mapping[str, str]) -> None:

@@ -2,18 +2,17 @@
 
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import local
 from typing import Any, Final
 
 import httpcore
-import httpx
 
-from integration.endpoint_types.addresses import NotATargetError, permitted
+from integration.endpoint_types.addresses import permitted
 from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import NotDeliveredError, Unreachable
 
-MAX_CONNECTIONS: Final = 64
 # Written so much at a time, each piece against the deadline: who reads slowly ends too.
 PIECE_BYTES: Final = 64 * 1024
 # Shorter than what servers commonly grant, so that few requests meet a connection just closed.
@@ -35,15 +34,6 @@ REFUSALS: Final = frozenset(
         "TLSV1_ALERT_UNKNOWN_CA",
     }
 )
-
-
-class NotConnectedError(httpcore.ConnectError):
-    """Nothing was sent, because there was no connection to send it over."""
-
-    def __init__(self, code: EndpointCode, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
 
 
 class Call(local):
@@ -83,7 +73,7 @@ class _Stream(httpcore.NetworkStream):
         if self._call.is_over:
             raise httpcore.ReadTimeout("The time for the whole call is over.")
         try:
-            found = self._inner.read(max_bytes, self._call.left(timeout))
+            piece = self._inner.read(max_bytes, self._call.left(timeout))
         except httpcore.ReadError as problem:
             # With TLS 1.3 a server refuses our certificate only after our side is done. Any
             # other alert may come from one that has the message already.
@@ -91,7 +81,7 @@ class _Stream(httpcore.NetworkStream):
                 raise _not_connected(problem) from problem
             raise
         self._has_read = True
-        return found
+        return piece
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         left = memoryview(buffer)
@@ -122,93 +112,34 @@ class _Stream(httpcore.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-class Network(httpcore.NetworkBackend):
-    """Opens connections for httpcore, to permitted addresses only."""
+class Network:
+    """Opens connections, to permitted addresses only."""
 
     def __init__(self, call: Call, *, private: bool) -> None:
         self._call = call
         self._private = private
         self._inner = httpcore.SyncBackend()
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        started = time.monotonic()
-        seconds = self._call.left(timeout)
-        try:
-            # A bracketed or bare IPv6 address resolves to itself.
-            found = permitted(host.strip("[]"), port, seconds, private=self._private)
-        except NotATargetError as problem:
-            raise NotConnectedError(problem.code, problem.sentence) from problem
-        ends_at = started + seconds
+    def connect_tcp(self, host: str, port: int, seconds: float) -> httpcore.NetworkStream:
+        """Raises NotDeliveredError and httpcore's ConnectTimeout: nothing was sent then."""
+        left = self._call.left(seconds)
+        ends_at = time.monotonic() + left
+        # A bracketed or bare IPv6 address resolves to itself.
+        name = host.strip("[]")
         last: Exception | None = None
-        for address in found:
+        for address in permitted(name, port, left, private=self._private):
             left = ends_at - time.monotonic()
             if left <= 0:
                 break
             try:
-                inner = self._inner.connect_tcp(address, port, left, local_address, socket_options)
-                return _Stream(inner, self._call)
+                return _Stream(self._inner.connect_tcp(address, port, left), self._call)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as problem:
                 last = problem
         if isinstance(last, httpcore.ConnectError):
-            sentence = f"{host}:{port} did not accept a connection: {last}."
-            raise NotConnectedError(EndpointCode.CONNECTION_FAILED, sentence) from last
+            text = f"{host}:{port} did not accept a connection: {last}."
+            answer = Unreachable(code=EndpointCode.CONNECTION_FAILED, text=text)
+            raise NotDeliveredError(answer) from last
         raise httpcore.ConnectTimeout(f"{host}:{port} did not answer in time.")
-
-
-class Transport(httpx.BaseTransport):
-    """httpx over such connections. Raises httpcore's exceptions as they are."""
-
-    def __init__(self, network: Network, tls: ssl.SSLContext) -> None:
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=tls,
-            max_connections=MAX_CONNECTIONS,
-            keepalive_expiry=KEEP_ALIVE_SECONDS,
-            network_backend=network,
-        )
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        url = request.url
-        assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a sync client's
-        answer = self._pool.handle_request(
-            httpcore.Request(
-                method=request.method,
-                url=httpcore.URL(
-                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-                ),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=request.extensions,
-            )
-        )
-        return httpx.Response(
-            status_code=answer.status,
-            headers=answer.headers,
-            stream=_Answer(answer.stream),
-            extensions=answer.extensions,
-        )
-
-    def close(self) -> None:
-        self._pool.close()
-
-
-class _Answer(httpx.SyncByteStream):
-    """The body of an answer; closed early, its connection is closed with it."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._inner
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def _tls(problem: BaseException) -> BaseException | None:
@@ -222,10 +153,12 @@ def _reason(problem: BaseException) -> str:
     return str(getattr(behind, "reason", "") or "") if isinstance(behind, ssl.SSLError) else ""
 
 
-def _not_connected(problem: Exception) -> NotConnectedError:
+def _not_connected(problem: Exception) -> NotDeliveredError:
+    """Nothing was sent, because there was no connection to send it over."""
     behind = _tls(problem)
     if isinstance(behind, ssl.SSLCertVerificationError):
-        sentence = f"The certificate of the other side is not trusted: {behind.verify_message}."
-        return NotConnectedError(EndpointCode.CERTIFICATE_REFUSED, sentence)
+        text = f"The certificate of the other side is not trusted: {behind.verify_message}."
+        return NotDeliveredError(Unreachable(code=EndpointCode.CERTIFICATE_REFUSED, text=text))
     reason = (_reason(problem) or str(problem)).replace("_", " ").lower()
-    return NotConnectedError(EndpointCode.TLS_FAILED, f"No TLS connection: {reason}.")
+    text = f"No TLS connection: {reason}."
+    return NotDeliveredError(Unreachable(code=EndpointCode.TLS_FAILED, text=text))

@@ -21,7 +21,7 @@ def opened(endpoint: Endpoint) -> Deliverer:
     try:
         secrets = read_secrets(endpoint.secrets)
         properties = read(endpoint.handler_type, endpoint.properties, secrets)
-        found: Deliverer = import_string(OPENERS[endpoint.handler_type])(properties)
+        deliverer: Deliverer = import_string(OPENERS[endpoint.handler_type])(properties)
     except ValueError as problem:
         raise EndpointSettingsError(str(endpoint), [str(problem)]) from problem
-    return found
+    return deliverer

@@ -77,25 +77,34 @@ class Properties:
         return {}
 
 
-def declare(default: Any, declared: Declared) -> Any:
-    """A dataclass field with its declaration; a mapping is copied for each value of the class."""
-    marks = {_MARK: declared}
+def declare(label: str, default: Any = "", **about: Any) -> Any:
+    """A dataclass field with its declaration: `about` are the other fields of a Declared.
+
+    A mapping is copied for each value of the class.
+    """
+    marks = {_MARK: Declared(label=label, **about)}
     if isinstance(default, dict | list):
         return field(default_factory=default.copy, metadata=marks)
     return field(default=default, metadata=marks)
 
 
-def seconds(label: str, help_text: str) -> Declared:
-    return Declared(
-        shape=Shape.NUMBER, label=label, help=help_text, least=0.1, most=MAX_TOTAL_SECONDS
+def part(heading: str, names: str) -> tuple[str, Sequence[str]]:
+    """A part of a form: its heading, and the names in it with blanks between."""
+    return heading, names.split()
+
+
+def seconds(label: str, default: float, about: str) -> Any:
+    return declare(
+        label, default, shape=Shape.NUMBER, help=about, least=0.1, most=MAX_TOTAL_SECONDS
     )
 
 
-def at_once(help_text: str) -> Declared:
-    return Declared(
+def at_once(about: str) -> Any:
+    return declare(
+        "Messages at once",
+        1,
         shape=Shape.NUMBER,
-        label="Messages at once",
-        help=f"{help_text} A sequential queue sends one at a time all the same: nothing passes a "
+        help=f"{about} A sequential queue sends one at a time all the same: nothing passes a "
         "message that fails.",
         least=1,
         most=MAX_AT_ONCE,
@@ -103,20 +112,22 @@ def at_once(help_text: str) -> Declared:
     )
 
 
-PRIVATE_NETWORK: Final = Declared(
-    shape=Shape.FLAG,
-    label="Permit private networks",
-    help="Also connect to private and loopback addresses. Leave it off for partners on the "
-    "internet: nobody can then lead us to a machine of our own network.",
-)
+def private_network() -> Any:
+    return declare(
+        "Permit private networks",
+        False,
+        shape=Shape.FLAG,
+        help="Also connect to private and loopback addresses. Leave it off for partners on the "
+        "internet: nobody can then lead us to a machine of our own network.",
+    )
 
 
-def secret(
-    label: str, only: tuple[str, tuple[str, ...]] | None = None, *, is_needed: bool = False
-) -> Any:
+def secret(label: str, **about: Any) -> Any:
     """A text that is stored sealed and shown to nobody."""
-    declared = Declared(label=label, only=only, is_secret=True, is_needed=is_needed)
-    return declare("", declared)
+    return declare(label, is_secret=True, **about)
+
+
+Made = TypeVar("Made")
 
 
 def declarations(kind: type[Any]) -> dict[str, Declared]:
@@ -128,14 +139,10 @@ def default_of(kind: type[Any], name: str) -> Any:
     return getattr(kind(), name)
 
 
-Kind = TypeVar("Kind")
-
-
-def made(kind: type[Kind], properties: Mapping[str, Any], secrets: Mapping[str, str]) -> Kind:
+def made(kind: type[Made], properties: Mapping[str, Any], secrets: Mapping[str, str]) -> Made:
     """The values as the class has them. They were judged before."""
-    known = declarations(kind)
     given: dict[str, Any] = {}
-    for name, declared in known.items():
+    for name, declared in declarations(kind).items():
         source: Mapping[str, Any] = secrets if declared.is_secret else properties
         if name in source:
             given[name] = source[name]
@@ -144,17 +151,17 @@ def made(kind: type[Kind], properties: Mapping[str, Any], secrets: Mapping[str, 
 
 def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
     """What is wrong with each property, as the rest of a sentence that begins with its name."""
-    found: dict[str, str] = {}
+    mistakes: dict[str, str] = {}
     for name, declared in declarations(kind).items():
         if declared.is_secret:
             continue
         value = properties.get(name)
         if _is_nothing(value):
             if declared.is_needed and counts(declared, kind, properties):
-                found[name] = "is missing: an endpoint of this type needs it"
-        elif told := _of_value(declared, value):
-            found[name] = told
-    return found
+                mistakes[name] = "is missing: an endpoint of this type needs it"
+        elif mistake := _of_value(declared, value):
+            mistakes[name] = mistake
+    return mistakes
 
 
 def counts(declared: Declared, kind: type[Any], properties: Mapping[str, Any]) -> bool:
@@ -170,10 +177,10 @@ def _is_nothing(value: object) -> bool:
 
 
 def _of_value(declared: Declared, value: Any) -> str:
-    told = _JUDGES[declared.shape](declared, value)
-    if not told and declared.check is not None:
-        told = declared.check(value)
-    return told
+    mistake = _JUDGES[declared.shape](declared, value)
+    if not mistake and declared.check is not None:
+        mistake = declared.check(value)
+    return mistake
 
 
 def _text(_declared: Declared, value: Any) -> str:
@@ -185,8 +192,8 @@ def _text(_declared: Declared, value: Any) -> str:
 
 
 def _template(declared: Declared, value: Any) -> str:
-    if told := _text(declared, value):
-        return told
+    if mistake := _text(declared, value):
+        return mistake
     try:
         Template(value)
     except BadTemplateError as problem:
@@ -222,16 +229,16 @@ def _pairs(declared: Declared, value: Any) -> str:
     if not isinstance(value, dict) or len(value) > MAX_PAIRS:
         return f"must be names with values, at most {MAX_PAIRS}"
     for name, one in value.items():
-        if told := _text(declared, name) or _template(declared, one):
-            return f"has a mistake at “{name[:80]}”: its value {told}"
+        if mistake := _text(declared, name) or _template(declared, one):
+            return f"has a mistake at “{name[:80]}”: its value {mistake}"
     return ""
 
 
 def _names(declared: Declared, value: Any) -> str:
     if not isinstance(value, list) or len(value) > MAX_PAIRS:
         return f"must be a list of names, at most {MAX_PAIRS}"
-    told = next((told for one in value if (told := _text(declared, one))), "")
-    return f"has a name that {told}" if told else ""
+    mistake = next((mistake for one in value if (mistake := _text(declared, one))), "")
+    return f"has a name that {mistake}" if mistake else ""
 
 
 _JUDGES: Final[Mapping[Shape, Callable[[Declared, Any], str]]] = {
@@ -258,12 +265,12 @@ def lines_of(pairs: Mapping[str, str], sign: str) -> str:
 
 def pairs_of(text: str, sign: str) -> dict[str, str]:
     """The pairs that such lines say. Raises ValueError with a sentence."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for line in filter(None, map(str.strip, re.split(r"\r?\n", text))):
         name, between, value = (part.strip() for part in line.partition(sign))
         if not between or not name or not value:
             raise ValueError(f"“{line[:80]}” is not written as NAME {sign} VALUE.")
-        if name in found:
+        if name in pairs:
             raise ValueError(f"{name} is given twice.")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs

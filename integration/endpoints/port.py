@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
+from integration.endpoints.codes import EndpointCode
+
 EXCERPT_CHARACTERS: Final = 2_000
 
 
@@ -31,7 +33,7 @@ class OutboundMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class AnswerRecord:
     """What is kept of an answer: a code, a sentence, the status and the beginning of the body."""
 
     code: str = ""
@@ -41,22 +43,22 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted(Told):
+class Accepted(AnswerRecord):
     """The endpoint took the message, or had it already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused(Told):
+class Refused(AnswerRecord):
     """It will never take this message as it is: a person has to look. No retry is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Later(Told):
+class Later(AnswerRecord):
     """It did not take this message; a later try may go through. Spends a retry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreachable(Told):
+class Unreachable(AnswerRecord):
     """It takes nothing at the moment, whatever the message: no retry is spent.
 
     `after_seconds` is what the endpoint asked for (Retry-After), None when it asked nothing.
@@ -66,11 +68,24 @@ class Unreachable(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown(Told):
+class Unknown(AnswerRecord):
     """The message was sent and no answer came: it may have arrived."""
 
 
 Answer = Accepted | Refused | Later | Unreachable | Unknown
+
+
+class NotDeliveredError(Exception):
+    """Ends a call before the other side has the message; `answer` is what the call comes to."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+CLOSED: Final = Unreachable(
+    code=EndpointCode.ENDPOINT_CLOSED, text="The endpoint is closed already."
+)
 
 
 class Deliverer(Protocol):

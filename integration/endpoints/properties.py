@@ -49,10 +49,10 @@ def mistakes(handler_type: str, properties: Any) -> dict[str, str]:
     if not isinstance(properties, dict):
         return {"": "The properties are names with values."}
     known = {name for name, one in declarations(kind).items() if not one.is_secret}
-    found = {name: f"{name} {told}." for name, told in judged(kind, properties).items()}
+    wrong = {name: f"{name} {mistake}." for name, mistake in judged(kind, properties).items()}
     for name in properties.keys() - known:
-        found[name] = _unknown(str(name), kind, known)
-    return found or kind.conflicts(properties)
+        wrong[name] = _unknown(str(name), kind, known)
+    return wrong or kind.conflicts(properties)
 
 
 def _unknown(name: str, kind: type[Properties], known: set[str]) -> str:
@@ -67,16 +67,16 @@ def secret_mistakes(
     """Which secrets are missing beside these properties, or known to nobody, as sentences."""
     kind = KINDS[handler_type]
     known = {name: one for name, one in declarations(kind).items() if one.is_secret}
-    found = {
+    wrong = {
         name: f"{name} is missing: this login needs it."
         for name, one in known.items()
         if one.is_needed and counts(one, kind, properties) and not secrets.get(name)
     }
     for name in secrets.keys() - known.keys():
-        found[name] = f"{name[:80]} is no secret of this type."
+        wrong[name] = f"{name[:80]} is no secret of this type."
     if properties.get("client_certificate") and not secrets.get("client_key"):
-        found["client_key"] = "client_key is missing: our certificate needs its private key."
-    return found
+        wrong["client_key"] = "client_key is missing: our certificate needs its private key."
+    return wrong
 
 
 def read_secrets(text: str) -> dict[str, str]:
@@ -86,26 +86,19 @@ def read_secrets(text: str) -> dict[str, str]:
     """
     if not text:
         return {}
-    told = "The secrets are a JSON object of names and texts."
+    rule = "The secrets are a JSON object of names and texts."
     try:
-        found = json.loads(text)
+        secrets = json.loads(text)
     except ValueError:
-        raise ValueError(told) from None
-    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
-        raise ValueError(told)
-    return found
+        raise ValueError(rule) from None
+    if not isinstance(secrets, dict) or not all(isinstance(v, str) for v in secrets.values()):
+        raise ValueError(rule)
+    return secrets
 
 
 def read(handler_type: str, properties: Any, secrets: Mapping[str, str]) -> Properties:
     """The properties as their handler takes them. Raises ValueError with all that is wrong."""
-    found = mistakes(handler_type, properties) or secret_mistakes(handler_type, properties, secrets)
-    if found:
-        raise ValueError(" ".join(found.values()))
+    wrong = mistakes(handler_type, properties) or secret_mistakes(handler_type, properties, secrets)
+    if wrong:
+        raise ValueError(" ".join(wrong.values()))
     return made(KINDS[handler_type], properties, secrets)
-
-
-def secret_names(handler_type: str) -> tuple[str, ...]:
-    """What the secrets of this type are called."""
-    kind = KINDS.get(handler_type)
-    known = {} if kind is None else declarations(kind)
-    return tuple(name for name, one in known.items() if one.is_secret)

@@ -39,8 +39,8 @@ class EndpointFunctions:
         self._by_name[name] = (function, origin)
 
     def get(self, name: str) -> Function | None:
-        found = self._by_name.get(name)
-        return None if found is None else found[0]
+        function, _ = self._by_name.get(name, (None, ""))
+        return function
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._by_name))

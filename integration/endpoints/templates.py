@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
-from lxml import etree
-
-from integration.endpoints.port import OutboundMessage
+from integration.documents.exact_json import encode
+from integration.documents.structures import is_xml
+from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import OutboundMessage, Refused
 from integration.envelope import Flaw, body_of
 from integration.errors import IntegrationError
 from integration.paths import BadPath, compile_path
@@ -45,7 +46,7 @@ class BadTemplateError(IntegrationError):
 
 
 class FieldMissingError(IntegrationError):
-    """The message does not have a field that a template needs."""
+    """The message does not have a field that a template needs: no endpoint takes it so."""
 
     code: ClassVar[str] = "FIELD_MISSING"
 
@@ -54,7 +55,7 @@ class FieldMissingError(IntegrationError):
             f"The message has no value for {{{name}}}.",
             next_step="Correct the message, or the template of the endpoint.",
         )
-        self.name = name
+        self.answer = Refused(code=EndpointCode.TEMPLATE_FIELD_MISSING, text=str(self))
 
 
 @dataclass(slots=True)
@@ -146,24 +147,21 @@ def as_text(value: Any) -> str:
         return value
     if isinstance(value, Decimal):
         return f"{value:f}"
-    # Its package knows the tables, and they judge endpoints by this module.
-    from integration.documents.exact_json import encode  # noqa: PLC0415 - see above
-
     return encode(value)
 
 
 def _parts(text: str) -> Iterator[str | Field]:
     at = 0
-    for found in _PART.finditer(text):
-        if found.start() > at:
-            yield text[at : found.start()]
-        at = found.end()
-        if found[0] in {"{{", "}}"}:
-            yield found[0][0]
-        elif found[1] is None:
-            raise BadTemplateError(f"There is a lone {found[0]} in it.")
+    for part in _PART.finditer(text):
+        if part.start() > at:
+            yield text[at : part.start()]
+        at = part.end()
+        if part[0] in {"{{", "}}"}:
+            yield part[0][0]
+        elif part[1] is None:
+            raise BadTemplateError(f"There is a lone {part[0]} in it.")
         else:
-            yield Field(found[1].strip())
+            yield Field(part[1].strip())
     if at < len(text):
         yield text[at:]
 
@@ -188,7 +186,7 @@ def _finder(name: str) -> Callable[[Fields], Any]:
 
 
 def _walked(body: Any, steps: list[str | int]) -> Any:
-    if isinstance(body, Flaw | etree._Element):  # noqa: SLF001 - lxml's only name for it
+    if isinstance(body, Flaw) or is_xml(body):
         return None
     for step in steps:
         body = _inside(body, step)

@@ -7,7 +7,7 @@ from binascii import a2b_base64
 from typing import Final
 
 from integration.envelope.document import Limits
-from integration.envelope.flaw import Flaw, FlawCode, flaw, too_large
+from integration.envelope.flaw import Flaw, FlawCode, too_large
 
 _BLANK: Final = re.compile(r"\s+")
 _LOOKS_LIKE_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{8,}+={0,2}+")
@@ -36,25 +36,25 @@ def looks_like_base64(text: str) -> bool:
 def inflate(packed: bytes, limits: Limits) -> bytes | Flaw:
     """Return the decompressed bytes; which of the three formats it is shows in the first two."""
     if not packed:
-        return flaw(FlawCode.TRUNCATED_COMPRESSION, "The compressed payload is empty.")
+        return Flaw(FlawCode.TRUNCATED_COMPRESSION, "The compressed payload is empty.")
     bits = _ZLIB_OR_GZIP if _has_header(packed) else _RAW
     inflating = _Inflating(packed, limits)
     for _ in range(_MOST_MEMBERS):
         try:
-            found = inflating.member(zlib.decompressobj(bits))
+            flaw = inflating.member(zlib.decompressobj(bits))
         except zlib.error as failure:
             message = f"The payload is not readable as zlib, gzip or raw deflate ({failure})."
-            return flaw(FlawCode.BAD_COMPRESSION, message)
-        if found:
-            return found
+            return Flaw(FlawCode.BAD_COMPRESSION, message)
+        if flaw:
+            return flaw
         if inflating.at == len(packed):
             return b"".join(inflating.parts)
         if not (packed.startswith(_GZIP_MAGIC) and packed.startswith(_GZIP_MAGIC, inflating.at)):
             rest = len(packed) - inflating.at
             message = f"{rest:,} bytes follow the end of the compressed payload."
-            return flaw(FlawCode.BAD_COMPRESSION, message)
+            return Flaw(FlawCode.BAD_COMPRESSION, message)
     message = f"The compressed payload has more than {_MOST_MEMBERS:,} members."
-    return flaw(FlawCode.ZIP_BOMB, message)
+    return Flaw(FlawCode.ZIP_BOMB, message)
 
 
 class _Inflating:
@@ -77,11 +77,11 @@ class _Inflating:
             self.parts.append(part)
             if self.grown > self.limits.max_bytes:
                 return _outgrown(self.grown, self.at, self.limits)
-        if found := _outgrown(self.grown, self.at, self.limits):
-            return found
+        if flaw := _outgrown(self.grown, self.at, self.limits):
+            return flaw
         if not stream.eof:
             message = f"The compressed payload stops short after {len(self.packed):,} bytes."
-            return flaw(FlawCode.TRUNCATED_COMPRESSION, message)
+            return Flaw(FlawCode.TRUNCATED_COMPRESSION, message)
         return None
 
 
@@ -93,9 +93,9 @@ def _from_base64(payload: str) -> bytes | Flaw:
     try:
         return a2b_base64(_BLANK.sub("", payload), strict_mode=True)
     except Base64Error as failure:
-        return flaw(FlawCode.BAD_BASE64, f"The payload is not Base64 ({failure}).")
+        return Flaw(FlawCode.BAD_BASE64, f"The payload is not Base64 ({failure}).")
     except ValueError:
-        return flaw(FlawCode.BAD_BASE64, "The payload is not Base64 (characters outside ASCII).")
+        return Flaw(FlawCode.BAD_BASE64, "The payload is not Base64 (characters outside ASCII).")
 
 
 def _has_header(packed: bytes) -> bool:
@@ -109,7 +109,7 @@ def _has_header(packed: bytes) -> bool:
 def _outgrown(grown: int, consumed: int, limits: Limits) -> Flaw | None:
     if grown > limits.exempt_bytes and grown > limits.max_ratio * consumed:
         message = f"The payload grows to more than {limits.max_ratio} times its compressed size."
-        return flaw(FlawCode.ZIP_BOMB, message)
+        return Flaw(FlawCode.ZIP_BOMB, message)
     if grown > limits.max_bytes:
         return too_large("The decompressed payload", limits.max_bytes)
     return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from integration.envelope.flaw import Flaw, FlawCode, flaw
+from integration.envelope.flaw import Flaw, FlawCode
 
 Headers = Sequence[tuple[str, bytes | None]]
 # The order of the values returned below.
@@ -38,7 +38,7 @@ def addressed(envelope: Mapping[str, object], headers: Headers | None) -> list[s
         if type(value) is int:  # an id may well be sent as a number
             value = str(value)
         elif type(value) is not str:
-            return flaw(FlawCode.BAD_FIELD, f"The envelope's {name} is not a text.")
+            return Flaw(FlawCode.BAD_FIELD, f"The envelope's {name} is not a text.")
         if len(value) > MAX_FIELD_LENGTH:
             return _too_long(name)
         if "\0" in value:
@@ -76,8 +76,8 @@ def _text(value: bytes) -> str:
 
 
 def _too_long(name: str) -> Flaw:
-    return flaw(FlawCode.BAD_FIELD, f"{name} is longer than {MAX_FIELD_LENGTH} characters.")
+    return Flaw(FlawCode.BAD_FIELD, f"{name} is longer than {MAX_FIELD_LENGTH} characters.")
 
 
 def _nul(name: str) -> Flaw:
-    return flaw(FlawCode.BAD_FIELD, f"{name} contains a NUL character.")
+    return Flaw(FlawCode.BAD_FIELD, f"{name} contains a NUL character.")

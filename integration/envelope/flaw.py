@@ -12,58 +12,32 @@ from typing import Final
 class FlawCode(StrEnum):
     """Stable names, stored with the failure and filtered on; docs/envelope.md explains each."""
 
-    EMPTY_BODY = "EMPTY_BODY"
-    """Nothing in it: no bytes, only blanks, or a JSON null."""
-    TOO_LARGE = "TOO_LARGE"
-    """The record, or its payload once decompressed, exceeds the size limit."""
+    EMPTY_BODY = "EMPTY_BODY"  # no bytes, only blanks, or a JSON null
+    TOO_LARGE = "TOO_LARGE"  # the record, or its payload once decompressed, exceeds the limit
     NOT_UTF8 = "NOT_UTF8"
-    """The bytes are not UTF-8 text."""
-    UTF16 = "UTF16"
-    """The text is UTF-16 or UTF-32, which is not accepted."""
-    BAD_JSON = "BAD_JSON"
-    """The text breaks JSON's grammar at a known line and column."""
-    TRUNCATED_JSON = "TRUNCATED_JSON"
-    """The JSON text stops before its last bracket."""
-    CURLY_QUOTES = "CURLY_QUOTES"
-    """Typographic quotation marks stand where JSON needs straight ones."""
-    UNESCAPED_QUOTES = "UNESCAPED_QUOTES"
-    """A JSON text was put into a JSON string without escaping its quotes."""
-    DUPLICATE_KEY = "DUPLICATE_KEY"
-    """One JSON object names the same key twice."""
-    NOT_A_NUMBER = "NOT_A_NUMBER"
-    """NaN or Infinity, which JSON does not have."""
-    NUMBER_TOO_LONG = "NUMBER_TOO_LONG"
-    """A number with too many digits or too large an exponent."""
-    LONE_SURROGATE = "LONE_SURROGATE"
-    """An escape that is half of a character; no text can hold it."""
-    NUL_CHARACTER = "NUL_CHARACTER"
-    """A NUL character's escape, which the database's text cannot hold, or nothing but NUL bytes."""
-    TOO_DEEP = "TOO_DEEP"
-    """Objects, arrays or elements are nested beyond the limit."""
-    BAD_FIELD = "BAD_FIELD"
-    """A field of the envelope, or a header in its place, is not a usable text."""
-    BAD_BASE64 = "BAD_BASE64"
-    """The payload is marked as compressed and is not Base64."""
-    UNMARKED_BASE64 = "UNMARKED_BASE64"
-    """The payload is Base64 and the envelope does not say so."""
-    BAD_COMPRESSION = "BAD_COMPRESSION"
-    """The payload is neither zlib, gzip nor raw deflate, or its check sum fails."""
+    UTF16 = "UTF16"  # or UTF-32
+    BAD_JSON = "BAD_JSON"  # breaks the grammar at a known line and column
+    TRUNCATED_JSON = "TRUNCATED_JSON"  # stops before its last bracket
+    CURLY_QUOTES = "CURLY_QUOTES"  # typographic quotation marks where JSON needs straight ones
+    UNESCAPED_QUOTES = "UNESCAPED_QUOTES"  # a JSON text in a JSON string, its quotes as they were
+    DUPLICATE_KEY = "DUPLICATE_KEY"  # one object names the same key twice
+    NOT_A_NUMBER = "NOT_A_NUMBER"  # NaN or Infinity, which JSON does not have
+    NUMBER_TOO_LONG = "NUMBER_TOO_LONG"  # too many digits, or too large an exponent
+    LONE_SURROGATE = "LONE_SURROGATE"  # an escape that is half of a character; no text can hold it
+    NUL_CHARACTER = "NUL_CHARACTER"  # its escape, which no column can hold, or nothing but NULs
+    TOO_DEEP = "TOO_DEEP"  # objects, arrays or elements are nested beyond the limit
+    BAD_FIELD = "BAD_FIELD"  # a field of the envelope, or a header in its place, is no usable text
+    BAD_BASE64 = "BAD_BASE64"  # marked as compressed, and not Base64
+    UNMARKED_BASE64 = "UNMARKED_BASE64"  # Base64, and the envelope does not say so
+    BAD_COMPRESSION = "BAD_COMPRESSION"  # no zlib, gzip or raw deflate, or its check sum fails
     TRUNCATED_COMPRESSION = "TRUNCATED_COMPRESSION"
-    """The compressed payload stops before its end."""
-    ZIP_BOMB = "ZIP_BOMB"
-    """The payload grows beyond the permitted ratio while it is decompressed."""
-    BAD_XML = "BAD_XML"
-    """The text breaks XML's grammar at a known line and column."""
-    TRUNCATED_XML = "TRUNCATED_XML"
-    """The XML text stops before its last end tag."""
-    XML_DOCTYPE = "XML_DOCTYPE"
-    """The XML text declares a document type, which is not accepted."""
-    XML_ENTITIES = "XML_ENTITIES"
-    """The XML text declares or uses entities, which are not accepted."""
-    NO_KEY = "NO_KEY"
-    """A key path of the object structure finds no value."""
-    KEY_TOO_LONG = "KEY_TOO_LONG"
-    """The key made of the values found is longer than the limit."""
+    ZIP_BOMB = "ZIP_BOMB"  # grows beyond the permitted ratio while it is decompressed
+    BAD_XML = "BAD_XML"  # breaks the grammar at a known line and column
+    TRUNCATED_XML = "TRUNCATED_XML"  # stops before its last end tag
+    XML_DOCTYPE = "XML_DOCTYPE"  # declares a document type, which is not accepted
+    XML_ENTITIES = "XML_ENTITIES"  # declares or uses entities, which are not accepted
+    NO_KEY = "NO_KEY"  # a key path of the object structure finds no value
+    KEY_TOO_LONG = "KEY_TOO_LONG"  # the key that is made of the values
 
 
 _HOLD: Final = "Correct the payload here and release it, or ask the sender to"
@@ -108,9 +82,12 @@ class Flaw:
 
     code: FlawCode
     message: str
-    hint: str
     interface: str | None = None
     message_id: str | None = None
+
+    @property
+    def hint(self) -> str:
+        return HINTS[self.code]
 
     def in_payload(self) -> "Flaw":
         """Return the same flaw, saying that it lies in the payload inside the envelope."""
@@ -121,26 +98,14 @@ class Flaw:
         return replace(self, interface=interface, message_id=message_id)
 
 
-def flaw(code: FlawCode, message: str) -> Flaw:
-    """Return the flaw with the usual hint for its code."""
-    return Flaw(code, message, HINTS[code])
-
-
 def too_large(what: str, max_bytes: int) -> Flaw:
-    return flaw(FlawCode.TOO_LARGE, f"{what} is larger than {max_bytes:,} bytes.")
+    return Flaw(FlawCode.TOO_LARGE, f"{what} is larger than {max_bytes:,} bytes.")
 
 
 def too_deep(max_depth: int) -> Flaw:
-    return flaw(FlawCode.TOO_DEEP, f"The document is nested more than {max_depth} levels deep.")
+    return Flaw(FlawCode.TOO_DEEP, f"The document is nested more than {max_depth} levels deep.")
 
 
-def empty_body() -> Flaw:
-    return flaw(FlawCode.EMPTY_BODY, "The message has no content.")
-
-
-def utf16() -> Flaw:
-    return flaw(FlawCode.UTF16, "The text is written in UTF-16 or UTF-32.")
-
-
-def only_nul() -> Flaw:
-    return flaw(FlawCode.NUL_CHARACTER, "The text is nothing but NUL characters.")
+EMPTY_BODY: Final = Flaw(FlawCode.EMPTY_BODY, "The message has no content.")
+UTF16: Final = Flaw(FlawCode.UTF16, "The text is written in UTF-16 or UTF-32.")
+ONLY_NUL: Final = Flaw(FlawCode.NUL_CHARACTER, "The text is nothing but NUL characters.")

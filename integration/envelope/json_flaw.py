@@ -4,7 +4,7 @@ import re
 from json import JSONDecodeError
 from typing import Final
 
-from integration.envelope.flaw import Flaw, FlawCode, flaw, only_nul, too_deep, utf16
+from integration.envelope.flaw import ONLY_NUL, UTF16, Flaw, FlawCode, too_deep
 
 BLANKS: Final = " \t\r\n"
 # Python refuses longer integers by default, because converting them takes quadratic time.
@@ -18,9 +18,9 @@ _CUT_ESCAPE: Final = re.compile(r"\\?u?[0-9a-fA-F]{0,4}")
 class Refused(ValueError):  # noqa: N818 - it never leaves this package
     """Carries a flaw out of the scanner's callbacks, which can report in no other way."""
 
-    def __init__(self, found: Flaw) -> None:
-        super().__init__(found.message)
-        self.flaw = found
+    def __init__(self, flaw: Flaw) -> None:
+        super().__init__(flaw.message)
+        self.flaw = flaw
 
 
 def place(text: str, at: int) -> str:
@@ -35,13 +35,13 @@ def shown(name: str) -> str:
 
 def not_utf8(source: bytes, failure: UnicodeDecodeError) -> Flaw:
     if source[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in source[:2]:
-        return utf16()
+        return UTF16
     if failure.end == len(source) and failure.reason == "unexpected end of data":
-        return flaw(FlawCode.NOT_UTF8, "The text ends in the middle of a UTF-8 character.")
+        return Flaw(FlawCode.NOT_UTF8, "The text ends in the middle of a UTF-8 character.")
     message = f"Byte 0x{source[failure.start]:02x} at offset {failure.start} is not UTF-8."
     if source[:2] == b"\x1f\x8b":
         message += " The message begins like a gzip file."
-    return flaw(FlawCode.NOT_UTF8, message)
+    return Flaw(FlawCode.NOT_UTF8, message)
 
 
 def explain(failure: Exception, text: str, max_depth: int) -> Flaw:
@@ -50,40 +50,30 @@ def explain(failure: Exception, text: str, max_depth: int) -> Flaw:
         case Refused():
             return failure.flaw
         case JSONDecodeError():
-            return _syntax(text, failure.pos, failure.msg)
+            return syntax(text, failure.pos, failure.msg)
         case StopIteration():  # the scanner's way to say that no value begins here
-            return _syntax(text, failure.value, "Expecting value")
+            return syntax(text, failure.value, "Expecting value")
         case RecursionError():
             return too_deep(max_depth)
         case _:
-            return number_too_long()
+            message = f"A number has more than {MAX_DIGITS} digits, or an exponent beyond that."
+            return Flaw(FlawCode.NUMBER_TOO_LONG, message)
 
 
-def number_too_long() -> Flaw:
-    return flaw(
-        FlawCode.NUMBER_TOO_LONG,
-        f"A number has more than {MAX_DIGITS} digits, or an exponent beyond that.",
-    )
-
-
-def trailing(text: str, at: int) -> Flaw:
-    """Return the flaw of text that goes on after its JSON value."""
-    return _syntax(text, at, "Extra text after the end")
-
-
-def _syntax(text: str, at: int, reason: str) -> Flaw:
+def syntax(text: str, at: int, reason: str) -> Flaw:
+    """Return the flaw of a text that breaks the grammar here."""
     where = place(text, at)
     if "\0" in text[:2]:
-        return utf16() if text.strip("\0") else only_nul()
+        return UTF16 if text.strip("\0") else ONLY_NUL
     if text[at : at + 1] in _CURLY:
-        return flaw(FlawCode.CURLY_QUOTES, f"A typographic quotation mark stands at {where}.")
+        return Flaw(FlawCode.CURLY_QUOTES, f"A typographic quotation mark stands at {where}.")
     if _is_cut(text, at, reason):
-        return flaw(FlawCode.TRUNCATED_JSON, f"The JSON text stops short at {where}.")
+        return Flaw(FlawCode.TRUNCATED_JSON, f"The JSON text stops short at {where}.")
     if _holds_unescaped_text(text, at, reason):
         message = f"A text with unescaped quotation marks begins before {where}."
-        return flaw(FlawCode.UNESCAPED_QUOTES, message)
-    found = shown(text[at]) if at < len(text) else "the end"
-    return flaw(FlawCode.BAD_JSON, f"{reason} at {where}; found {found}.")
+        return Flaw(FlawCode.UNESCAPED_QUOTES, message)
+    here = shown(text[at]) if at < len(text) else "the end"
+    return Flaw(FlawCode.BAD_JSON, f"{reason} at {where}; found {here}.")
 
 
 def _is_cut(text: str, at: int, reason: str) -> bool:

@@ -19,7 +19,7 @@ from decimal import (
 from json import JSONDecoder
 from typing import Final, NoReturn, cast
 
-from integration.envelope.flaw import Flaw, FlawCode, flaw, too_deep
+from integration.envelope.flaw import Flaw, FlawCode, too_deep
 from integration.envelope.json_flaw import (
     BLANKS,
     MAX_DIGITS,
@@ -27,7 +27,7 @@ from integration.envelope.json_flaw import (
     explain,
     place,
     shown,
-    trailing,
+    syntax,
 )
 
 _NOT_BLANK: Final = re.compile(r"[^ \t\r\n]")
@@ -44,7 +44,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         names = [name for name, _ in pairs]
         counted = Counter(names)
         twice = next(name for name in names if counted[name] > 1)
-        raise Refused(flaw(FlawCode.DUPLICATE_KEY, f"The key {shown(twice)} is there twice."))
+        raise Refused(Flaw(FlawCode.DUPLICATE_KEY, f"The key {shown(twice)} is there twice."))
     return members
 
 
@@ -59,7 +59,7 @@ _EXACT: Final = Context(
 
 
 def _no_number(name: str) -> NoReturn:
-    raise Refused(flaw(FlawCode.NOT_A_NUMBER, f"{name} is not a JSON number."))
+    raise Refused(Flaw(FlawCode.NOT_A_NUMBER, f"{name} is not a JSON number."))
 
 
 _DECODER: Final = JSONDecoder(
@@ -84,10 +84,10 @@ def parse_json(text: str, max_depth: int) -> object:
     except (ValueError, StopIteration, ArithmeticError, RecursionError) as failure:
         return explain(failure, text, max_depth)
     if end != len(text) and (rest := _NOT_BLANK.search(text, end)):
-        return trailing(text, rest.start())
+        return syntax(text, rest.start(), "Extra text after the end")
     # One character is looked for at four times the speed of two.
-    if "\\" in text and _DOUBTFUL_ESCAPE.search(text) and (found := _refused_escape(text)):
-        return found
+    if "\\" in text and _DOUBTFUL_ESCAPE.search(text) and (flaw := _refused_escape(text)):
+        return flaw
     return value
 
 
@@ -105,17 +105,17 @@ def member_text(text: str, name: str) -> str:
 
 def element_texts(text: str) -> list[str]:
     """Return the exact text of each element of an array that `parse_json` has accepted."""
-    found: list[str] = []
+    texts: list[str] = []
     at = text.index("[")
     while True:
         at = _skip_blanks(text, at + 1)
         if text[at] == "]":
-            return found
+            return texts
         _, end = _scan(text, at)
-        found.append(text[at:end])
+        texts.append(text[at:end])
         at = _skip_blanks(text, end)
         if text[at] == "]":
-            return found
+            return texts
 
 
 def is_deeper(text: str, max_depth: int) -> bool:
@@ -159,8 +159,8 @@ def _refused_escape(text: str) -> Flaw | None:
         high_ends = escape.end() if 0xD800 <= unit <= 0xDBFF else -1
         if unit == 0:
             where = place(text, escape.start())
-            return flaw(FlawCode.NUL_CHARACTER, f"A NUL character is written at {where}.")
+            return Flaw(FlawCode.NUL_CHARACTER, f"A NUL character is written at {where}.")
     else:
         if high_ends < 0:
             return None
-    return flaw(FlawCode.LONE_SURROGATE, "An escape is half of a character (a lone surrogate).")
+    return Flaw(FlawCode.LONE_SURROGATE, "An escape is half of a character (a lone surrogate).")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from integration.envelope.compression import looks_like_base64, unpack
 from integration.envelope.document import DEFAULT, JSON, XML, Bare, Document, Enclosed, Limits
 from integration.envelope.fields import Headers, addressed, addressed_by_headers
-from integration.envelope.flaw import Flaw, FlawCode, empty_body, flaw, too_large
+from integration.envelope.flaw import EMPTY_BODY, Flaw, FlawCode, too_large
 from integration.envelope.json_flaw import not_utf8
 from integration.envelope.json_text import parse_json
 from integration.envelope.xml_text import parse_xml
@@ -21,8 +21,8 @@ _PLAIN: Final = frozenset({"", "0", "false", "none"})
 
 def read(value: bytes, headers: Headers | None = None, limits: Limits = DEFAULT) -> Document | Flaw:
     """Return what a record's value and headers come to. Raises nothing for any bytes."""
-    found = parse(value, headers, limits)
-    return Bare(found, value) if isinstance(found, dict) else found
+    parsed = parse(value, headers, limits)
+    return Bare(parsed, value) if isinstance(parsed, dict) else parsed
 
 
 def parse(
@@ -62,7 +62,7 @@ def _parsed(source: bytes, max_depth: int) -> object:
     if source[:1] != b"{":
         start = source.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1]
         if not start:
-            return empty_body()
+            return EMPTY_BODY
         if start == b"<":
             return parse_xml(source, max_depth)
     try:
@@ -70,7 +70,7 @@ def _parsed(source: bytes, max_depth: int) -> object:
     except UnicodeDecodeError as failure:
         return not_utf8(source, failure)
     body = parse_json(text, max_depth)
-    return empty_body() if body is None else body
+    return EMPTY_BODY if body is None else body
 
 
 def _opened(
@@ -91,7 +91,7 @@ def _payload(
     """Return the payload's own text and what is in it, or a Flaw in its place."""
     payload = envelope["payload"]
     if payload is None:
-        return record, empty_body().in_payload()
+        return record, EMPTY_BODY.in_payload()
     if not isinstance(payload, str):
         return Enclosed(record), payload
     source = _unpacked(payload, envelope.get("compressed"), limits)
@@ -111,20 +111,20 @@ def _unpacked(payload: str, mark: object, limits: Limits) -> str | bytes | Flaw:
         return unpack(payload, limits)
     if word in _PLAIN:
         return payload
-    return flaw(FlawCode.BAD_FIELD, 'The envelope\'s "compressed" is neither "1" nor left out.')
+    return Flaw(FlawCode.BAD_FIELD, 'The envelope\'s "compressed" is neither "1" nor left out.')
 
 
 def _parsed_text(text: str, max_depth: int) -> object:
     start = text.removeprefix("\ufeff").lstrip(_BLANKS)[:1]
     if not start:
-        return empty_body()
+        return EMPTY_BODY
     if start == "<":
         return parse_xml(text.encode(), max_depth, is_utf8=True)
     body = parse_json(text, max_depth)
     if isinstance(body, Flaw) and looks_like_base64(text):
         message = 'The text is Base64, but "compressed" is not set.'
-        return flaw(FlawCode.UNMARKED_BASE64, message)
-    return empty_body() if body is None else body
+        return Flaw(FlawCode.UNMARKED_BASE64, message)
+    return EMPTY_BODY if body is None else body
 
 
 def _document(

@@ -87,9 +87,9 @@ class Alike:
         """Return one of them. Raises UnwritableMessage."""
         if payload[:1] != "{" or len(payload) >= PLAIN_BELOW:
             return write(replace(self._like, payload=payload, message_id=message_id))
-        told = f"{self.before}{_quoted(payload)}{self.between}{_quoted(message_id)}{self.after}"
+        text = f"{self.before}{_quoted(payload)}{self.between}{_quoted(message_id)}{self.after}"
         try:
-            return told.encode()
+            return text.encode()
         except UnicodeEncodeError as failure:
             raise UnwritableMessage(message_id=message_id) from failure
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from lxml import etree
 
-from integration.envelope.flaw import Flaw, FlawCode, flaw, too_deep, utf16
+from integration.envelope.flaw import UTF16, Flaw, FlawCode, too_deep
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = re.compile(rb"\s*+")
@@ -59,7 +59,7 @@ _UTF8: Final = _parser("utf-8")
 def parse_xml(source: bytes, max_depth: int, *, is_utf8: bool = False) -> object:
     """Return the root element, or a Flaw. `is_utf8` overrules the text's own declaration."""
     if b"\0" in source[:2]:
-        return utf16()
+        return UTF16
     if _DOCTYPE in source and _begins_with_doctype(source):
         return _document_type(source)
     try:
@@ -94,8 +94,8 @@ def _begins_with_doctype(source: bytes) -> bool:
 
 def _document_type(source: bytes) -> Flaw:
     if b"<!ENTITY" in source:
-        return flaw(FlawCode.XML_ENTITIES, "The XML declares entities.")
-    return flaw(FlawCode.XML_DOCTYPE, "The XML declares a document type (DOCTYPE).")
+        return Flaw(FlawCode.XML_ENTITIES, "The XML declares entities.")
+    return Flaw(FlawCode.XML_DOCTYPE, "The XML declares a document type (DOCTYPE).")
 
 
 @cache
@@ -111,14 +111,14 @@ def _explain(failure: etree.XMLSyntaxError, source: bytes, max_depth: int) -> Fl
     if code == _ERRORS.ERR_RESOURCE_LIMIT and "depth" in str(failure.msg):
         return too_deep(max_depth)
     if code in {_ERRORS.ERR_UNDECLARED_ENTITY, _ERRORS.WAR_UNDECLARED_ENTITY}:
-        return flaw(
+        return Flaw(
             FlawCode.XML_ENTITIES, f"An entity that XML does not define is used at {where}."
         )
     if code in _CUT and _ends_at(source, line, column):
-        return flaw(FlawCode.TRUNCATED_XML, f"The XML text stops short at {where}.")
+        return Flaw(FlawCode.TRUNCATED_XML, f"The XML text stops short at {where}.")
     # libxml2's own sentence may quote the document, so only the name of the error is shown.
     name = _NAMES.get(code, "ERR_UNKNOWN").removeprefix("ERR_")
-    return flaw(FlawCode.BAD_XML, f"The XML is not well-formed at {where} ({name}).")
+    return Flaw(FlawCode.BAD_XML, f"The XML is not well-formed at {where} ({name}).")
 
 
 def _ends_at(source: bytes, line: int, column: int) -> bool:

@@ -1,10 +1,9 @@
 """What a handler author imports: decorator, message, publish(), newness guard and verdicts."""
 
-from integration.handlers.claims import claim_all, claim_newest
+from integration.documents.refusals import permanent
 from integration.handlers.failures import (
     Applied,
     BatchItemError,
-    Failure,
     MissingDependencyError,
     OutageError,
     PermanentError,
@@ -14,14 +13,16 @@ from integration.handlers.failures import (
     Verdict,
     missing_dependency,
     outage,
-    permanent,
     transient,
 )
+from integration.handlers.outbound import caused_by
 from integration.handlers.payloads import PayloadRefusedError
-from integration.handlers.publishing import Publication, caused_by, publish, publish_to
+from integration.handlers.ports import claim_all, claim_newest
+from integration.handlers.publishing import Publication, publish, publish_to
 from integration.handlers.registry import inbound
 from integration.handlers.sql import cursor
 from integration.message import Message
+from integration.policy.failure import Failure
 
 __all__ = [
     "Applied",

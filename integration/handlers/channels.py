@@ -90,11 +90,11 @@ def channel_named(name: str) -> Channel:
     row = PublishChannel.objects.using(alias).select_related("structure").filter(name=name).first()
     if row is None:
         raise UnknownChannelError(name)
-    found: Any = ()
+    ways: Any = ()
     if row.enabled:
         targets = ChannelTarget.objects.using(alias).filter(channel=row, enabled=True)
-        found = targets.order_by("system__name").values(*_WAY)
-    return Channel(row.name, row.envelope, _rules(row), tuple(map(_target, found)))
+        ways = targets.order_by("system__name").values(*_WAY)
+    return Channel(row.name, row.envelope, _rules(row), tuple(map(_target, ways)))
 
 
 def target_of_queue(name: str) -> Target:

@@ -13,33 +13,11 @@ from django.db import OperationalError
 from django.db.transaction import TransactionManagementError
 from psycopg import errors as pg
 
-from integration.documents.refusals import permanent, tidied
+from integration.documents.refusals import tidied
 from integration.envelope import UnwritableMessage
 from integration.errors import IntegrationError
 from integration.handlers.traces import sentence, trace
 from integration.policy.failure import Failure, FailureClass
-
-__all__ = [
-    "Applied",
-    "BatchItemError",
-    "Failure",
-    "FailureClass",
-    "ForeignDatabaseError",
-    "HandlerError",
-    "MissingDependencyError",
-    "OutageError",
-    "PermanentError",
-    "QueueLockTimeoutError",
-    "Superseded",
-    "TransientError",
-    "Verdict",
-    "classify",
-    "missing_dependency",
-    "outage",
-    "permanent",
-    "tidied",
-    "transient",
-]
 
 _LONGEST_CHAIN: Final = 20
 
@@ -211,8 +189,8 @@ LOST: Final = Rule((psycopg.OperationalError,), FailureClass.OUTAGE, "DATABASE_L
 _SEEN_THROUGH: Final = frozenset({FailureClass.CONFLICT, FailureClass.OUTAGE})
 
 
-class Told(NamedTuple):
-    """What one exception of a chain tells about its failure."""
+class Judged(NamedTuple):
+    """What one exception of a chain means."""
 
     kind: FailureClass
     code: str
@@ -226,14 +204,14 @@ def classify(exception: BaseException) -> Failure:
     exception that nothing is known about is TRANSIENT with its class name as the code.
     """
     chain = list(_chain(exception))
-    told = [told for told in map(_tell, chain) if told]
-    if not told:
-        told = [Told(FailureClass.TRANSIENT, _own_code(chain[0]), chain[0])]
-    found = told[0]
-    if found.code == SWALLOWED:
-        found = next((other for other in told if other.kind in _SEEN_THROUGH), found)
-    text = sentence(found.exception)
-    return tidied(Failure(found.kind, found.code, text, trace(chain)))
+    judged = list(filter(None, map(_judge, chain)))
+    if not judged:
+        judged = [Judged(FailureClass.TRANSIENT, _own_code(chain[0]), chain[0])]
+    first = judged[0]
+    if first.code == SWALLOWED:
+        first = next((other for other in judged if other.kind in _SEEN_THROUGH), first)
+    text = sentence(first.exception)
+    return tidied(Failure(first.kind, first.code, text, trace(chain)))
 
 
 def _chain(exception: BaseException) -> Iterator[BaseException]:
@@ -254,14 +232,14 @@ def _only_wraps(link: BaseException) -> bool:
     return isinstance(link, DjangoDatabaseError) and isinstance(link.__cause__, psycopg.Error)
 
 
-def _tell(link: BaseException) -> Told | None:
+def _judge(link: BaseException) -> Judged | None:
     if isinstance(link, HandlerError):
-        return Told(link.kind, link.failure_code, link)
+        return Judged(link.kind, link.failure_code, link)
     for rule in RULES:
         if isinstance(link, rule.types):
-            return Told(rule.kind, rule.code, link)
+            return Judged(rule.kind, rule.code, link)
     if isinstance(link, LOST.types) and (getattr(link, "sqlstate", None) or "08")[:2] == "08":
-        return Told(LOST.kind, LOST.code, link)
+        return Judged(LOST.kind, LOST.code, link)
     return None
 
 

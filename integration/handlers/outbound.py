@@ -1,15 +1,16 @@
 """What the handlers of one transaction have published so far, and what its ids derive from."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Final
 
 from django.conf import settings
 from django.db import connections
 
-from integration.handlers.channels import Channel, Target, channel_named, target_of_queue
+from integration.handlers.channels import channel_named, target_of_queue
 from integration.message import Message
 from integration.values import Outgoing
 
@@ -27,10 +28,11 @@ class Outbound:
 
     def __init__(self) -> None:
         self.cause: Message | None = None
-        self.targets: dict[str, Target] = {}
-        self.channels: dict[str, Channel] = {}
+        # Looked up once a transaction.
+        self.channel = cache(channel_named)
+        self.target = cache(target_of_queue)
         self._rows: list[Outgoing] = []
-        self._guarded: list[tuple[Outgoing, _Mark]] = []
+        self._guarded: list[tuple[Outgoing, Callable[[], None]]] = []
         self._ordinals: dict[str, int] = {}
 
     def begin(self, message: Message | None) -> None:
@@ -52,25 +54,14 @@ class Outbound:
         ordinal = self._ordinals[cause] = self._ordinals.get(cause, 0) + 1
         return f"{cause}\n{ordinal}"
 
-    def channel(self, name: str) -> Channel:
-        """Looked up once a transaction. Raises UnknownChannelError."""
-        found = self.channels.get(name)
-        if found is None:
-            found = self.channels[name] = channel_named(name)
-        return found
-
-    def target(self, queue: str) -> Target:
-        """Looked up once a transaction. Raises UnknownQueueError."""
-        found = self.targets.get(queue)
-        if found is None:
-            found = self.targets[queue] = target_of_queue(queue)
-        return found
-
     def append(self, row: Outgoing) -> None:
         self._rows.append(row)
         connection = connections[settings.SLUICE_DATABASE]
         if any(connection.savepoint_ids):
-            mark = _Mark()
+
+            def mark() -> None:
+                """Stands for a savepoint: Django keeps the hook as long as that stands."""
+
             connection.on_commit(mark)
             self._guarded.append((row, mark))
 
@@ -91,13 +82,6 @@ def _identity(message: Message) -> str:
     """
     place = f"{message.topic_uuid}\n{message.partition}\n{message.offset}"
     return f"{place}\n{message.message_id}"
-
-
-class _Mark:
-    """A commit hook that does nothing; while Django keeps it, its savepoint stands."""
-
-    def __call__(self) -> None:
-        return
 
 
 current: ContextVar[Outbound | None] = ContextVar("sluice_outbound", default=None)

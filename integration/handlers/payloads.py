@@ -138,11 +138,11 @@ def _read(rules: Rules, text: str | bytes) -> object:
 
 
 def _found_key(rules: Rules, body: object) -> bytes:
-    found = key_of(rules.key_paths, body)
-    if isinstance(found, Flaw):
-        text = f"{rules.channel}: {found.message} Give a key to publish(), or correct the payload."
-        raise PayloadRefusedError(text, code=found.code)
-    return found.encode()
+    key = key_of(rules.key_paths, body)
+    if isinstance(key, Flaw):
+        text = f"{rules.channel}: {key.message} Give a key to publish(), or correct the payload."
+        raise PayloadRefusedError(text, code=key.code)
+    return key.encode()
 
 
 def _refusal(rules: Rules, failure: Failure) -> PayloadRefusedError:

@@ -23,7 +23,7 @@ class NewnessGuard(Protocol):
     """The newest message of each (structure, key)."""
 
     def __call__(self, structure: str, claims: Sequence[Claim]) -> list[bool]:
-        """Whether each claim is the newest; see `claims.claim_all`."""
+        """Whether each claim is the newest; see `claim_all`."""
 
 
 @dataclass(slots=True)
@@ -43,3 +43,23 @@ def fill(ports: Ports) -> None:
 
 def filled() -> Ports:
     return _filled[0]
+
+
+def claim_newest(
+    structure: str, key: str, message: Message, *, version: int | datetime | None = None
+) -> bool:
+    """Whether `message` is the newest for (structure, key); True locks the key until the commit.
+
+    For handlers that write tables of their own: write only when it is True, else return
+    Superseded(). Raises UnknownStructureError.
+    """
+    return claim_all(structure, [(key, message, version)])[0]
+
+
+def claim_all(structure: str, claims: Sequence[Claim]) -> list[bool]:
+    """As claim_newest for (key, message, version) of a whole batch, mostly in one statement.
+
+    Of several claims of one key only the newest can be True. Raises UnknownStructureError, and
+    PermanentError BAD_VERSION for a version that is no integer or timestamp.
+    """
+    return filled().guard(structure, claims)

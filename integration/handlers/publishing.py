@@ -6,44 +6,12 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import transaction
 
-from integration.handlers.channels import (
-    UnknownChannelError,
-    UnknownQueueError,
-    channel_named,
-    target_of_queue,
-)
-from integration.handlers.outbound import ID_SPACE, Outbound, caused_by, current, id_of
-from integration.handlers.outgoing import (
-    CAUSE,
-    DESTINATION,
-    INTERFACE,
-    MESSAGE_ID,
-    SENDER,
-    Facts,
-    GivenHeaders,
-    record,
-)
-from integration.handlers.payloads import Key, as_text, prepare
+from integration.handlers.channels import channel_named, target_of_queue
+from integration.handlers.outbound import Outbound, current, id_of
+from integration.handlers.outgoing import Facts, GivenHeaders, record
+from integration.handlers.payloads import Key, PayloadRefusedError, as_text, prepare
 from integration.handlers.ports import filled
 from integration.values import Outgoing
-
-__all__ = [
-    "CAUSE",
-    "DESTINATION",
-    "ID_SPACE",
-    "INTERFACE",
-    "MESSAGE_ID",
-    "SENDER",
-    "GivenHeaders",
-    "Outbound",
-    "Publication",
-    "UnknownChannelError",
-    "UnknownQueueError",
-    "caused_by",
-    "current",
-    "publish",
-    "publish_to",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +38,21 @@ def publish(
     Outside a transaction it is one of its own, committed when publish() returns. Inside a handler
     the ids derive from the consumed message, so that a repetition has the same ones. Raises
     UnknownChannelError, PayloadRefusedError, UnwritableMessage, and QueueLockTimeoutError where
-    another transaction has published to the same sequential queue and does not end.
+    another transaction has configured to the same sequential queue and does not end.
     """
     outbound = current.get()
-    found = channel_named(channel) if outbound is None else outbound.channel(channel)
+    configured = channel_named(channel) if outbound is None else outbound.channel(channel)
     name = None if outbound is None else outbound.next_name()
-    prepared = prepare(found.rules, payload, key)
+    prepared = prepare(configured.rules, payload, key)
     cause = _cause(outbound)
     rows = []
-    for target in found.targets:
+    for target in configured.targets:
         message_id = id_of(None if name is None else f"{name}\n{target.system}")
         facts = Facts(target, channel, message_id, cause)
         text, mark = prepared.text, prepared.key
-        rows.append(record(facts, text, mark, headers=headers, wrapped=found.envelope))
+        rows.append(record(facts, text, mark, headers=headers, wrapped=configured.envelope))
     _keep(rows, outbound)
-    pairs = zip(found.targets, rows, strict=True)
+    pairs = zip(configured.targets, rows, strict=True)
     return Publication(channel, {target.system: row.message_id for target, row in pairs})
 
 
@@ -112,6 +80,20 @@ def publish_to(
     mark = key.encode() if isinstance(key, str) else key
     _keep([record(facts, text, mark, headers=headers, wrapped=envelope)], outbound)
     return message_id
+
+
+def publish_document(
+    channel: str, body: bytes, key: str | None = None, *, headers: GivenHeaders = ()
+) -> Publication:
+    """Publish what came as bytes: JSON or XML text, as the channel's format has it.
+
+    UTF-8, or any encoding that an XML text declares. Without a key the channel's paths find it.
+    Raises what publish() raises; for an empty body PayloadRefusedError (EMPTY_BODY).
+    """
+    if not body.strip():
+        text = f"{channel}: there is nothing in it. A tombstone is published by a program only."
+        raise PayloadRefusedError(text, code="EMPTY_BODY")
+    return publish(channel, body, key=key or None, headers=headers)
 
 
 def _cause(outbound: Outbound | None) -> str | None:

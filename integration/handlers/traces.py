@@ -67,23 +67,23 @@ def _said_by_python(exception: BaseException) -> str:
     if isinstance(exception, KeyError):
         return f"KeyError: {exception}"
     if isinstance(exception, ValueError | TypeError | ArithmeticError | IndexError):
-        return _QUOTED.sub(lambda found: found[1] or HIDDEN, str(exception))
+        return _QUOTED.sub(lambda part: part[1] or HIDDEN, str(exception))
     return str(exception)
 
 
 def _said_by_postgres(error: psycopg.Error) -> str:
-    told = error.diag
-    if not told.message_primary:
+    said = error.diag
+    if not said.message_primary:
         return str(error)
-    where = told.table_name and told.column_name and f"{told.table_name}.{told.column_name}"
-    parts = [told.message_primary, where if where and where not in told.message_primary else ""]
+    where = said.table_name and said.column_name and f"{said.table_name}.{said.column_name}"
+    parts = [said.message_primary, where if where and where not in said.message_primary else ""]
     return " ".join(part for part in parts if part)
 
 
 def _said_by_django(error: ValidationError) -> str:
     if hasattr(error, "error_dict"):
-        told = error.error_dict.items()
-        return " ".join(f"{field}: {' '.join(map(_without_values, of))}" for field, of in told)
+        said = error.error_dict.items()
+        return " ".join(f"{field}: {' '.join(map(_without_values, of))}" for field, of in said)
     return " ".join(map(_without_values, error.error_list))
 
 

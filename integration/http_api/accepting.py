@@ -1,17 +1,21 @@
-"""Taking a post into a queue: durable before it is answered, whatever Kafka does meanwhile."""
+"""Taking a post into a queue or a channel: durable before it is answered, whatever Kafka does."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from django.db import transaction
 
-from integration.handlers.publishing import INTERFACE, MESSAGE_ID, SENDER
+from integration.handlers.channels import UnknownChannelError
+from integration.handlers.outgoing import INTERFACE, MESSAGE_ID, SENDER
+from integration.handlers.payloads import PayloadRefusedError
+from integration.handlers.publishing import publish_document
 from integration.http_api import receipts
 from integration.http_api.bodies import Piece
+from integration.http_api.problems import NoSuchChannelError, NotPublishedError
 from integration.http_api.receipts import Answer, Post
-from integration.http_api.routes import Route
+from integration.models import Queue
 from integration.store import outbox
-from integration.store.sessions import alias, django_connection
+from integration.store.sessions import alias, fetch_all
 from integration.values import Headers, Outgoing
 
 USER: Final = "sluice-user"
@@ -21,24 +25,62 @@ _ROWS_A_STATEMENT: Final = 1_000
 _NEXT_ROW: Final = "SELECT nextval(pg_get_serial_sequence('integration_outboxrow', 'id'))"
 
 
-class _AnotherWasFaster(Exception):  # noqa: N818 - undoes a transaction, reaches nobody
-    """The same id was accepted by another request meanwhile."""
-
-
-def accept(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
+def accept(post: Post, pieces: Sequence[Piece], queue: Queue) -> Answer:
     """Write the messages and their receipt in one transaction; all of them or none.
 
-    When it returns, they are committed. Of several requests with one sender's id one is
-    accepted; the others wait for it and get its answer. Raises OtherContentError.
+    When it returns, they are committed. Raises AnotherWasFasterError.
     """
-    write = _written_alone if len(pieces) == 1 and route.strict is None else _written_together
-    while True:
-        try:
-            return write(post, pieces, route)
-        except _AnotherWasFaster:
-            known = receipts.earlier(post)
-            if known is not None:
-                return known
+    count, strict = len(pieces), queue.pk if queue.is_sequential else None
+    answer = Answer(ACCEPTED, post.facts(count, "accepted"))
+    ids = message_ids(post.message_id, count)
+    rows = [
+        Outgoing(
+            topic=queue.topic,
+            value=piece.payload,
+            key=post.key,
+            headers=headers_of(post, piece, message_id),
+            provider_id=queue.provider_id,
+            message_id=message_id,
+            strict_queue=strict,
+        )
+        for piece, message_id in zip(pieces, ids, strict=True)
+    ]
+    if count == 1 and strict is None:
+        # What nearly every post is, in one statement that is its own transaction. BEGIN, two
+        # statements and COMMIT took the database and a thread 1.6 to 1.8 times as long.
+        receipts.write_with_message(post, answer, rows[0], queue.pk)
+        return answer
+    with transaction.atomic(using=alias()):
+        before = fetch_all(_NEXT_ROW)[0][0] if count > 1 else None
+        for start in range(0, count, _ROWS_A_STATEMENT):
+            outbox.insert(rows[start : start + _ROWS_A_STATEMENT])
+        receipts.write_queued(post, answer, count=count, queue_id=queue.pk, before=before)
+    return answer
+
+
+def publish_post(post: Post) -> Answer:
+    """Publish the body to the channel that `post.service` names; durable when it returns.
+
+    Raises NoSuchChannelError, NotPublishedError, QueueLockTimeoutError, AnotherWasFasterError.
+    """
+    key = None if post.key is None else post.key.decode()
+    try:
+        with transaction.atomic(using=alias()):
+            ids = publish_document(post.service, post.body, key).ids
+            facts = {
+                "message_id": post.message_id,
+                "service": post.service,
+                "count": len(ids),
+                "state": "accepted",
+                "messages": dict(ids),
+            }
+            answer = Answer(ACCEPTED, facts)
+            receipts.write_called(post, answer, count=1)
+    except UnknownChannelError as unknown:
+        raise NoSuchChannelError(channel=post.service) from unknown
+    except PayloadRefusedError as refused:
+        raise NotPublishedError(refused) from refused
+    return answer
 
 
 def message_ids(message_id: str, count: int) -> list[str]:
@@ -52,73 +94,11 @@ def message_ids(message_id: str, count: int) -> list[str]:
     return [f"{message_id}.{place}" for place in range(1, count + 1)]
 
 
-def _written_alone(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
-    """What nearly every post is: one message, in one statement that is its own transaction.
-
-    BEGIN, two statements and COMMIT took the database and a thread 1.6 to 1.8 times as long.
-    """
-    message_id = post.message_id()
-    row = _outgoing(post, pieces[0], message_id, route)
-    answer = Answer(ACCEPTED, _facts(post, message_id, 1))
-    if not receipts.write_with_message(post, answer, message_id, row, route.queue_id):
-        raise _AnotherWasFaster
-    return answer
-
-
-def _written_together(post: Post, pieces: Sequence[Piece], route: Route) -> Answer:
-    """Several messages, or one whose turn in a strict queue has to be awaited."""
-    message_id = post.message_id()
-    ids = message_ids(message_id, len(pieces))
-    rows = [_outgoing(post, piece, id_, route) for piece, id_ in zip(pieces, ids, strict=True)]
-    answer = Answer(ACCEPTED, _facts(post, message_id, len(pieces)))
-    with transaction.atomic(using=alias()):
-        before = _row_before() if len(pieces) > 1 else None
-        for start in range(0, len(rows), _ROWS_A_STATEMENT):
-            outbox.insert(rows[start : start + _ROWS_A_STATEMENT])
-        is_first = receipts.write_queued(
-            post, answer, message_id, count=len(pieces), queue_id=route.queue_id, before=before
-        )
-        if not is_first:
-            raise _AnotherWasFaster
-    return answer
-
-
-def _row_before() -> int:
-    with django_connection().cursor() as cursor:
-        cursor.execute(_NEXT_ROW)
-        (number,) = cursor.fetchone()
-    return int(number)
-
-
-def _outgoing(post: Post, piece: Piece, message_id: str, route: Route) -> Outgoing:
-    return Outgoing(
-        topic=route.topic,
-        value=piece.payload,
-        key=post.key,
-        headers=headers_of(post, piece, message_id),
-        provider_id=route.provider_id,
-        message_id=message_id,
-        strict_queue=route.strict,
-    )
-
-
 def headers_of(post: Post, piece: Piece, message_id: str) -> Headers:
     """The facts of a bare payload, as the engine reads them; nothing of the request besides."""
-    found = [
+    facts = [
         (MESSAGE_ID, message_id.encode()),
         (INTERFACE, post.service.encode()),
         (SENDER, post.system.encode()),
     ]
-    return [*found, (USER, piece.user.encode())] if piece.user else found
-
-
-def _facts(post: Post, message_id: str, count: int) -> dict[str, object]:
-    found: dict[str, object] = {
-        "message_id": message_id,
-        "service": post.service,
-        "count": count,
-        "state": "accepted",
-    }
-    if post.sender_id is not None:
-        found["sender_id"] = post.sender_id
-    return found
+    return [*facts, (USER, piece.user.encode())] if piece.user else facts

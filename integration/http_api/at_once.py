@@ -12,7 +12,7 @@ from integration.delivery.reading import Reader
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.handlers.failures import classify
-from integration.handlers.publishing import Outbound, current
+from integration.handlers.outbound import Outbound, current
 from integration.http_api import receipts
 from integration.http_api.accepting import headers_of, message_ids
 from integration.http_api.bodies import Piece
@@ -53,32 +53,24 @@ class _Undone(Exception):  # noqa: N818 - undoes a transaction, reaches nobody
         self.arrival = arrival
 
 
-class _AnotherWasFaster(Exception):  # noqa: N818 - as above
-    """The same id was accepted by another request meanwhile."""
-
-
 def run_at_once(post: Post, pieces: Sequence[Piece], *, limit: timedelta = LIMIT) -> Answer:
     """Call the service's handler for each message, all in one transaction, and tell the result.
 
     What handlers publish is written to the outbox with it. `limit` bounds all of it together;
     no statement begins later. Raises CallFailedError, and then nothing is stored but a track of
-    each try; NoSuchServiceError, SwitchedOffError and OtherContentError before anything is done.
+    each try; NoSuchServiceError and SwitchedOffError before anything is done; and
+    AnotherWasFasterError.
     """
     reader = _reader(post)
-    message_id = post.message_id()
     ends = time.monotonic() + limit.total_seconds()
     for number in range(1, _TRIES + 1):
-        units = _units(reader, post, pieces, message_id)
+        units = _units(reader, post, pieces)
         left = timedelta(seconds=max(0.001, ends - time.monotonic()))
         try:
-            return _in_transaction(post, units, message_id, left)
-        except _AnotherWasFaster:
-            known = receipts.earlier(post)
-            if known is not None:
-                return known
+            return _in_transaction(post, units, left)
         except _Undone as undone:
             if undone.failure.kind is not FailureClass.CONFLICT or number == _TRIES:
-                raise _told(units, undone) from undone
+                raise _refusal(units, undone) from undone
     raise AssertionError("the last try returns or raises")
 
 
@@ -87,12 +79,13 @@ def _reader(post: Post) -> Reader:
     rows = EnterpriseService.objects.select_related("structure")
     row = rows.filter(interface=post.service).first()
     if row is None:
-        raise NoSuchServiceError(post.service)
+        raise NoSuchServiceError(service=post.service)
     service = service_of(row, HERE)
     if service.refusal is not None:
-        raise SwitchedOffError(service.refusal.text)
+        raise SwitchedOffError(sentence=service.refusal.text)
     if not ExternalSystem.objects.filter(pk=post.system_id, enabled=True).exists():
-        raise SwitchedOffError(f"The external system {post.system} is switched off.")
+        sentence = f"The external system {post.system} is switched off."
+        raise SwitchedOffError(sentence=sentence)
     return Reader(
         QueueSnapshot(
             id=NO_QUEUE,
@@ -107,18 +100,18 @@ def _reader(post: Post) -> Reader:
     )
 
 
-def _units(reader: Reader, post: Post, pieces: Sequence[Piece], message_id: str) -> list[Unit]:
-    found = []
+def _units(reader: Reader, post: Post, pieces: Sequence[Piece]) -> list[Unit]:
+    units = []
     now_ms = int(time.time() * 1000)
-    for place, id_ in enumerate(message_ids(message_id, len(pieces))):
-        piece = pieces[place]
+    ids = message_ids(post.message_id, len(pieces))
+    for place, (piece, id_) in enumerate(zip(pieces, ids, strict=True)):
         headers = headers_of(post, piece, id_)
         record = Record(NO_PLACE, place, now_ms, post.key, piece.payload, headers)
-        found.append(reader.unit(record))
-    return found
+        units.append(reader.unit(record))
+    return units
 
 
-def _in_transaction(post: Post, units: Sequence[Unit], message_id: str, limit: timedelta) -> Answer:
+def _in_transaction(post: Post, units: Sequence[Unit], limit: timedelta) -> Answer:
     outbound = Outbound()
     token = current.set(outbound)
     guard = Guard(limit)
@@ -128,10 +121,9 @@ def _in_transaction(post: Post, units: Sequence[Unit], message_id: str, limit: t
             arrival = next_arrival()
             endings = _called(units, arrival, outbound, guard)
             outbox.insert(outbound.rows)
-            answer = Answer(DONE, _facts(post, message_id, endings))
-            if not receipts.write_called(post, answer, message_id, count=len(units)):
-                raise _AnotherWasFaster
-            _track([(unit, ended) for unit, ended in zip(units, endings, strict=True)], arrival)
+            answer = Answer(DONE, _facts(post, endings))
+            receipts.write_called(post, answer, count=len(units))
+            _track(list(zip(units, endings, strict=True)), arrival)
         return answer
     except DatabaseError as e:
         # The commit itself, or what the handlers had published, was refused.
@@ -176,8 +168,8 @@ OUT_OF_TIME: Final = Failure(
 )
 
 
-def _told(units: Sequence[Unit], undone: _Undone) -> CallFailedError:
-    """What the sender is told; that it was tried is all that is kept."""
+def _refusal(units: Sequence[Unit], undone: _Undone) -> CallFailedError:
+    """What the sender gets; that it was tried is all that is kept."""
     unit = units[undone.place]
     _track([(unit, Ended.REFUSED)], undone.arrival)
     where = f"Message {undone.place + 1:,} of {len(units):,}: " if len(units) > 1 else ""
@@ -186,21 +178,14 @@ def _told(units: Sequence[Unit], undone: _Undone) -> CallFailedError:
 
 def _track(ended: Sequence[tuple[Unit, Ended]], arrival: int) -> None:
     rows = [
-        (NO_QUEUE, NO_PLACE, unit.record.offset, arrival, unit.message_id, unit.interface, how)
-        for unit, how in ended
+        (NO_QUEUE, NO_PLACE, u.record.offset, arrival, u.message_id, u.interface, how.value)
+        for u, how in ended
     ]
     with django_connection().cursor() as cursor:
-        cursor.executemany(_TRACK, [[*row[:-1], row[-1].value] for row in rows])
+        cursor.executemany(_TRACK, rows)
 
 
-def _facts(post: Post, message_id: str, endings: Sequence[Ended]) -> dict[str, object]:
-    found: dict[str, object] = {
-        "message_id": message_id,
-        "service": post.service,
-        "count": len(endings),
-        "state": endings[0].value.lower() if len(set(endings)) == 1 else "mixed",
-        "ended": {how.value.lower(): endings.count(how) for how in sorted(set(endings))},
-    }
-    if post.sender_id is not None:
-        found["sender_id"] = post.sender_id
-    return found
+def _facts(post: Post, endings: Sequence[Ended]) -> dict[str, object]:
+    state = endings[0].value.lower() if len(set(endings)) == 1 else "mixed"
+    ended = {how.value.lower(): endings.count(how) for how in sorted(set(endings))}
+    return {**post.facts(len(endings), state), "ended": ended}

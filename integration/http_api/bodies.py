@@ -17,6 +17,7 @@ from integration.http_api.problems import (
     TooManyMessagesError,
     UnreadableBodyError,
 )
+from integration.http_api.receipts import Post
 
 MOST_MESSAGES: Final = 5_000
 # What stands around the elements of a set is stored with each of them: so many times the largest
@@ -38,40 +39,42 @@ class Piece:
 def check_type(content_type: str, encoding: str = "") -> str:
     """The format that is announced: json, xml or nothing. Raises NotAcceptedTypeError."""
     if encoding.strip().lower() not in {"", "identity"}:
-        raise NotAcceptedTypeError(f"Content-Encoding {encoding[:40]!r} is not accepted.")
-    kind = content_type.partition(";")[0].strip().lower()
-    if not kind:
+        raise NotAcceptedTypeError(sentence=f"Content-Encoding {encoding[:40]!r} is not accepted.")
+    media = content_type.partition(";")[0].strip().lower()
+    if not media:
         return ""
-    if _JSON_TYPE.fullmatch(kind):
+    if _JSON_TYPE.fullmatch(media):
         return "json"
-    if _XML_TYPE.fullmatch(kind):
+    if _XML_TYPE.fullmatch(media):
         return "xml"
-    raise NotAcceptedTypeError(f"Content-Type {kind[:80]!r} is not accepted.")
+    raise NotAcceptedTypeError(sentence=f"Content-Type {media[:80]!r} is not accepted.")
 
 
-def pieces(body: bytes, service: str, kind: str, most_bytes: int) -> list[Piece]:
-    """The messages in a body for `service`, each as it goes to its handler, in order.
+def pieces(post: Post) -> list[Piece]:
+    """The messages in the body of a post, each as it goes to its handler, in order.
 
     A JSON array, and XML whose …Set element holds several elements of one name, are several
     messages; an envelope is opened. Every one is read by the engine's own rules, so what is
-    accepted is readable. `kind` is check_type's answer. Raises HttpApiErrors; all or nothing.
+    accepted is readable. Raises HttpApiErrors; all or nothing.
     """
+    body, most_bytes = post.body, post.most_bytes
     whole = _sound(read(body, None, Limits(max_bytes=most_bytes)), most_bytes)
     # No message may be larger than the engine reads.
     limits = Limits(max_bytes=min(most_bytes, DEFAULT.max_bytes))
-    if kind and (kind == "xml") != (whole.mimetype == XML):
-        raise NotAcceptedTypeError(f"The body is not the {kind.upper()} that Content-Type says.")
+    if post.format and (post.format == "xml") != (whole.mimetype == XML):
+        sentence = f"The body is not the {post.format.upper()} that Content-Type says."
+        raise NotAcceptedTypeError(sentence=sentence)
     parts = _parts(body, whole, _MOST_TIMES * most_bytes)
     if len(parts) > MOST_MESSAGES:
-        raise TooManyMessagesError(len(parts), MOST_MESSAGES)
+        raise TooManyMessagesError(count=len(parts), most=MOST_MESSAGES)
     if len(parts) == 1 and parts[0] is body and len(body) <= limits.max_bytes:
-        return [_opened(body, whole, service, limits)]
-    found = []
+        return [_opened(body, whole, post.service, limits)]
+    messages = []
     for place, part in enumerate(parts, start=1):
         where = f"Message {place:,} of {len(parts):,}: "
         document = _sound(read(part, None, limits), limits.max_bytes, where)
-        found.append(_opened(part, document, service, limits))
-    return found
+        messages.append(_opened(part, document, post.service, limits))
+    return messages
 
 
 def _parts(body: bytes, whole: Document, most_bytes: int) -> list[bytes]:
@@ -79,7 +82,7 @@ def _parts(body: bytes, whole: Document, most_bytes: int) -> list[bytes]:
         return [body]
     if isinstance(whole.body, list):
         if not whole.body:
-            flaw = Flaw(FlawCode.EMPTY_BODY, "The array has no elements.", "")
+            flaw = Flaw(FlawCode.EMPTY_BODY, "The array has no elements.")
             raise UnreadableBodyError(flaw)
         return [text.encode() for text in element_texts(body.decode().removeprefix("\ufeff"))]
     if whole.mimetype == XML:
@@ -89,13 +92,13 @@ def _parts(body: bytes, whole: Document, most_bytes: int) -> list[bytes]:
 
 def _bounded(parts: Iterator[bytes], most_bytes: int) -> list[bytes]:
     """All of them. Raises BodyTooLargeError as soon as they are larger together than that."""
-    found, size = [], 0
+    kept, size = [], 0
     for part in parts:
-        found.append(part)
+        kept.append(part)
         size += len(part)
         if size > most_bytes:
-            raise BodyTooLargeError(most_bytes)
-    return found
+            raise BodyTooLargeError(most_bytes=most_bytes)
+    return kept
 
 
 def _elements(root: Any) -> Iterator[bytes]:
@@ -107,7 +110,7 @@ def _elements(root: Any) -> Iterator[bytes]:
     if group is None or len(group) < 2 or len({child.tag for child in group}) > 1:
         return
     if len(group) > MOST_MESSAGES:
-        raise TooManyMessagesError(len(group), MOST_MESSAGES)
+        raise TooManyMessagesError(count=len(group), most=MOST_MESSAGES)
     children = list(group)
     for child in children:
         group.remove(child)
@@ -133,7 +136,7 @@ def _opened(part: bytes, document: Document, service: str, limits: Limits) -> Pi
     if not document.wrapped:
         return Piece(part)
     if document.interface is not None and document.interface != service:
-        raise OtherServiceError(document.interface, service)
+        raise OtherServiceError(named=document.interface, service=service)
     payload = document.payload
     inner = payload.encode() if isinstance(payload, str) else payload
     # What the engine would open again could name another service than the token allows.
@@ -142,9 +145,9 @@ def _opened(part: bytes, document: Document, service: str, limits: Limits) -> Pi
     return Piece(inner, document.user)
 
 
-def _sound(found: Document | Flaw, most_bytes: int, where: str = "") -> Document:
-    if not isinstance(found, Flaw):
-        return found
-    if found.code is FlawCode.TOO_LARGE:
-        raise BodyTooLargeError(most_bytes)
-    raise UnreadableBodyError(found, where)
+def _sound(document: Document | Flaw, most_bytes: int, where: str = "") -> Document:
+    if not isinstance(document, Flaw):
+        return document
+    if document.code is FlawCode.TOO_LARGE:
+        raise BodyTooLargeError(most_bytes=most_bytes)
+    raise UnreadableBodyError(document, where)

@@ -10,25 +10,16 @@ class BodyTooLargeError(HttpApiError):
 
     code = "BODY_TOO_LARGE"
     status = 413
-
-    def __init__(self, most_bytes: int) -> None:
-        super().__init__(
-            f"The body is larger than {most_bytes:,} bytes, the most this system may post.",
-            next_step="Send fewer messages in one request, or have the limit raised.",
-        )
+    says = "The body is larger than {most_bytes:,} bytes, the most this system may post."
+    advice = "Send fewer messages in one request, or have the limit raised."
 
 
 class CutShortError(HttpApiError):
     """The connection ended before the whole body had come."""
 
     code = "BODY_CUT_SHORT"
-    status = 400
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The body ended before its announced length. Nothing was stored.",
-            next_step="Send the request again.",
-        )
+    says = "The body ended before its announced length. Nothing was stored."
+    advice = "Send the request again."
 
 
 class TooSlowError(HttpApiError):
@@ -36,12 +27,8 @@ class TooSlowError(HttpApiError):
 
     code = "BODY_TOO_SLOW"
     status = 408
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"The body had not come whole after {seconds:.0f} seconds. Nothing was stored.",
-            next_step="Send the request again: whole, or in several smaller ones.",
-        )
+    says = "The body had not come whole after {seconds:.0f} seconds. Nothing was stored."
+    advice = "Send the request again: whole, or in several smaller ones."
 
 
 class NoRoomError(HttpApiError):
@@ -50,23 +37,16 @@ class NoRoomError(HttpApiError):
     code = "TOO_MANY_LARGE_BODIES"
     status = 503
     retry_after = timedelta(seconds=60)
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Too many large bodies are arriving at once. Nothing was stored.",
-            next_step="Send the request again in a minute, or in several smaller ones.",
-        )
+    says = "Too many large bodies are arriving at once. Nothing was stored."
+    advice = "Send the request again in a minute, or in several smaller ones."
 
 
 class BadFramingError(HttpApiError):
     """The body's chunks or trailer fields are not what HTTP/1.1 prescribes."""
 
     code = "BAD_FRAMING"
-    status = 400
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The body is not sent in chunks as HTTP/1.1 prescribes. Nothing was stored.",
-            next_step="Have the sender's HTTP library or the proxy in between corrected, or send "
-            "the body with a Content-Length.",
-        )
+    says = "The body is not sent in chunks as HTTP/1.1 prescribes. Nothing was stored."
+    advice = (
+        "Have the sender's HTTP library or the proxy in between corrected, or send the body with "
+        "a Content-Length."
+    )

@@ -4,7 +4,7 @@ import base64
 import binascii
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from integration.http_api.remembered import Remembered
 from integration.http_api.tokens import hash_of, is_token, prefix_of
 from integration.models import ApiToken
 from integration.models.http_api import Doing
-from integration.store.sessions import django_connection
+from integration.store.sessions import execute
 
 TOUCHED_SECONDS: Final = 60.0
 # Compared with when no token of that prefix exists, so that the answer takes as long.
@@ -45,12 +45,18 @@ class Caller:
     max_body_bytes: int
     legacy_door: bool
 
-    def need(self, doing: Doing, service: str | None = None) -> None:
-        """Raises NotInScopeError unless the token allows this for the service."""
+    def need(self, doing: Doing, service: str | None = None, *, system: str | None = None) -> None:
+        """Raises WrongSystemError where an address names another system than the token's own.
+
+        Nothing tells whether a foreign system exists. Raises NotInScopeError unless the token
+        allows this for the service.
+        """
+        if system not in {None, self.system}:
+            raise WrongSystemError(system=system)
         if doing not in self.doings:
-            raise NotInScopeError(doing.value[1])
+            raise NotInScopeError(wanted=doing.value[1])
         if service is not None and self.services and service not in self.services:
-            raise NotInScopeError(f"use the service {service[:100]!r}")
+            raise NotInScopeError(wanted=f"use the service {service[:100]!r}")
 
 
 class Credentials(NamedTuple):
@@ -80,39 +86,28 @@ def _pair(text: str, *, is_legacy: bool) -> Credentials | None:
     return Credentials(token, user, is_legacy) if colon else None
 
 
-def caller_of(found: Credentials | None, *, is_legacy_path: bool = False) -> Caller:
+def caller_of(given: Credentials | None, *, is_legacy_path: bool = False) -> Caller:
     """Who it is. Raises NotAuthenticatedError, TokenOverError or LegacyAddressOffError."""
-    prefix = None if found is None else prefix_of(found.token)
-    if found is None or prefix is None:
+    prefix = None if given is None else prefix_of(given.token)
+    if given is None or prefix is None:
         raise NotAuthenticatedError
     caller = _callers.get(prefix)
-    if not is_token(found.token, _NOBODY if caller is None else caller.token_hash) or not caller:
+    if not is_token(given.token, _NOBODY if caller is None else caller.token_hash) or not caller:
         raise NotAuthenticatedError
-    if found.user is not None and not _is_named(found.user, caller):
+    if given.user is not None and not _is_named(given.user, caller):
         raise NotAuthenticatedError
     if caller.over:
-        raise TokenOverError(caller.over)
-    if (found.is_legacy or is_legacy_path) and not caller.legacy_door:
+        raise TokenOverError(over=caller.over)
+    if (given.is_legacy or is_legacy_path) and not caller.legacy_door:
         raise LegacyAddressOffError
     _touch(caller)
     return caller
 
 
-def at_home(caller: Caller, system: str) -> Caller:
-    """The caller, if the address names its own system; else raises WrongSystemError.
-
-    Nothing tells whether a foreign system exists.
-    """
-    if system != caller.system:
-        raise WrongSystemError(system)
-    return caller
-
-
 def _is_named(user: str, caller: Caller) -> bool:
-    given = user.encode()
-    names = (caller.token_name.encode(), caller.system.encode())
-    first, second = (hmac.compare_digest(given, name) for name in names)
-    return first or second
+    names = (caller.token_name, caller.system)
+    # Both are compared, so that the answer takes as long.
+    return sum(hmac.compare_digest(user.encode(), name.encode()) for name in names) > 0
 
 
 def _read(prefix: str) -> Caller | None:
@@ -147,8 +142,7 @@ def _touch(caller: Caller, clock: Callable[[], float] = time.monotonic) -> None:
     if now - _touched.get(caller.token_id, -TOUCHED_SECONDS) < TOUCHED_SECONDS:
         return
     _touched[caller.token_id] = now
-    with django_connection().cursor() as cursor:
-        cursor.execute(TOUCH, [caller.token_id])
+    execute(TOUCH, [caller.token_id])
 
 
 TOUCH: Final = (
@@ -157,6 +151,6 @@ TOUCH: Final = (
 )
 
 
-def forget(_facts: Mapping[str, object] | None = None) -> None:
+def forget() -> None:
     """Ask the database again at the next request; other processes do within a second."""
     _callers.forget()

@@ -8,14 +8,14 @@ from typing import Final
 
 from integration.http_api.accepting import message_ids
 from integration.http_api.problems import NoSuchMessageError
-from integration.http_api.receipts import Stored, of_message
-from integration.models import MessageError, OutboxRow
+from integration.http_api.receipts import of_message
+from integration.models import MessageError, OutboxRow, Receipt
 from integration.policy.states import Ended, ErrorState, OutboxState
 from integration.selectors.tracking.rows import of_messages
 
-# Of a post with more messages only the counts are told.
+# Of a post with more messages only the counts are shown.
 MOST_LISTED: Final = 100
-# How each state of a failure is told; a resolved one is told by what it ended in.
+# What a sender reads of each state of a failure; of a resolved one, what it ended in.
 _FAILED: Final = {
     ErrorState.RETRY: "waiting_for_retry",
     ErrorState.HOLD: "held",
@@ -63,15 +63,15 @@ class Fate:
     attempts: int = 0
 
     def facts(self) -> dict[str, object]:
-        """As the sender is told; what is empty is left out."""
-        found: dict[str, object] = {"message_id": self.message_id, "state": self.state}
+        """As the sender gets it; what is empty is left out."""
+        said: dict[str, object] = {"message_id": self.message_id, "state": self.state}
         if self.at is not None:
-            found["since"] = self.at.isoformat()
+            said["since"] = self.at.isoformat()
         if self.code:
-            found |= {"code": self.code, "detail": self.text}
+            said |= {"code": self.code, "detail": self.text}
         if self.attempts:
-            found["attempts"] = self.attempts
-        return found
+            said["attempts"] = self.attempts
+        return said
 
 
 def fate_of(system_id: int, id_: str) -> Mapping[str, object]:
@@ -79,25 +79,24 @@ def fate_of(system_id: int, id_: str) -> Mapping[str, object]:
 
     Raises NoSuchMessageError, also for messages of other systems.
     """
-    receipt, ids = _found(system_id, id_)
+    receipt, ids = _receipt(system_id, id_)
     fates = _fates(receipt, ids)
-    told: dict[str, object] = {
+    said: dict[str, object] = {
         "message_id": receipt.message_id,
         "service": receipt.interface,
         "received_at": receipt.received_at.isoformat(),
     }
     if receipt.sender_id is not None:
-        told["sender_id"] = receipt.sender_id
+        said["sender_id"] = receipt.sender_id
     if len(ids) == 1:
-        return {**told, **fates[0].facts()}
-    told["count"] = len(ids)
-    told["states"] = dict(Counter(fate.state for fate in fates))
+        return {**said, **fates[0].facts()}
+    said |= {"count": len(ids), "states": dict(Counter(fate.state for fate in fates))}
     if len(ids) <= MOST_LISTED:
-        told["messages"] = [fate.facts() for fate in fates]
-    return told
+        said["messages"] = [fate.facts() for fate in fates]
+    return said
 
 
-def _found(system_id: int, id_: str) -> tuple[Stored, Sequence[str]]:
+def _receipt(system_id: int, id_: str) -> tuple[Receipt, Sequence[str]]:
     receipt = of_message(system_id, id_)
     if receipt is not None:
         return receipt, message_ids(receipt.message_id, receipt.count)
@@ -108,21 +107,22 @@ def _found(system_id: int, id_: str) -> tuple[Stored, Sequence[str]]:
     raise NoSuchMessageError
 
 
-def _fates(receipt: Stored, ids: Sequence[str]) -> list[Fate]:
+def _fates(receipt: Receipt, ids: Sequence[str]) -> list[Fate]:
     """From the latest to the earliest that is known: failure, track, outgoing row."""
     if receipt.queue_id is None:
-        said = str(receipt.answer.get("state"))
-        ended = said if said in STATES else "applied"
+        state = str(receipt.answer.get("state"))
+        ended = state if state in STATES else "applied"
         return [Fate(id_, ended, receipt.received_at) for id_ in ids]
-    found = _failures(receipt, ids)
-    found |= _tracks(receipt, [id_ for id_ in ids if id_ not in found])
-    found |= _rows(receipt, [id_ for id_ in ids if id_ not in found])
+    known: dict[str, Fate] = {}
+    for look in (_failures, _tracks, _rows):
+        if rest := [id_ for id_ in ids if id_ not in known]:
+            known |= look(receipt, rest)
     # Its row is cleaned up only once it is in Kafka.
-    return [found.get(id_) or Fate(id_, "in_kafka", None) for id_ in ids]
+    return [known.get(id_) or Fate(id_, "in_kafka", None) for id_ in ids]
 
 
-def _failures(receipt: Stored, ids: Sequence[str]) -> dict[str, Fate]:
-    rows = MessageError.objects.filter(queue_id=receipt.queue_id or 0, message_id__in=list(ids))
+def _failures(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:
+    rows = MessageError.objects.filter(queue_id=receipt.queue_id or 0, message_id__in=ids)
     return {row.message_id: _failed(row) for row in rows.order_by("first_failed_at")}
 
 
@@ -133,21 +133,20 @@ def _failed(row: MessageError) -> Fate:
         return Fate(row.message_id, ended, row.closed_at, attempts=row.attempts)
     if state is ErrorState.DELETED:
         return Fate(row.message_id, "deleted", row.closed_at, attempts=row.attempts)
-    told = (row.code, row.text) if state in {ErrorState.RETRY, ErrorState.HOLD} else ("", "")
-    return Fate(row.message_id, _FAILED[state], row.last_failed_at, *told, row.attempts)
+    why = (row.code, row.text) if state in {ErrorState.RETRY, ErrorState.HOLD} else ("", "")
+    return Fate(row.message_id, _FAILED[state], row.last_failed_at, *why, row.attempts)
 
 
-def _tracks(receipt: Stored, ids: Sequence[str]) -> dict[str, Fate]:
-    known = {ended.value: told for ended, told in _ENDS.items()}
-    found = of_messages(ids, receipt.queue_id or 0, receipt.received_at, known) if ids else []
-    return {row.message_id: Fate(row.message_id, known[row.ended], row.at) for row in found}
+def _tracks(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:
+    rows = of_messages(ids, receipt.queue_id or 0, receipt.received_at, _ENDS)
+    return {row.message_id: Fate(row.message_id, _ENDS[Ended(row.ended)], row.at) for row in rows}
 
 
-def _rows(receipt: Stored, ids: Sequence[str]) -> dict[str, Fate]:
+def _rows(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:
     rows = OutboxRow.objects.filter(
-        id__range=(receipt.first_row, receipt.last_row), message_id__in=list(ids)
+        id__range=(receipt.first_row, receipt.last_row), message_id__in=ids
     )
-    return {row.message_id: _outgoing(row) for row in rows} if ids else {}
+    return {row.message_id: _outgoing(row) for row in rows}
 
 
 def _outgoing(row: OutboxRow) -> Fate:

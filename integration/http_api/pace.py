@@ -32,7 +32,7 @@ def count_post(
     try:
         posts = _counted(f"sluice:http-api:{system_id}:{window}")
     except redis.RedisError as failure:
-        _tell(failure)
+        _warn(failure)
         return
     if posts > per_minute:
         left = int((window + 1) * WINDOW_SECONDS - now) + 1
@@ -54,12 +54,12 @@ def counters(url: str) -> Any:
     )
 
 
-_told: Final[dict[str, float]] = {}
+_warned_at: Final[list[float]] = []
 
 
-def _tell(failure: Exception) -> None:
+def _warn(failure: Exception) -> None:
     """Once a minute: a line for each post would only add to the trouble."""
     now = time.monotonic()
-    if now - _told.get("", -_SILENT_SECONDS) >= _SILENT_SECONDS:
-        _told[""] = now
+    if not _warned_at or now - _warned_at[0] >= _SILENT_SECONDS:
+        _warned_at[:] = [now]
         log.warning("posts are not counted: Valkey does not answer (%s)", type(failure).__name__)

@@ -1,22 +1,33 @@
 """Why the HTTP API refuses a request: a stable code, a sentence, and what to change."""
 
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from integration.envelope import Flaw
 from integration.errors import IntegrationError
 from integration.handlers.failures import HandlerError
 from integration.policy.failure import Failure, FailureClass
 
+_CORRECT: Final = "Correct the body and send it again."
+_CAPITALS: Final = "Correct the last part of the address; capital letters count."
+
 
 class HttpApiError(IntegrationError):
-    """A request that is not answered as asked. `status` is the HTTP status it is told with.
+    """A request that is not answered as asked, and the HTTP `status` that says so.
 
-    `retry_after` is given where the very same request may succeed later. Nothing was stored.
+    `says` and `advice` are the sentence and the next step; what stands in braces there is given
+    by name. `retry_after` is given where the very same request may succeed later; `reason` is the
+    code that the sender gets. Nothing was stored.
     """
 
-    status: ClassVar[int] = 400
+    status: int = 400
+    says: ClassVar[str]
+    advice: ClassVar[str]
     retry_after: timedelta | None = None
+
+    def __init__(self, **named: object) -> None:
+        super().__init__(self.says.format(**named), next_step=self.advice.format(**named))
+        self.reason = self.code
 
 
 class NotAuthenticatedError(HttpApiError):
@@ -24,14 +35,11 @@ class NotAuthenticatedError(HttpApiError):
 
     code = "NOT_AUTHENTICATED"
     status = 401
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The request carries no valid token.",
-            next_step="Send the token as “Authorization: Bearer …”, or as the password of Basic "
-            "authentication with the token's or the system's name as the user. Tokens in the "
-            "address are never read.",
-        )
+    says = "The request carries no valid token."
+    advice = (
+        "Send the token as “Authorization: Bearer …”, or as the password of Basic authentication "
+        "with the token's or the system's name as the user. Tokens in the address are never read."
+    )
 
 
 class TokenOverError(HttpApiError):
@@ -39,12 +47,8 @@ class TokenOverError(HttpApiError):
 
     code = "TOKEN_OVER"
     status = 401
-
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"The token {why}.",
-            next_step="Ask an administrator of this installation for a new one.",
-        )
+    says = "The token {over}."
+    advice = "Ask an administrator of this installation for a new one."
 
 
 class WrongSystemError(HttpApiError):
@@ -52,12 +56,8 @@ class WrongSystemError(HttpApiError):
 
     code = "WRONG_SYSTEM"
     status = 403
-
-    def __init__(self, system: str) -> None:
-        super().__init__(
-            f"This token does not belong to the external system {system[:60]!r}.",
-            next_step="Use the address with your own system's name, or the token of that system.",
-        )
+    says = "This token does not belong to the external system {system!r:.62}."
+    advice = "Use the address with your own system's name, or the token of that system."
 
 
 class NotInScopeError(HttpApiError):
@@ -65,12 +65,8 @@ class NotInScopeError(HttpApiError):
 
     code = "NOT_IN_SCOPE"
     status = 403
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"This token may not {what}.",
-            next_step="Ask an administrator of this installation for a token that may.",
-        )
+    says = "This token may not {wanted}."
+    advice = "Ask an administrator of this installation for a token that may."
 
 
 class LegacyAddressOffError(HttpApiError):
@@ -78,13 +74,11 @@ class LegacyAddressOffError(HttpApiError):
 
     code = "LEGACY_DOOR_OFF"
     status = 403
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Addresses under /meaweb and the MAXAUTH header are switched off for this system.",
-            next_step="Use /esqueue/… or /es/… with “Authorization: Bearer …”, or have them "
-            "switched on in the system's form.",
-        )
+    says = "Addresses under /meaweb and the MAXAUTH header are switched off for this system."
+    advice = (
+        "Use /esqueue/… or /es/… with “Authorization: Bearer …”, or have them switched on in the "
+        "system's form."
+    )
 
 
 class NoSuchAddressError(HttpApiError):
@@ -92,13 +86,10 @@ class NoSuchAddressError(HttpApiError):
 
     code = "NO_SUCH_ADDRESS"
     status = 404
-
-    def __init__(self) -> None:
-        super().__init__(
-            "There is nothing at this address.",
-            next_step="Post to /esqueue/SYSTEM/SERVICE or /es/SYSTEM/SERVICE; /openapi.json lists "
-            "every address.",
-        )
+    says = "There is nothing at this address."
+    advice = (
+        "Post to /esqueue/SYSTEM/SERVICE or /es/SYSTEM/SERVICE; /openapi.json lists every address."
+    )
 
 
 class WrongMethodError(HttpApiError):
@@ -106,9 +97,11 @@ class WrongMethodError(HttpApiError):
 
     code = "WRONG_METHOD"
     status = 405
+    says = "This address takes {allowed} only."
+    advice = "Use {allowed}."
 
     def __init__(self, allowed: str) -> None:
-        super().__init__(f"This address takes {allowed} only.", next_step=f"Use {allowed}.")
+        super().__init__(allowed=allowed)
         self.allowed = allowed
 
 
@@ -117,12 +110,17 @@ class NoSuchServiceError(HttpApiError):
 
     code = "NO_SUCH_SERVICE"
     status = 404
+    says = "There is no enterprise service named {service!r:.102}."
+    advice = _CAPITALS
 
-    def __init__(self, service: str) -> None:
-        super().__init__(
-            f"There is no enterprise service named {service[:100]!r}.",
-            next_step="Correct the last part of the address; capital letters count.",
-        )
+
+class NoSuchChannelError(HttpApiError):
+    """The address names a publish channel that is not there."""
+
+    code = "NO_SUCH_CHANNEL"
+    status = 404
+    says = "There is no publish channel named {channel!r:.102}."
+    advice = _CAPITALS
 
 
 class NoQueueError(HttpApiError):
@@ -131,13 +129,11 @@ class NoQueueError(HttpApiError):
     code = "NO_QUEUE"
     status = 503
     retry_after = timedelta(minutes=5)
-
-    def __init__(self, system: str) -> None:
-        super().__init__(
-            f"The external system {system} has no inbound queue yet; nothing was stored.",
-            next_step="Send it again later. An administrator of this installation gives the system "
-            "an inbound queue.",
-        )
+    says = "The external system {system} has no inbound queue yet; nothing was stored."
+    advice = (
+        "Send it again later. An administrator of this installation gives the system an inbound "
+        "queue."
+    )
 
 
 class AmbiguousQueueError(HttpApiError):
@@ -146,14 +142,11 @@ class AmbiguousQueueError(HttpApiError):
     code = "AMBIGUOUS_QUEUE"
     status = 503
     retry_after = timedelta(minutes=5)
-
-    def __init__(self, system: str, service: str, queues: list[str]) -> None:
-        super().__init__(
-            f"Several inbound queues of {system} could take {service}: {', '.join(queues)}. "
-            "Nothing was stored.",
-            next_step=f"Send it again later. An administrator of this installation makes {service} "
-            "the default service of exactly one of them.",
-        )
+    says = "Several inbound queues of {system} could take {service}: {queues}. Nothing was stored."
+    advice = (
+        "Send it again later. An administrator of this installation makes {service} the default "
+        "service of exactly one of them."
+    )
 
 
 class SwitchedOffError(HttpApiError):
@@ -162,12 +155,16 @@ class SwitchedOffError(HttpApiError):
     code = "SWITCHED_OFF"
     status = 503
     retry_after = timedelta(minutes=1)
+    says = "{sentence}"
+    advice = "Send it again later, or to /esqueue/…, where it waits until then."
 
-    def __init__(self, sentence: str) -> None:
-        super().__init__(
-            sentence,
-            next_step="Send it again later, or to /esqueue/…, where it waits until then.",
-        )
+
+class BadHeaderError(HttpApiError):
+    """A header of the request cannot be used."""
+
+    code = "BAD_HEADER"
+    says = "The header {name} must be {wanted}."
+    advice = "Correct the header."
 
 
 class TooManyMessagesError(HttpApiError):
@@ -175,12 +172,8 @@ class TooManyMessagesError(HttpApiError):
 
     code = "TOO_MANY_MESSAGES"
     status = 413
-
-    def __init__(self, count: int, most: int) -> None:
-        super().__init__(
-            f"The body holds {count:,} messages; one request may hold {most:,}.",
-            next_step="Send them in several requests.",
-        )
+    says = "The body holds {count:,} messages; one request may hold {most:,}."
+    advice = "Send them in several requests."
 
 
 class NotAcceptedTypeError(HttpApiError):
@@ -188,23 +181,23 @@ class NotAcceptedTypeError(HttpApiError):
 
     code = "NOT_JSON_OR_XML"
     status = 415
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(
-            sentence,
-            next_step="Send JSON as application/json or XML as application/xml, in UTF-8 and "
-            "without a Content-Encoding.",
-        )
+    says = "{sentence}"
+    advice = (
+        "Send JSON as application/json or XML as application/xml, in UTF-8 and without a "
+        "Content-Encoding."
+    )
 
 
 class UnreadableBodyError(HttpApiError):
-    """The body breaks the grammar or the limits of its format; `code` is the flaw's own."""
+    """The body breaks the grammar or the limits of its format; `reason` is the flaw's code."""
 
     status = 422
+    says = "{where}{flaw.message}"
+    advice = _CORRECT
 
     def __init__(self, flaw: Flaw, where: str = "") -> None:
-        super().__init__(f"{where}{flaw.message}", next_step="Correct the body and send it again.")
-        self.flaw = flaw.code.value
+        super().__init__(flaw=flaw, where=where)
+        self.reason = flaw.code.value
 
 
 class OtherServiceError(HttpApiError):
@@ -212,12 +205,8 @@ class OtherServiceError(HttpApiError):
 
     code = "OTHER_SERVICE"
     status = 422
-
-    def __init__(self, named: str, service: str) -> None:
-        super().__init__(
-            f"The envelope's INTERFACE is {named[:100]!r}, the address says {service!r}.",
-            next_step="Post to the address of that service, or send the payload alone.",
-        )
+    says = "The envelope's INTERFACE is {named!r:.102}, the address says {service!r}."
+    advice = "Post to the address of that service, or send the payload alone."
 
 
 class NestedEnvelopeError(HttpApiError):
@@ -225,22 +214,20 @@ class NestedEnvelopeError(HttpApiError):
 
     code = "NESTED_ENVELOPE"
     status = 422
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The payload inside the envelope is an envelope again.",
-            next_step="Send one envelope, or the payload alone.",
-        )
+    says = "The payload inside the envelope is an envelope again."
+    advice = "Send one envelope, or the payload alone."
 
 
-class BadHeaderError(HttpApiError):
-    """A header of the request cannot be used."""
+class NotPublishedError(HttpApiError):
+    """The channel does not publish this payload; `reason` is its refusal's code."""
 
-    code = "BAD_HEADER"
-    status = 400
+    status = 422
+    says = "{refused}"
+    advice = _CORRECT
 
-    def __init__(self, name: str, wanted: str) -> None:
-        super().__init__(f"The header {name} must be {wanted}.", next_step="Correct the header.")
+    def __init__(self, refused: HandlerError) -> None:
+        super().__init__(refused=refused)
+        self.reason = refused.failure_code
 
 
 class OtherContentError(HttpApiError):
@@ -248,13 +235,11 @@ class OtherContentError(HttpApiError):
 
     code = "SENDER_ID_REUSED"
     status = 409
-
-    def __init__(self, sender_id: str) -> None:
-        super().__init__(
-            f"The id {sender_id!r} was used before for another service or body. Nothing was "
-            "stored; what was accepted then stands.",
-            next_step="Give each message an id of its own; use the same one only to repeat it.",
-        )
+    says = (
+        "The id {sender_id!r} was used before for another service or body. Nothing was stored; "
+        "what was accepted then stands."
+    )
+    advice = "Give each message an id of its own; use the same one only to repeat it."
 
 
 class TooManyRequestsError(HttpApiError):
@@ -262,12 +247,11 @@ class TooManyRequestsError(HttpApiError):
 
     code = "TOO_MANY_REQUESTS"
     status = 429
+    says = "This system may post {per_minute:,} times a minute."
+    advice = "Send it again after the seconds that Retry-After names."
 
     def __init__(self, per_minute: int, seconds_left: int) -> None:
-        super().__init__(
-            f"This system may post {per_minute:,} times a minute.",
-            next_step="Send it again after the seconds that Retry-After names.",
-        )
+        super().__init__(per_minute=per_minute)
         self.retry_after = timedelta(seconds=seconds_left)
 
 
@@ -276,68 +260,32 @@ class NoSuchMessageError(HttpApiError):
 
     code = "NO_SUCH_MESSAGE"
     status = 404
-
-    def __init__(self) -> None:
-        super().__init__(
-            "No message of this system is known by that id, or not any more.",
-            next_step="Use the message_id of the answer, or the id you sent yourself. Receipts are "
-            "kept as long as the queue keeps its failures.",
-        )
+    says = "No message of this system is known by that id, or not any more."
+    advice = (
+        "Use the message_id of the answer, or the id you sent yourself. Receipts are kept as long "
+        "as the queue keeps its failures."
+    )
 
 
 class CallFailedError(HttpApiError):
-    """The service ran at once and failed; everything it did is undone. `code` is the failure's."""
+    """The service ran at once and failed; all that it did is undone.
+
+    `reason` is the failure's code.
+    """
+
+    status = 503
+    says = "{where}{failure.text}"
+    advice = "Nothing was stored. {step}"
 
     def __init__(self, failure: Failure, where: str = "") -> None:
-        super().__init__(f"{where}{failure.text}", next_step=ADVICE[failure.kind])
-        self.failure = failure
-        self.retry_after = None if failure.kind in FINAL else timedelta(seconds=30)
+        status, step = _FINAL.get(failure.kind, (503, "Send it again later."))
+        super().__init__(failure=failure, where=where, step=step)
+        self.status, self.reason, self.failure = status, failure.code, failure
+        self.retry_after = None if failure.kind in _FINAL else timedelta(seconds=30)
 
 
-class NoSuchChannelError(HttpApiError):
-    """The address names a publish channel that is not there."""
-
-    code = "NO_SUCH_CHANNEL"
-    status = 404
-
-    def __init__(self, channel: str) -> None:
-        super().__init__(
-            f"There is no publish channel named {channel[:100]!r}.",
-            next_step="Correct the last part of the address; capital letters count.",
-        )
-
-
-class NotPublishedError(HttpApiError):
-    """The channel does not publish this payload; `code` is its refusal's own."""
-
-    status = 422
-
-    def __init__(self, refused: HandlerError) -> None:
-        super().__init__(str(refused), next_step="Correct the body and send it again.")
-        self.refused = refused
-
-
-FINAL = frozenset({FailureClass.PERMANENT, FailureClass.DEPENDENCY})
-STATUSES = {FailureClass.PERMANENT: 422, FailureClass.DEPENDENCY: 409}
-_LATER = "Nothing was stored. Send it again later."
-ADVICE = {
-    **dict.fromkeys(FailureClass, _LATER),
-    FailureClass.PERMANENT: "Nothing was stored. Correct the message and send it again.",
-    FailureClass.DEPENDENCY: "Nothing was stored. Send what it needs first, then send it again.",
+# What a repetition does not mend: its status, and what to do instead.
+_FINAL: Final = {
+    FailureClass.PERMANENT: (422, "Correct the message and send it again."),
+    FailureClass.DEPENDENCY: (409, "Send what it needs first, then send it again."),
 }
-
-
-def status_of(problem: HttpApiError) -> int:
-    """The HTTP status to tell it with."""
-    if isinstance(problem, CallFailedError):
-        return STATUSES.get(problem.failure.kind, 503)
-    return problem.status
-
-
-def code_of(problem: HttpApiError) -> str:
-    """The stable code to tell it by."""
-    if isinstance(problem, CallFailedError):
-        return problem.failure.code
-    if isinstance(problem, NotPublishedError):
-        return problem.refused.failure_code
-    return problem.flaw if isinstance(problem, UnreadableBodyError) else problem.code

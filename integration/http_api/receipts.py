@@ -3,20 +3,22 @@
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
-from integration.handlers.publishing import ID_SPACE
-from integration.http_api.problems import BadHeaderError, OtherContentError
+from integration.envelope import DEFAULT
+from integration.handlers.outbound import ID_SPACE
+from integration.http_api.problems import OtherContentError
+from integration.models import Receipt
 from integration.store import outbox
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 from integration.values import Outgoing
 
-LONGEST_ID: Final = 200
 _COLUMNS: Final = (
     "system_id, sender_id, message_id, interface, content_hash, status, answer, count, queue_id, "
     "first_row, last_row, received_at"
@@ -38,25 +40,35 @@ SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s, row, row, clock_timestamp() FROM draw
 ON CONFLICT DO NOTHING RETURNING first_row)
 INSERT INTO integration_outboxrow (id, {outbox.COLUMNS})
 SELECT first_row, {outbox.MARKS} FROM receipt RETURNING id"""
-_FIND: Final = f"SELECT {_COLUMNS} FROM integration_receipt WHERE system_id = %s AND "
+_EARLIER: Final = (
+    "SELECT content_hash, status, answer FROM integration_receipt "
+    "WHERE system_id = %s AND sender_id = %s"
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class AnotherWasFasterError(Exception):
+    """The same id was accepted by another request meanwhile; undoes a transaction."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Post:
     """What a sender wants: so many bytes for a service, under an id of its own or none.
 
-    `address` is how: into its queue, at once, or published.
+    `address` is how: into its queue, at once, or published. `format` is the announced one (json,
+    xml or nothing), `most_bytes` what its system may post.
     """
 
     system_id: int
     system: str
     service: str
     body: bytes
+    format: str = ""
+    most_bytes: int = DEFAULT.max_bytes
     address: str = "esqueue"
     sender_id: str | None = None
     key: bytes | None = None
 
-    @property
+    @cached_property
     def content_hash(self) -> bytes:
         """Address, service, key and body: what has to be equal for a repetition."""
         digest = hashlib.blake2b(digest_size=16)
@@ -64,6 +76,7 @@ class Post:
             digest.update(len(part).to_bytes(8, "big") + part)
         return digest.digest()
 
+    @cached_property
     def message_id(self) -> str:
         """Derived from the system and the sender's id, else a new one.
 
@@ -73,121 +86,83 @@ class Post:
             return str(uuid.uuid4())
         return str(uuid.uuid5(ID_SPACE, f"door\n{self.system_id}\n{self.sender_id}"))
 
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A receipt as it is stored. Without `queue_id` its messages were handled at once."""
-
-    system_id: int
-    sender_id: str | None
-    message_id: str
-    interface: str
-    content_hash: bytes
-    status: int
-    answer: Mapping[str, Any]
-    count: int
-    queue_id: int | None
-    first_row: int | None
-    last_row: int | None
-    received_at: datetime
+    def facts(self, count: int, state: str) -> dict[str, object]:
+        """What an answer says of its messages."""
+        said = {"message_id": self.message_id, "service": self.service}
+        if self.sender_id is not None:
+            said["sender_id"] = self.sender_id
+        return {**said, "count": count, "state": state}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the sender is told; `is_repeat` = it was told before."""
+    """What the sender gets; `is_repeat` = it was answered so before."""
 
     status: int
     facts: Mapping[str, Any]
     is_repeat: bool = False
 
 
-def check_sender_id(text: str, name: str) -> str | None:
-    """The sender's own id, or None where it sent none. Raises BadHeaderError."""
-    bare = text.strip()
-    if len(bare) > 1 and bare[0] == bare[-1] == '"':
-        bare = bare[1:-1]
-    if not text:
-        return None
-    if not (0 < len(bare) <= LONGEST_ID and bare.isascii() and bare.isprintable()):
-        raise BadHeaderError(name, f"1 to {LONGEST_ID} printable ASCII characters")
-    return bare
+def answered_once(post: Post, act: Callable[[], Answer]) -> Answer:
+    """What was answered to the same post before, else what `act` answers to it.
 
-
-def earlier(post: Post) -> Answer | None:
-    """What was answered to the same post before, None if it is the first of its id.
-
-    Raises OtherContentError for an id that was used for something else.
+    Of several requests with one sender's id one is accepted; the others wait for it and get its
+    answer. Raises OtherContentError for an id that was used for something else.
     """
+    while True:
+        known = _earlier(post)
+        if known is not None:
+            return known
+        with suppress(AnotherWasFasterError):
+            return act()
+
+
+def _earlier(post: Post) -> Answer | None:
     if post.sender_id is None:
         return None
-    stored = _one("sender_id = %s", post.system_id, post.sender_id)
-    if stored is None:
-        return None
-    if stored.content_hash != post.content_hash:
-        raise OtherContentError(post.sender_id)
-    return Answer(stored.status, stored.answer, is_repeat=True)
+    for content_hash, status, answer in fetch_all(_EARLIER, [post.system_id, post.sender_id]):
+        if bytes(content_hash) != post.content_hash:
+            raise OtherContentError(sender_id=post.sender_id)
+        # Django's cursors hand JSON over as text.
+        return Answer(status, json.loads(answer), is_repeat=True)
+    return None
 
 
 def write_queued(
-    post: Post, answer: Answer, message_id: str, *, count: int, queue_id: int, before: int | None
-) -> bool:
+    post: Post, answer: Answer, *, count: int, queue_id: int, before: int | None
+) -> None:
     """Keep the answer in the transaction that has just written the outbox.
 
-    `before`: the outbox's number before its first message, None when there is only one. False
-    when another request with this id was faster: the caller's transaction has to be undone.
-    Waits for one that is not decided yet.
+    `before`: the outbox's number before its first message, None when there is only one. Waits for
+    another request with this id that is not decided yet; raises AnotherWasFasterError where that
+    one is accepted.
     """
-    values = [*_values(post, answer, message_id), count, queue_id, before]
-    return _is_written(_QUEUED, values)
+    _write(_QUEUED, post, answer, [count, queue_id, before])
 
 
-def write_with_message(
-    post: Post, answer: Answer, message_id: str, row: Outgoing, queue_id: int
-) -> bool:
-    """Keep the answer and write its one message, in a statement that is its own transaction.
+def write_with_message(post: Post, answer: Answer, row: Outgoing, queue_id: int) -> None:
+    """As `write_queued`, with the one message, in a statement that is its own transaction.
 
-    For a queue that is not strict, whose turn would have to be awaited first. False when another
-    request with this id was faster: nothing is written then. Waits for one that is not decided.
+    For a queue that is not strict, whose turn would have to be awaited first.
     """
-    values = [*_values(post, answer, message_id), 1, queue_id, *outbox.parameters(row)]
-    return _is_written(_WITH_MESSAGE, values)
+    _write(_WITH_MESSAGE, post, answer, [1, queue_id, *outbox.parameters(row)])
 
 
-def write_called(post: Post, answer: Answer, message_id: str, *, count: int) -> bool:
+def write_called(post: Post, answer: Answer, *, count: int) -> None:
     """As `write_queued`, for messages that were handled at once."""
-    return _is_written(_CALLED, [*_values(post, answer, message_id), count, None])
+    _write(_CALLED, post, answer, [count, None])
 
 
-def of_message(system_id: int, id_: str) -> Stored | None:
-    """The receipt of a message id, else of a sender's own id; only of that system."""
-    return _one("message_id = %s", system_id, id_) or _one("sender_id = %s", system_id, id_)
+def of_message(system_id: int, id_: str) -> Receipt | None:
+    """The receipt of a message id, else of a sender's own id; only of that system.
+
+    Without a queue its messages were handled at once.
+    """
+    own = Receipt.objects.filter(system=system_id)
+    return own.filter(message_id=id_).first() or own.filter(sender_id=id_).first()
 
 
-def _values(post: Post, answer: Answer, message_id: str) -> list[Any]:
-    return [
-        post.system_id,
-        post.sender_id,
-        message_id,
-        post.service,
-        post.content_hash,
-        answer.status,
-        Jsonb(dict(answer.facts)),
-    ]
-
-
-def _is_written(sql: str, values: list[Any]) -> bool:
-    with django_connection().cursor() as cursor:
-        cursor.execute(sql, values)
-        return cursor.fetchone() is not None
-
-
-def _one(condition: str, system_id: int, id_: str) -> Stored | None:
-    with django_connection().cursor() as cursor:
-        cursor.execute(_FIND + condition, [system_id, id_])
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    hashed, answer = bytes(row[4]), row[6]
-    # Django's cursors hand JSON over as text, the driver's own as what it says.
-    facts = json.loads(answer) if isinstance(answer, str) else answer
-    return Stored(*(*row[:4], hashed, row[5], facts, *row[7:]))
+def _write(sql: str, post: Post, answer: Answer, more: list[Any]) -> None:
+    values = [post.system_id, post.sender_id, post.message_id, post.service, post.content_hash]
+    if not fetch_all(sql, [*values, answer.status, Jsonb(dict(answer.facts)), *more]):
+        raise AnotherWasFasterError

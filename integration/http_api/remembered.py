@@ -14,7 +14,7 @@ class Remembered(Generic[Key, Value]):
     """Answers of a question, each for a second.
 
     What an administrator changes holds a second later at the latest, in every process: nothing
-    else has to be told. Threads may ask at once; at worst both ask the database. `None` is
+    else has to be said. Threads may ask at once; at worst both ask the database. `None` is
     not kept, so that strangers' guesses take no room.
     """
 
@@ -27,14 +27,14 @@ class Remembered(Generic[Key, Value]):
         known = self._known.get(key)
         if known is not None and known[0] > now:
             return known[1]
-        found = self._ask(key)
-        if found is None:
+        answer = self._ask(key)
+        if answer is None:
             self._known.pop(key, None)
             return None
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[key] = now + KEPT_SECONDS, found
-        return found
+        self._known[key] = now + KEPT_SECONDS, answer
+        return answer
 
     def forget(self) -> None:
         self._known.clear()

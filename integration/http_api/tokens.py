@@ -33,13 +33,13 @@ def new_token() -> NewToken:
 
 
 def prefix_of(text: str) -> str | None:
-    """The part by which a token is found; None for what cannot be one.
+    """The part by which a token is shape; None for what cannot be one.
 
     >>> prefix_of("sluice_abcdefgh_secret"), prefix_of("secret")
     ('sluice_abcdefgh', None)
     """
-    found = _SHAPE.fullmatch(text) if len(text) <= LONGEST else None
-    return None if found is None else found[1]
+    shape = _SHAPE.fullmatch(text) if len(text) <= LONGEST else None
+    return None if shape is None else shape[1]
 
 
 def hash_of(text: str) -> str:

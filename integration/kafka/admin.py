@@ -1,10 +1,9 @@
 """Questions and orders to a cluster outside the road: for registration, the console, doctor."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -20,7 +19,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from integration import durations
-from integration.kafka.client import Connection, connection, new_admin
+from integration.kafka.client import Connection, TalkingAdmin, new_admin
 from integration.kafka.errors import (
     BrokerRefusedError,
     BrokerUnreachableError,
@@ -34,8 +33,8 @@ from integration.kafka.facts import (
     TopicGoneError,
     answer,
     ask_offsets,
+    asking,
     collect_offsets,
-    refusals_told,
 )
 from integration.kafka.troubles import error_of, sentence, unreachable
 from integration.models.provider import Provider
@@ -84,17 +83,10 @@ class Reach:
     cluster_id: str = ""
 
 
-@contextmanager
-def _asking(provider: Provider) -> Iterator[tuple[Connection, AdminClient]]:
-    to = connection(provider)
-    with new_admin(to) as admin, refusals_told(admin, to.name):
-        yield to, admin
-
-
 def reachable(provider: Provider) -> Reach:
     """Ask the cluster who it is. Never raises for what is wrong with the provider."""
     try:
-        with _asking(provider) as (to, admin):
+        with asking(provider) as (to, admin):
             cluster = answer(admin.describe_cluster(request_timeout=ANSWER_SECONDS), to.name)
     except (BrokerUnreachableError, ProviderUnusableError) as e:
         return Reach(ok=False, text=f"{e.code}: {e.sentence}", next_step=e.next_step)
@@ -109,30 +101,30 @@ def describe(provider: Provider, topic: str) -> TopicDescription:
 
     Raises TopicUnknownError, BrokerUnreachableError, ProviderUnusableError.
     """
-    with _asking(provider) as (to, admin):
+    with asking(provider) as (to, admin):
         try:
             return _describe(admin, to, topic)
         except TopicGoneError:
             raise TopicUnknownError(to.name, topic) from None
 
 
-def _describe(admin: AdminClient, to: Connection, topic: str) -> TopicDescription:
+def _describe(admin: TalkingAdmin, to: Connection, topic: str) -> TopicDescription:
     asked = admin.describe_topics(
         TopicCollection([topic]),
         include_authorized_operations=True,
         request_timeout=ANSWER_SECONDS,
     )
     settings = _settings(admin, to, topic)
-    found = answer(asked[topic], to.name)
+    described = answer(asked[topic], to.name)
     facts = FactsReader(admin, to.name, topic).read()
     if facts is None:
         raise TopicGoneError
-    allowed = found.authorized_operations
+    allowed = described.authorized_operations
     policy = settings["cleanup.policy"].split(",")
     return TopicDescription(
         name=topic,
         facts=facts,
-        replication=min(len(partition.replicas) for partition in found.partitions),
+        replication=min(len(partition.replicas) for partition in described.partitions),
         retention_ms=_limit(settings["retention.ms"]),
         retention_bytes=_limit(settings["retention.bytes"]),
         is_compacted="compact" in policy,
@@ -162,47 +154,47 @@ def in_words(topic: TopicDescription) -> str:
     kept = "without limit"
     if topic.retention_ms is not None:
         kept = f"for {durations.written(topic.retention_ms / 1_000)}"
-    found = (
+    words = (
         f"{copies}, min.insync.replicas={topic.min_insync_replicas}, messages of at most "
         f"{topic.max_message_bytes:,} bytes, kept {kept}."
     )
-    return " ".join([found, *remarks(topic)])
+    return " ".join([words, *remarks(topic)])
 
 
 def remarks(topic: TopicDescription) -> list[str]:
     """What a person should know about a topic although it does not forbid the queue."""
-    found = []
+    sentences = []
     if topic.replication < 2:
-        found.append(f"{topic.name} has one copy only: a lost disk loses its messages.")
+        sentences.append(f"{topic.name} has one copy only: a lost disk loses its messages.")
     elif topic.min_insync_replicas < 2:
-        found.append(
+        sentences.append(
             f"{topic.name} accepts a message when one copy is written (min.insync.replicas=1): "
             "a lost disk can lose the newest messages."
         )
     if topic.retention_bytes is not None:
-        found.append(
+        sentences.append(
             f"{topic.name} also deletes by size (retention.bytes={topic.retention_bytes}): "
             "messages may expire sooner than its retention time says."
         )
     if topic.is_compacted:
-        found.append(f"{topic.name} is compacted: only the newest message of a key is kept.")
-    return found
+        sentences.append(f"{topic.name} is compacted: only the newest message of a key is kept.")
+    return sentences
 
 
 def topic_facts(provider: Provider, topic: str) -> TopicFacts | None:
     """UUID and watermarks now; None when the topic is not there. Raises BrokerUnreachableError."""
-    with _asking(provider) as (to, admin):
+    with asking(provider) as (to, admin):
         return FactsReader(admin, to.name, topic).read()
 
 
 def topics(provider: Provider) -> list[str]:
     """The names of all topics that are not Kafka's own. Raises BrokerUnreachableError."""
-    with _asking(provider) as (to, admin):
+    with asking(provider) as (to, admin):
         try:
-            found = admin.list_topics(timeout=ANSWER_SECONDS).topics
+            listed = admin.list_topics(timeout=ANSWER_SECONDS).topics
         except KafkaException as e:
             raise unreachable(to.name, e) from e
-    return sorted(name for name in found if not name.startswith("__"))
+    return sorted(name for name in listed if not name.startswith("__"))
 
 
 def create_topic(
@@ -217,8 +209,22 @@ def create_topic(
     Raises TopicRefusedError, BrokerUnreachableError.
     """
     new = NewTopic(topic, partitions, BROKERS_CHOICE, config=dict(settings or {}))
-    with _asking(provider) as (to, admin):
+    with asking(provider) as (to, admin):
         return _create(admin, to, new)
+
+
+def delete_topic(provider: Provider, topic: str) -> bool:
+    """Delete a topic with all its messages, and for good; False when there is none.
+
+    Raises BrokerUnreachableError, BrokerRefusedError.
+    """
+    with asking(provider) as (to, admin):
+        asked = admin.delete_topics([topic], request_timeout=ANSWER_SECONDS)
+        try:
+            answer(asked[topic], to.name)
+        except TopicGoneError:
+            return False
+    return True
 
 
 def ensure_topic(to: Connection, topic: str) -> None:
@@ -232,20 +238,16 @@ def ensure_topic(to: Connection, topic: str) -> None:
 
 
 def _create(admin: AdminClient, to: Connection, new: NewTopic) -> bool:
-    asked = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
-    return _was_done(asked[new.topic], to, new.topic)
-
-
-def _was_done(future: Any, to: Connection, topic: str) -> bool:
+    asked, topic = admin.create_topics([new], request_timeout=ANSWER_SECONDS), new.topic
     try:
-        answer(future, to.name)
+        answer(asked[topic], to.name)
     except BrokerRefusedError as e:
         raise TopicRefusedError(topic, e.sentence) from e
     except TopicGoneError as e:
         # The name itself is refused: the library counts it among the unknown topics.
         raise TopicRefusedError(topic, str(e.__cause__)) from e
     except BrokerUnreachableError as e:
-        error = error_of(e.__cause__) if e.__cause__ is not None else None
+        error = error_of(e.__cause__)
         if error is None or error.code() == KafkaError.REQUEST_TIMED_OUT or error.code() < 0:
             raise
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -261,13 +263,13 @@ def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) 
     """
     milliseconds = int(at.timestamp() * 1_000)
     spec = OffsetSpec.for_timestamp(milliseconds)
-    with _asking(provider) as (to, admin):
+    with asking(provider) as (to, admin):
         try:
             asked = ask_offsets(admin, topic, dict.fromkeys(facts.high, spec))
-            found = collect_offsets(asked, to.name)
+            offsets = collect_offsets(asked, to.name)
         except TopicGoneError:
             raise TopicUnknownError(to.name, topic) from None
-    return {p: facts.high[p] if offset < 0 else offset for p, offset in found.items()}
+    return {p: facts.high[p] if offset < 0 else offset for p, offset in offsets.items()}
 
 
 def group_offsets(
@@ -276,9 +278,9 @@ def group_offsets(
     """What a consumer group has committed, by partition; those without an offset are missing."""
     places = [TopicPartition(topic, partition) for partition in partitions]
     wanted = ConsumerGroupTopicPartitions(group, places)
-    with _asking(provider) as (to, admin):
+    with asking(provider) as (to, admin):
         asked = admin.list_consumer_group_offsets(
             [wanted], require_stable=True, request_timeout=ANSWER_SECONDS
         )
-        found = answer(asked[group], to.name).topic_partitions
-    return {place.partition: place.offset for place in found if place.offset >= 0}
+        committed = answer(asked[group], to.name).topic_partitions
+    return {place.partition: place.offset for place in committed if place.offset >= 0}

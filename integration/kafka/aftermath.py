@@ -12,13 +12,12 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from integration.kafka import admin
 from integration.kafka.client import connection, new_consumer
 from integration.kafka.errors import BrokerUnreachableError
-from integration.kafka.publisher import RELAY_TOPIC
+from integration.kafka.publisher import watermark_of
 from integration.kafka.source import UNREADABLE, headers_of
 from integration.kafka.troubles import END_REACHED, unreachable
 from integration.models.provider import Provider
 from integration.values import Headers, Record
 
-ANSWER_SECONDS: Final = 15.0
 # Without a record for so long the cluster is taken for silent, as the client says nothing then.
 SILENCE_SECONDS: Final = 30.0
 PORTION: Final = 1_000
@@ -30,13 +29,13 @@ Digest = bytes
 
 def digest_of(topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Digest:
     """What a record is known by; our headers carry an id, so no two messages share it."""
-    found = sha256()
+    digest = sha256()
     named = [part for name, content in headers for part in (name.encode(), content)]
     for part in (topic.encode(), key, value, *named):
         content = part or b""
-        found.update(len(content).to_bytes(8, "big"))
-        found.update(content)
-    return found.digest()
+        digest.update(len(content).to_bytes(8, "big"))
+        digest.update(content)
+    return digest.digest()
 
 
 def last_batch(provider: Provider, transactional_id: str) -> str | None:
@@ -45,14 +44,8 @@ def last_batch(provider: Provider, transactional_id: str) -> str | None:
     Raises BrokerUnreachableError, ProviderUnusableError.
     """
     to = connection(provider)
-    with closing(new_consumer(to, transactional_id, {"error_cb": _ignore})) as consumer:
-        try:
-            found = consumer.committed([TopicPartition(RELAY_TOPIC, 0)], ANSWER_SECONDS)[0]
-        except KafkaException as e:
-            raise unreachable(to.name, e) from e
-        if found.error is not None:
-            raise unreachable(to.name, KafkaException(found.error))
-        return None if found.offset < 0 else found.metadata or ""
+    with closing(new_consumer(to, transactional_id)) as reader:
+        return watermark_of(reader, to.name)
 
 
 def written_since(provider: Provider, topics: Mapping[str, datetime]) -> Iterator[Digest]:
@@ -85,7 +78,7 @@ def _read(
 ) -> Iterator[Record]:
     left = {p: after for p, (first, after) in ranges.items() if first < after}
     to = connection(provider)
-    with closing(new_consumer(to, GROUP, {"error_cb": _ignore})) as consumer:
+    with closing(new_consumer(to, GROUP)) as consumer:
         consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in left])
         heard_at = time.monotonic()
         while left:
@@ -126,7 +119,3 @@ def _record(message: Message, partition: int, offset: int) -> Record:
         headers = UNREADABLE
     at = timestamp_ms if kind else None
     return Record(partition, offset, at, message.key(), message.value(), headers)
-
-
-def _ignore(_error: object) -> None:
-    """Each call tells its own errors; this one must exist and must not raise."""

@@ -1,10 +1,11 @@
 """From a provider row to client properties: what is decided, what may be added, what is secret."""
 
 import logging
+import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -13,6 +14,7 @@ from integration.kafka.errors import ProviderUnusableError
 from integration.models.provider import ALLOWED_PROPERTIES, Provider
 
 Properties = dict[str, Any]
+Made = TypeVar("Made")
 
 # A provider may change these by its own properties.
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -73,6 +75,12 @@ TRANSACTIONAL: Final[Mapping[str, Any]] = {
 # Their errors come with the answer of each call; the library's own lines would go to stderr.
 ADMIN: Final[Mapping[str, Any]] = {"log_level": 2}
 
+
+def _ignore(_error: KafkaError) -> None:
+    """Each call tells its own errors; this one must exist and must not raise."""
+
+
+QUIET: Final[Properties] = {"error_cb": _ignore}
 _SECRET: Final = frozenset({"sasl.password", "ssl.key.pem"})
 
 
@@ -110,16 +118,16 @@ def connection(provider: Provider) -> Connection:
 
 def _credentials(provider: Provider) -> Properties:
     """SASL and certificates, as far as the security protocol uses them."""
-    found: Properties = {}
+    known: Properties = {}
     if provider.security_protocol.startswith("SASL"):
-        found["sasl.mechanism"] = provider.sasl_mechanism
-        found["sasl.username"] = provider.username
-        found["sasl.password"] = provider.password
+        known["sasl.mechanism"] = provider.sasl_mechanism
+        known["sasl.username"] = provider.username
+        known["sasl.password"] = provider.password
     if provider.security_protocol.endswith("SSL"):
-        found["ssl.ca.pem"] = provider.ca_certificate
-        found["ssl.certificate.pem"] = provider.client_certificate
-        found["ssl.key.pem"] = provider.client_key
-    return {name: value for name, value in found.items() if value}
+        known["ssl.ca.pem"] = provider.ca_certificate
+        known["ssl.certificate.pem"] = provider.client_certificate
+        known["ssl.key.pem"] = provider.client_key
+    return {name: value for name, value in known.items() if value}
 
 
 def consumer_properties(to: Connection, group: str) -> Properties:
@@ -130,34 +138,39 @@ def producer_properties(to: Connection, transactional_id: str | None = None) -> 
     """For a plain idempotent producer, or for one that writes in transactions."""
     if transactional_id is None:
         return {**to.properties, **PRODUCER}
-    return {
-        **to.properties,
-        **PRODUCER,
-        **TRANSACTIONAL,
-        "transactional.id": transactional_id,
-    }
+    own = {"transactional.id": transactional_id}
+    return {**to.properties, **PRODUCER, **TRANSACTIONAL, **own}
 
 
-def new_consumer(to: Connection, group: str, callbacks: Properties) -> Consumer:
+def new_consumer(to: Connection, group: str, callbacks: Properties = QUIET) -> Consumer:
     """Make a consumer; call it after the fork only. `callbacks` must not raise.
 
     Raises ProviderUnusableError.
     """
-    properties = {**consumer_properties(to, group), **callbacks, "logger": QuietLog()}
-    try:
-        return Consumer(properties)
-    except (KafkaException, ValueError, TypeError) as e:
-        raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
+    return _made(
+        Consumer, to, {**consumer_properties(to, group), **callbacks, "logger": QuietLog()}
+    )
 
 
-def new_producer(to: Connection, transactional_id: str | None, callbacks: Properties) -> Producer:
+def new_producer(
+    to: Connection, transactional_id: str | None = None, callbacks: Properties = QUIET
+) -> Producer:
     """Make a producer; call it after the fork only. `callbacks` must not raise.
 
     Raises ProviderUnusableError.
     """
-    properties = {**producer_properties(to, transactional_id), **callbacks, "logger": QuietLog()}
+    properties = producer_properties(to, transactional_id)
+    return _made(Producer, to, {**properties, **callbacks, "logger": QuietLog()})
+
+
+def new_admin(to: Connection) -> "TalkingAdmin":
+    """Make a client for questions; call it after the fork only. Raises ProviderUnusableError."""
+    return _made(TalkingAdmin, to, {**to.properties, **ADMIN})
+
+
+def _made(make: Callable[[Properties], Made], to: Connection, properties: Properties) -> Made:
     try:
-        return Producer(properties)
+        return make(properties)
     except (KafkaException, ValueError, TypeError) as e:
         raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
 
@@ -185,14 +198,6 @@ class TalkingAdmin(AdminClient):
         return events
 
 
-def new_admin(to: Connection) -> TalkingAdmin:
-    """Make a client for questions; call it after the fork only. Raises ProviderUnusableError."""
-    try:
-        return TalkingAdmin({**to.properties, **ADMIN})
-    except (KafkaException, ValueError, TypeError) as e:
-        raise ProviderUnusableError(to.name, to.without_secrets(str(e))) from None
-
-
 class QuietLog:
     """Takes the library's log lines. It never raises: that would lose fetched messages.
 
@@ -207,3 +212,28 @@ class QuietLog:
             self._log.log(min(level, logging.DEBUG), text, *parts)
         except Exception:  # noqa: BLE001 - called inside poll(), where raising loses messages
             return
+
+
+def bounded(call: Callable[[], None], seconds: float) -> None:
+    """Make a call that may never come back; raise KafkaException when it does not in time.
+
+    With librdkafka 2.16 send_offsets_to_transaction() ignores its own timeout after the group's
+    coordinator was restarted: it hangs until some broker changes its state, ten minutes as
+    measured. Its thread is given up then; whatever its producer still does is fenced by the
+    next one.
+    """
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as e:  # noqa: BLE001 - handed over to the thread that waits
+            raised.append(e)
+
+    thread = threading.Thread(target=run, name="bounded call", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, "no answer in time"))
+    if raised:
+        raise raised[0]

@@ -1,35 +1,38 @@
 """What can go wrong between us and a cluster, as errors with a code and a next step."""
 
+from typing import ClassVar
+
 from integration.errors import IntegrationError
 from integration.kafka.listeners import Listener
 
 
-class BrokerUnreachableError(IntegrationError):
+class ProviderError(IntegrationError):
+    """A provider with which something cannot be done; `says` and `advice` are its words."""
+
+    says: ClassVar[str]
+    advice: ClassVar[str]
+
+    def __init__(self, provider: str, reason: str) -> None:
+        super().__init__(self.says.format(provider, reason), next_step=self.advice)
+
+
+class BrokerUnreachableError(ProviderError):
     """No broker of the cluster gave an answer in time."""
 
     code = "BROKER_UNREACHABLE"
-
-    def __init__(self, provider: str, reason: str) -> None:
-        super().__init__(
-            f"Kafka does not answer at the provider {provider}: {reason}.",
-            next_step="Check the bootstrap servers, the network and that the brokers run.",
-        )
-        self.provider = provider
+    says = "Kafka does not answer at the provider {}: {}."
+    advice = "Check the bootstrap servers, the network and that the brokers run."
 
 
 class BrokerRefusedError(BrokerUnreachableError):
     """The cluster answers, but not to us: credentials, certificates or rights."""
 
     code = "BROKER_REFUSED"
-
-    def __init__(self, provider: str, reason: str) -> None:
-        IntegrationError.__init__(
-            self,
-            f"Kafka refuses the provider {provider}: {reason}.",
-            next_step="Check the user, password and certificates of the provider, "
-            "and what they may do on the cluster.",
-        )
-        self.provider = provider
+    says = "Kafka refuses the provider {}: {}."
+    advice = (
+        "Check the user, password and certificates of the provider, and what they may do on the "
+        "cluster."
+    )
 
 
 class BrokerProtocolError(BrokerRefusedError):
@@ -37,25 +40,31 @@ class BrokerProtocolError(BrokerRefusedError):
 
     code = "BROKER_PROTOCOL"
 
-    def __init__(self, provider: str, protocol: str, found: Listener) -> None:
-        fitting = " or ".join(found.protocols)
+    def __init__(self, provider: str, protocol: str, listener: Listener) -> None:
+        fitting = " or ".join(listener.protocols)
         IntegrationError.__init__(
             self,
-            f"The provider {provider} is set to {protocol}, but the port {found.address} speaks "
+            f"The provider {provider} is set to {protocol}, but the port {listener.address} speaks "
             f"{fitting}.",
             next_step=f"Set the provider's security protocol to {fitting}, or its bootstrap "
-            f"servers to a port that speaks {protocol}.{_login(protocol, found)}",
+            f"servers to a port that speaks {protocol}.{_login(protocol, listener)}",
         )
-        self.provider = provider
-        self.found = found
 
 
-def _login(protocol: str, found: Listener) -> str:
+def _login(protocol: str, listener: Listener) -> str:
     """What else has to be entered where the port wants a login and none is set."""
-    if not found.logs_in or protocol.startswith("SASL"):
+    if not listener.logs_in or protocol.startswith("SASL"):
         return ""
-    offered = f" (offered: {', '.join(found.mechanisms)})" if found.mechanisms else ""
+    offered = f" (offered: {', '.join(listener.mechanisms)})" if listener.mechanisms else ""
     return f" The port asks for a login: enter mechanism{offered}, user and password as well."
+
+
+class ProviderUnusableError(ProviderError):
+    """The provider's settings do not make a client."""
+
+    code = "PROVIDER_UNUSABLE"
+    says = "No Kafka client can be made from the provider {}: {}."
+    advice = "Correct the provider in the console."
 
 
 class TopicUnknownError(IntegrationError):
@@ -68,20 +77,6 @@ class TopicUnknownError(IntegrationError):
             f"The topic {topic} does not exist at the provider {provider}.",
             next_step="Create it, or correct its name.",
         )
-        self.topic = topic
-
-
-class ProviderUnusableError(IntegrationError):
-    """The provider's settings do not make a client."""
-
-    code = "PROVIDER_UNUSABLE"
-
-    def __init__(self, provider: str, reason: str) -> None:
-        super().__init__(
-            f"No Kafka client can be made from the provider {provider}: {reason}.",
-            next_step="Correct the provider in the console.",
-        )
-        self.provider = provider
 
 
 class TopicRefusedError(IntegrationError):
@@ -94,4 +89,3 @@ class TopicRefusedError(IntegrationError):
             f"Kafka did not create the topic {topic}: {reason}.",
             next_step="Let the cluster's administrator create it, or give our user the right to.",
         )
-        self.topic = topic

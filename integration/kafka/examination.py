@@ -20,7 +20,7 @@ from integration.kafka import grants, listeners
 from integration.kafka.client import Connection, connection, new_admin
 from integration.kafka.errors import BrokerProtocolError, ProviderUnusableError
 from integration.kafka.grants import Resource
-from integration.kafka.troubles import REFUSED, error_of, sentence
+from integration.kafka.troubles import REFUSED, has_code, said
 from integration.models.provider import Provider
 from integration.resolving import connected
 
@@ -90,10 +90,10 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     >>> worst([Verdict.OK, Verdict.UNKNOWN]).value
     'cannot tell'
     """
-    found = set(verdicts)
-    if Verdict.REFUSED in found:
+    distinct = set(verdicts)
+    if Verdict.REFUSED in distinct:
         return Verdict.REFUSED
-    return Verdict.UNKNOWN if Verdict.UNKNOWN in found else Verdict.OK
+    return Verdict.UNKNOWN if Verdict.UNKNOWN in distinct else Verdict.OK
 
 
 PROTOCOL: Final = "Speak the port's security protocol"
@@ -136,18 +136,18 @@ def greet(provider: Provider) -> Greeting:
         return Greeting(_way_in([*reached, *astray]))
     principal = grants.principal_of(provider)
     nodes = [f"{node.host}:{node.port}" for node in cluster.nodes]
-    told = (
+    who = (
         f"Cluster {cluster.cluster_id}, {len(nodes)} {'broker' if len(nodes) == 1 else 'brokers'}."
     )
-    found = [*reached, Finding(f"Log in as {principal}", Verdict.OK, told)]
-    found += _advertised(provider, nodes)
-    if nodes and not _any_reached(nodes, found):
+    findings = [*reached, Finding(f"Log in as {principal}", Verdict.OK, who)]
+    findings += _advertised(provider, nodes)
+    if nodes and not _any_reached(nodes, findings):
         # Every further question goes to these addresses, and each would wait in vain.
-        return Greeting(_way_in([*found, ADVERTISED]))
+        return Greeting(_way_in([*findings, ADVERTISED]))
     rights = cluster.authorized_operations
     # A cluster that we may not describe tells nothing about the rights on itself.
     known = None if rights is None else frozenset(operation_name(right) for right in rights)
-    return Greeting(_way_in(found), to, admin, known)
+    return Greeting(_way_in(findings), to, admin, known)
 
 
 def _advertised(provider: Provider, nodes: Sequence[str]) -> list[Finding]:
@@ -165,14 +165,14 @@ def _led_astray(provider: Provider, to: Connection) -> list[Finding]:
         brokers = new_admin(to).list_topics(timeout=SENT_ON_SECONDS).brokers.values()
     except KafkaException:
         return []
-    found = _advertised(provider, [f"{broker.host}:{broker.port}" for broker in brokers])
-    if not found or any(one.verdict is Verdict.OK for one in found):
+    findings = _advertised(provider, [f"{broker.host}:{broker.port}" for broker in brokers])
+    if not findings or any(one.verdict is Verdict.OK for one in findings):
         return []
-    return [*found, ADVERTISED]
+    return [*findings, ADVERTISED]
 
 
-def _any_reached(nodes: Sequence[str], found: Sequence[Finding]) -> bool:
-    ok = [finding.title for finding in found if finding.verdict is Verdict.OK]
+def _any_reached(nodes: Sequence[str], findings: Sequence[Finding]) -> bool:
+    ok = [finding.title for finding in findings if finding.verdict is Verdict.OK]
     return any(title.endswith(f" {node}") for title in ok for node in nodes)
 
 
@@ -233,19 +233,18 @@ def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:
 
 
 def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -> Finding:
-    error = error_of(problem)
-    found = listeners.other_than(provider.security_protocol, grants.addresses(provider))
-    if found is not None:
-        wrong = BrokerProtocolError(provider.name, provider.security_protocol, found)
+    listener = listeners.other_than(provider.security_protocol, grants.addresses(provider))
+    if listener is not None:
+        wrong = BrokerProtocolError(provider.name, provider.security_protocol, listener)
         return Finding(PROTOCOL, Verdict.REFUSED, f"{wrong.code}: {wrong}")
-    told = to.without_secrets(sentence(error) if error is not None else str(problem))
+    why = to.without_secrets(said(problem))
     title = f"Log in as {grants.principal_of(provider)}"
-    if error is not None and error.code() in REFUSED:
-        return Finding(title, Verdict.REFUSED, f"{told}. Check user, password and certificates.")
+    if has_code(problem, REFUSED):
+        return Finding(title, Verdict.REFUSED, f"{why}. Check user, password and certificates.")
     return Finding(
         title,
         Verdict.REFUSED,
-        f"The port answers, the broker does not ({told}). Look whether the broker hangs, and "
+        f"The port answers, the broker does not ({why}). Look whether the broker hangs, and "
         "whether Kafka listens on this port at all.",
     )
 

@@ -12,21 +12,18 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from integration.kafka import listeners
-from integration.kafka.client import TalkingAdmin
-from integration.kafka.errors import (
-    BrokerProtocolError,
-    BrokerRefusedError,
-    BrokerUnreachableError,
-)
+from integration.kafka.client import Connection, TalkingAdmin, connection, new_admin
+from integration.kafka.errors import BrokerProtocolError, BrokerRefusedError, BrokerUnreachableError
 from integration.kafka.troubles import (
     LOGGED_IN,
     MOVING,
     REFUSED,
     UNKNOWN_TOPIC,
-    error_of,
+    has_code,
     sentence,
     unreachable,
 )
+from integration.models.provider import Provider
 from integration.values import TopicFacts
 
 ANSWER_SECONDS: Final = 5.0
@@ -49,7 +46,7 @@ class FactsReader:
     were last time; only a changed number of partitions costs a second round.
     """
 
-    def __init__(self, admin: AdminClient, provider: str, topic: str) -> None:
+    def __init__(self, admin: TalkingAdmin, provider: str, topic: str) -> None:
         self._admin = admin
         self._provider = provider
         self._topic = topic
@@ -65,36 +62,31 @@ class FactsReader:
             return self._read()
 
     def _read(self) -> TopicFacts | None:
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline, wanted = time.monotonic() + ANSWER_SECONDS, TopicCollection([self._topic])
         while True:
-            asked, described = self._ask_marks(self._partitions), self._describe()
+            asked = self._ask_marks(self._partitions)
+            described = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
             try:
-                found = answer(described, self._provider)
+                topic = answer(described[self._topic], self._provider)
             except TopicGoneError:
                 return None
             try:
-                return self._with_marks(found, asked)
+                return self._with_marks(topic, asked)
             except TopicGoneError as e:
                 if time.monotonic() > deadline:
                     raise BrokerUnreachableError(self._provider, NO_LEADER) from e
             except BrokerUnreachableError as e:
-                if time.monotonic() > deadline or not _is_moving(e):
+                if time.monotonic() > deadline or not has_code(e, MOVING):
                     raise
             time.sleep(MOVING_PAUSE_SECONDS)
 
-    def _with_marks(self, found: Any, asked: list[dict[Any, Any]]) -> TopicFacts:
-        partitions = frozenset(partition.id for partition in found.partitions)
+    def _with_marks(self, topic: Any, asked: list[dict[Any, Any]]) -> TopicFacts:
+        partitions = frozenset(partition.id for partition in topic.partitions)
         if partitions != self._partitions:
             self._partitions = partitions
             asked = self._ask_marks(partitions)
         low, high = (collect_offsets(marks, self._provider) for marks in asked)
-        return TopicFacts(str(found.topic_id), low, high)
-
-    def _describe(self) -> Future[Any]:
-        wanted = TopicCollection([self._topic])
-        asked = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
-        future: Future[Any] = asked[self._topic]
-        return future
+        return TopicFacts(str(topic.topic_id), low, high)
 
     def _ask_marks(self, partitions: Iterable[int]) -> list[dict[Any, Any]]:
         return [
@@ -104,28 +96,33 @@ class FactsReader:
 
 
 @contextmanager
-def refusals_told(admin: AdminClient, provider: str) -> Iterator[None]:
+def asking(provider: Provider) -> Iterator[tuple[Connection, TalkingAdmin]]:
+    """A client for questions to the provider's cluster, and why they are not answered."""
+    to = connection(provider)
+    with new_admin(to) as admin, refusals_told(admin, to.name):
+        yield to, admin
+
+
+@contextmanager
+def refusals_told(admin: TalkingAdmin, provider: str) -> Iterator[None]:
     """Tell why a question within was not answered, as far as the cluster is not simply away.
 
     Raises BrokerRefusedError for what the client noticed, such as a wrong password, and
     BrokerProtocolError, one of them, where the port speaks another protocol.
     """
-    if isinstance(admin, TalkingAdmin):
-        admin.noticed()
+    admin.noticed()
     try:
         yield
     except BrokerRefusedError:
         raise
     except BrokerUnreachableError as e:
-        if not isinstance(admin, TalkingAdmin):
-            raise
         events = admin.noticed()
         refusal = next((one for one in reversed(events) if one.code() in REFUSED), None)
         # Nothing noticed: the connection stands, or another that asks has told it already.
         if events and (refusal is None or refusal.code() not in LOGGED_IN):
-            found = listeners.other_than(admin.protocol, admin.addresses)
-            if found is not None:
-                raise BrokerProtocolError(provider, admin.protocol, found) from e
+            listener = listeners.other_than(admin.protocol, admin.addresses)
+            if listener is not None:
+                raise BrokerProtocolError(provider, admin.protocol, listener) from e
         if refusal is None:
             raise
         raise BrokerRefusedError(provider, sentence(refusal)) from e
@@ -157,14 +154,8 @@ def answer(future: Future[Any], provider: str) -> Any:
     try:
         return future.result(timeout=ANSWER_SECONDS + 1)
     except KafkaException as e:
-        error = error_of(e)
-        if error is not None and error.code() in UNKNOWN_TOPIC:
+        if has_code(e, UNKNOWN_TOPIC):
             raise TopicGoneError from e
         raise unreachable(provider, e) from e
     except FutureTimeoutError as e:
         raise unreachable(provider, TimeoutError("no answer in time")) from e
-
-
-def _is_moving(unreached: BrokerUnreachableError) -> bool:
-    error = None if unreached.__cause__ is None else error_of(unreached.__cause__)
-    return error is not None and error.code() in MOVING

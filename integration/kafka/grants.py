@@ -37,10 +37,6 @@ class Resource:
 CLUSTER: Final = Resource("--cluster")
 
 
-def topic(name: str) -> Resource:
-    return Resource("--topic", name)
-
-
 def principal_of(provider: Provider) -> str:
     """Whom the cluster takes us for, unless it renames principals by rules of its own."""
     if provider.security_protocol.startswith("SASL"):
@@ -77,7 +73,8 @@ def command(provider: Provider, resource: Resource, operations: Iterable[str]) -
 
 def as_administrator(provider: Provider, tool: str) -> list[str]:
     """How a command of the cluster's administrator begins, word by word."""
-    words = [tool, "--bootstrap-server", first_address(provider)]
+    first = next(iter(addresses(provider)), "HOST:PORT")
+    words = [tool, "--bootstrap-server", first]
     if provider.security_protocol != Provider.Security.PLAINTEXT:
         words += ["--command-config", "admin.properties"]
     return words
@@ -86,7 +83,3 @@ def as_administrator(provider: Provider, tool: str) -> list[str]:
 def addresses(provider: Provider) -> list[str]:
     """The bootstrap servers one by one."""
     return [part.strip() for part in provider.bootstrap_servers.split(",") if part.strip()]
-
-
-def first_address(provider: Provider) -> str:
-    return next(iter(addresses(provider)), "HOST:PORT")

@@ -55,9 +55,9 @@ def other_than(protocol: str, addresses: Iterable[str]) -> Listener | None:
     """
     deadline = time.monotonic() + ASK_SECONDS
     for address in addresses:
-        found = _listener(address, deadline)
-        if found is not None:
-            return None if protocol in found.protocols else found
+        listener = _listener(address, deadline)
+        if listener is not None:
+            return None if protocol in listener.protocols else listener
         if time.monotonic() >= deadline:
             return None
     return None
@@ -126,23 +126,23 @@ def _asked(line: socket.socket, deadline: float) -> tuple[bool, tuple[str, ...]]
 def _mechanisms(said: bytes) -> tuple[str, ...]:
     """An array of strings, as Kafka writes one."""
     (count,), place = struct.unpack_from(">i", said), 4
-    found = []
+    names = []
     for _ in range(min(count, _MOST_BYTES)):
         (length,) = struct.unpack_from(">h", said, place)
-        found.append(said[place + 2 : place + 2 + length].decode("ascii", "replace"))
+        names.append(said[place + 2 : place + 2 + length].decode("ascii", "replace"))
         place += 2 + length
-    return tuple(sorted(found))
+    return tuple(sorted(names))
 
 
 def _read(line: socket.socket, size: int, deadline: float) -> bytes:
-    found = b""
-    while len(found) < size:
+    data = b""
+    while len(data) < size:
         line.settimeout(_left(deadline))
-        part = line.recv(size - len(found))
+        part = line.recv(size - len(data))
         if not part:
             raise _NotKafkaError
-        found += part
-    return found
+        data += part
+    return data
 
 
 def _left(deadline: float) -> float:

@@ -9,7 +9,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from integration.kafka.client import Connection, connection, new_admin
+from integration.kafka.client import Connection
 from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.facts import (
     ANSWER_SECONDS,
@@ -19,10 +19,10 @@ from integration.kafka.facts import (
     TopicGoneError,
     answer,
     ask_offsets,
+    asking,
     collect_offsets,
-    refusals_told,
 )
-from integration.kafka.troubles import MOVING, error_of
+from integration.kafka.troubles import MOVING, has_code
 from integration.models.provider import Provider
 from integration.values import TopicFacts
 
@@ -47,12 +47,11 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
     BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.
     """
     wanted = sorted(set(topics))
-    to = connection(provider)
     if not wanted:
         return {}
-    with new_admin(to) as admin, refusals_told(admin, to.name):
+    with asking(provider) as (to, admin):
         described = _described(admin, to, wanted)
-        there = [topic for topic, found in described.items() if found is not None]
+        there = [topic for topic, facts in described.items() if facts is not None]
         kept = _retention(admin, to, there)
         marks = {topic: _ask_marks(admin, topic, described[topic]) for topic in there}
         looks: dict[str, TopicLook | None] = dict.fromkeys(described.keys() - there)
@@ -70,8 +69,7 @@ def longest_transaction(provider: Provider) -> float | None:
     Reading a broker's settings needs a right that nothing else here does. Raises
     BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.
     """
-    to = connection(provider)
-    with new_admin(to) as admin, refusals_told(admin, to.name):
+    with asking(provider) as (to, admin):
         cluster = answer(admin.describe_cluster(request_timeout=ANSWER_SECONDS), to.name)
         # Some clusters name no controller; each broker has the same setting.
         broker = cluster.controller or cluster.nodes[0]
@@ -86,22 +84,22 @@ def longest_transaction(provider: Provider) -> float | None:
 
 def longest_of(settings: Mapping[str, Any]) -> float | None:
     """The same out of a broker's settings; some that speak Kafka's protocol have no such one."""
-    told = settings.get("transaction.max.timeout.ms")
-    return None if told is None or told.value is None else int(told.value) / 1_000
+    setting = settings.get("transaction.max.timeout.ms")
+    return None if setting is None or setting.value is None else int(setting.value) / 1_000
 
 
 def _described(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, Any]:
     asked = admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS)
-    found: dict[str, Any] = {}
+    described: dict[str, Any] = {}
     for topic in topics:
         try:
-            found[topic] = answer(asked[topic], to.name)
+            described[topic] = answer(asked[topic], to.name)
         except TopicGoneError:
-            found[topic] = None
+            described[topic] = None
         except BrokerUnreachableError as e:
-            if not _is_of_a_topic(e):
+            if not has_code(e, MOVING):
                 raise
-    return found
+    return described
 
 
 def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any, Any]]:
@@ -115,16 +113,14 @@ def _ask_marks(admin: AdminClient, topic: str, described: Any) -> list[dict[Any,
 
 
 def _facts(
-    to: Connection,
-    described: Any,
-    marks: list[dict[Any, Any]],
+    to: Connection, described: Any, marks: list[dict[Any, Any]]
 ) -> tuple[TopicFacts, Offsets] | None:
     try:
         ends, low, high = (collect_offsets(asked, to.name) for asked in marks)
     except TopicGoneError:
         return None
     except BrokerUnreachableError as e:
-        if not _is_of_a_topic(e):
+        if not has_code(e, MOVING):
             raise
         return None
     return TopicFacts(str(described.topic_id), low, high), ends
@@ -136,8 +132,8 @@ def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[st
         return {}
     resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
     asked = admin.describe_configs(list(resources.values()), request_timeout=ANSWER_SECONDS)
-    found = {topic: _kept_seconds(asked[one], to) for topic, one in resources.items()}
-    return {topic: seconds for topic, seconds in found.items() if seconds is not None}
+    kept = {topic: _kept_seconds(asked[one], to) for topic, one in resources.items()}
+    return {topic: seconds for topic, seconds in kept.items() if seconds is not None}
 
 
 def _kept_seconds(asked: Future[Any], to: Connection) -> int | None:
@@ -149,8 +145,3 @@ def _kept_seconds(asked: Future[Any], to: Connection) -> int | None:
     milliseconds = int(str(settings["retention.ms"].value))
     deletes_old = "delete" in str(settings["cleanup.policy"].value).split(",")
     return max(1, milliseconds // 1_000) if deletes_old and milliseconds >= 0 else None
-
-
-def _is_of_a_topic(problem: BrokerUnreachableError) -> bool:
-    error = None if problem.__cause__ is None else error_of(problem.__cause__)
-    return error is not None and error.code() in MOVING

@@ -6,14 +6,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from integration.delivery.relay.ports import (
     FencedError,
@@ -25,8 +18,7 @@ from integration.delivery.relay.ports import (
 )
 from integration.delivery.relay.steps import RelayObserver, RelayStep
 from integration.kafka import admin
-from integration.kafka.bounded import bounded
-from integration.kafka.client import Connection, new_consumer, new_producer
+from integration.kafka.client import Connection, bounded, new_consumer, new_producer
 from integration.kafka.errors import BrokerUnreachableError
 from integration.kafka.refusals import UnknownTopics, refused_by
 from integration.kafka.troubles import (
@@ -34,6 +26,8 @@ from integration.kafka.troubles import (
     FOR_THE_RECORD,
     RAISED,
     error_of,
+    has_code,
+    said,
     sentence,
     unreachable,
 )
@@ -54,6 +48,21 @@ UNSENDABLE: Final = "UNSENDABLE"
 _DISCONNECTED: Final = KafkaError(
     KafkaError.NETWORK_EXCEPTION, "the connection broke during the transaction"
 )
+
+
+def watermark_of(reader: Consumer, provider: str) -> str | None:
+    """The id of the last batch in Kafka, "" for none yet, None when Kafka knows nothing of it.
+
+    Of the transactional id that is the reader's group. Raises BrokerUnreachableError.
+    """
+    try:
+        # Reads committed only: the answer waits until an open transaction is decided.
+        committed = reader.committed([TopicPartition(RELAY_TOPIC, 0)], OPEN_SECONDS)[0]
+    except KafkaException as e:
+        raise unreachable(provider, e) from e
+    if committed.error is not None:
+        raise unreachable(provider, KafkaException(committed.error))
+    return None if committed.offset < 0 else committed.metadata or ""
 
 
 class _Reports:
@@ -113,7 +122,7 @@ class KafkaPublisher:
     def open(self) -> None:
         self.close()
         # Both begin to connect meanwhile.
-        self._reader = new_consumer(self._to, self._id, {"error_cb": _ignore})
+        self._reader = new_consumer(self._to, self._id)
         producer = self._new_producer()
         admin.ensure_topic(self._to, RELAY_TOPIC)
         self._start(producer)
@@ -136,15 +145,7 @@ class KafkaPublisher:
         self._is_shaken = False
 
     def watermark(self) -> str | None:
-        try:
-            place = TopicPartition(RELAY_TOPIC, 0)
-            # Reads committed only: the answer waits until an open transaction is decided.
-            found = self._opened_reader.committed([place], OPEN_SECONDS)[0]
-        except KafkaException as e:
-            raise unreachable(self._to.name, e) from e
-        if found.error is not None:
-            raise unreachable(self._to.name, KafkaException(found.error))
-        return None if found.offset < 0 else found.metadata or ""
+        return watermark_of(self._opened_reader, self._to.name)
 
     def write_watermark(self, text: str) -> None:
         producer = self._opened_producer
@@ -181,7 +182,7 @@ class KafkaPublisher:
             producer.commit_transaction(COMMIT_SECONDS)
         except RAISED as e:
             self._check_fence(e)
-            return Unavailable(_text(e))
+            return Unavailable(said(e))
         observer(RelayStep.COMMITTED)
         return Sent()
 
@@ -248,8 +249,7 @@ class KafkaPublisher:
         return spare
 
     def _check_fence(self, exception: Exception) -> None:
-        error = error_of(exception)
-        if error is not None and error.code() in FENCED:
+        if has_code(exception, FENCED):
             raise FencedError(self._id) from exception
 
     @property
@@ -306,12 +306,3 @@ def _produce(
             return Refused(index, UNSENDABLE, f"No record can be made of it: {e}")
         else:
             return None
-
-
-def _text(exception: Exception) -> str:
-    error = error_of(exception)
-    return str(exception) if error is None else sentence(error)
-
-
-def _ignore(_error: KafkaError) -> None:
-    """Each call tells its own errors; this one must exist and must not raise."""

@@ -55,8 +55,8 @@ class UnknownTopics:
 def _asked(topic: str, reader: Consumer) -> KafkaError | None:
     """Why a broker does not know the topic; None when it does, or does not tell."""
     try:
-        found = reader.list_topics(topic, ASK_SECONDS).topics[topic]
+        known = reader.list_topics(topic, ASK_SECONDS).topics[topic]
     except (*RAISED, KeyError):
         return None
-    error: KafkaError | None = found.error
+    error: KafkaError | None = known.error
     return error if error is not None and error.code() in UNKNOWN_TOPIC else None

@@ -27,7 +27,7 @@ from integration.kafka.examination import (
     operation_name,
 )
 from integration.kafka.grants import CLUSTER, Resource
-from integration.kafka.troubles import UNKNOWN_TOPIC, error_of, sentence
+from integration.kafka.troubles import LOGGED_IN, UNKNOWN_TOPIC, error_of, has_code, said
 from integration.models.provider import Provider
 
 # DescribeConfigs: a queue's retention and size limits are compared with the topic's.
@@ -36,14 +36,6 @@ WRITING: Final = ("Describe", "Write")
 TRANSACTIONS: Final = ("Describe", "Write")
 WATERMARK: Final = ("Describe", "Read")
 ABSENT: Final = "It does not exist yet; what we may do with it is seen when it does."
-FORBIDDEN: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 
 COORDINATOR_COMING: Final = frozenset(
     {
@@ -103,21 +95,21 @@ class _Asking:
         )
 
     def reading(self) -> Section:
-        found = [self._topic(name, READING) for name in self._wanted.reads]
+        findings = [self._topic(name, READING) for name in self._wanted.reads]
         mirror = Resource("--group", self._wanted.mirror, is_prefix=True)
         why = "Only so that lag tools see how far queues have read; nothing else depends on it."
-        found.append(replace(self._group(mirror, ("Read",), why), is_needed=False))
+        findings.append(replace(self._group(mirror, ("Read",), why), is_needed=False))
         if not self._wanted.reads:
-            found.insert(0, _no_topic("No queue reads from here yet."))
-        return Section("Read", tuple(found))
+            findings.insert(0, _no_topic("No queue reads from here yet."))
+        return Section("Read", tuple(findings))
 
     def writing(self, to: Connection) -> Section:
-        found = [self._topic(name, WRITING) for name in self._wanted.writes]
+        findings = [self._topic(name, WRITING) for name in self._wanted.writes]
         if not self._wanted.writes:
-            found.append(_no_topic("No queue writes here yet."))
+            findings.append(_no_topic("No queue writes here yet."))
         transactions = self._transactions(to)
         watermark = Resource("--group", self._wanted.ids, is_prefix=True)
-        found += [
+        findings += [
             transactions,
             self._idempotent(transactions),
             self._topic(
@@ -125,7 +117,7 @@ class _Asking:
             ),
             self._group(watermark, WATERMARK, "The relay's watermark is an offset of it."),
         ]
-        return Section("Write in transactions", tuple(found))
+        return Section("Write in transactions", tuple(findings))
 
     def creating(self) -> Section:
         """Asked with a validation only: no topic is made."""
@@ -144,26 +136,24 @@ class _Asking:
             try:
                 answered(asked)
             except KafkaException as problem:
-                error = error_of(problem)
-                is_refused = error is not None and error.code() in FORBIDDEN
+                is_refused = has_code(problem, LOGGED_IN)
                 allowed = frozenset() if is_refused else None
                 if not is_refused:
-                    why = f"{why} {_told(problem)}."
-        found = judged(self._provider, CLUSTER, ("Create",), allowed, why)
+                    why = f"{why} {said(problem)}."
+        finding = judged(self._provider, CLUSTER, ("Create",), allowed, why)
         # Without its topic the relay cannot begin.
         is_needed = self._is_absent(self._wanted.relay_topic)
-        return Section("Create topics", (replace(found, is_needed=is_needed),))
+        return Section("Create topics", (replace(finding, is_needed=is_needed),))
 
     def _is_absent(self, name: str) -> bool:
         try:
             answered(self._topics[name])
         except KafkaException as problem:
-            error = error_of(problem)
-            return error is not None and error.code() in UNKNOWN_TOPIC
+            return has_code(problem, UNKNOWN_TOPIC)
         return False
 
     def _topic(self, name: str, needed: Sequence[str], text: str = "") -> Finding:
-        resource = grants.topic(name)
+        resource = Resource("--topic", name)
         try:
             described = answered(self._topics[name])
         except KafkaException as problem:
@@ -187,9 +177,7 @@ class _Asking:
             try:
                 return answered(asked[name])
             except KafkaException as problem:
-                error = error_of(problem)
-                is_coming = error is not None and error.code() in COORDINATOR_COMING
-                if not is_coming or time.monotonic() > deadline:
+                if not has_code(problem, COORDINATOR_COMING) or time.monotonic() > deadline:
                     raise
             time.sleep(COORDINATOR_PAUSE_SECONDS)
 
@@ -197,25 +185,24 @@ class _Asking:
         self, resource: Resource, needed: Sequence[str], problem: KafkaException, text: str
     ) -> Finding:
         """Who may not even describe a thing is told nothing else: other rights imply that one."""
-        error = error_of(problem)
-        if error is not None and error.code() in FORBIDDEN:
+        if has_code(problem, LOGGED_IN):
             return judged(self._provider, resource, needed, frozenset(), text)
-        is_absent = error is not None and error.code() in UNKNOWN_TOPIC
-        told = f"{text} {ABSENT if is_absent else f'{_told(problem)}.'}".strip()
-        found = judged(self._provider, resource, needed, None, told)
+        is_absent = has_code(problem, UNKNOWN_TOPIC)
+        why = f"{text} {ABSENT if is_absent else f'{said(problem)}.'}".strip()
+        finding = judged(self._provider, resource, needed, None, why)
         # Where we may do everything, a command would be noise.
-        return replace(found, command="") if self._is_open else found
+        return replace(finding, command="") if self._is_open else finding
 
     def _transactions(self, to: Connection) -> Finding:
         """Opened with the id of a probe: the right to begin transactions cannot be asked for."""
         resource = Resource("--transactional-id", self._wanted.ids, is_prefix=True)
         try:
-            producer = new_producer(to, f"{self._wanted.ids}test", {"error_cb": _ignore})
+            producer = new_producer(to, f"{self._wanted.ids}test")
             producer.init_transactions(ANSWER_SECONDS)
         except (KafkaException, ProviderUnusableError) as problem:
             error = error_of(problem)
-            if error is None or error.code() not in FORBIDDEN:
-                return judged(self._provider, resource, TRANSACTIONS, None, f"{_told(problem)}.")
+            if error is None or error.code() not in LOGGED_IN:
+                return judged(self._provider, resource, TRANSACTIONS, None, f"{said(problem)}.")
             # The coordinator is looked for with Describe, its number asked for with Write.
             was_found = "find transaction coordinator" not in error.str()
             allowed = frozenset({"Describe"} if was_found else ())
@@ -229,8 +216,8 @@ class _Asking:
             right = Right("IdempotentWrite", Verdict.OK)
             return Finding(CLUSTER.words, Verdict.OK, text, (right,))
         text = "Comes with the transactional id; needs no grant of its own where that one is given."
-        found = judged(self._provider, CLUSTER, ("IdempotentWrite",), self._on_cluster, text)
-        return replace(found, is_needed=False)
+        finding = judged(self._provider, CLUSTER, ("IdempotentWrite",), self._on_cluster, text)
+        return replace(finding, is_needed=False)
 
 
 def _names(described: Any) -> frozenset[str] | None:
@@ -242,12 +229,3 @@ def _no_topic(text: str) -> Finding:
     return Finding(
         "Topics", Verdict.UNKNOWN, f"{text} Type a topic beside the button to ask about its rights."
     )
-
-
-def _told(problem: Exception) -> str:
-    error = error_of(problem)
-    return str(problem).rstrip(".") if error is None else sentence(error)
-
-
-def _ignore(_error: KafkaError) -> None:
-    """Each call tells its own errors; this one must exist and must not raise."""

@@ -3,16 +3,17 @@
 import contextlib
 import functools
 import logging
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from operator import methodcaller
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from django.conf import settings
 
-from integration.kafka.bounded import bounded
-from integration.kafka.client import Connection, connection, new_admin, new_consumer
+from integration.kafka.client import Connection, bounded, connection, new_admin, new_consumer
 from integration.kafka.facts import FactsReader
 from integration.kafka.troubles import (
     END_REACHED,
@@ -20,6 +21,7 @@ from integration.kafka.troubles import (
     RAISED,
     error_of,
     kind_of,
+    said,
     sentence,
     trouble,
 )
@@ -31,6 +33,8 @@ log = logging.getLogger(__name__)
 # Closing waits for the answer to a commit under way: over half a minute, as measured with a
 # silent broker. The commit is a copy for lag tools, and no group waits for this consumer to leave.
 CLOSE_SECONDS: Final = 2.0
+# So long one record at a position is waited for.
+PATIENCE_SECONDS: Final = 3.0
 # What is read ahead lies in memory beside the batch in work: with large messages only a few.
 AHEAD_BYTES: Final = 2**20
 # To parse so many takes about as long as the database takes for a short statement.
@@ -55,6 +59,29 @@ def mirror_group(queue_name: str) -> str:
 def open_source(provider: Provider, *, topic: str, queue_name: str) -> "KafkaSource":
     """Make the source of one run. Raises ProviderUnusableError."""
     return KafkaSource(connection(provider), topic, mirror_group(queue_name))
+
+
+def first_waiting(
+    provider: Provider, topic: str, positions: Mapping[int, int]
+) -> dict[int, datetime]:
+    """Kafka's timestamp of the record at each position (partition -> next offset).
+
+    A partition that gives nothing within three seconds is left out. No group is touched.
+    Raises ProviderUnusableError.
+    """
+    stamps: dict[int, datetime] = {}
+    source = open_source(provider, topic=topic, queue_name="waiting")
+    try:
+        source.attach(positions)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(stamps) < len(positions) and time.monotonic() < deadline:
+            for partition, records in source.fetch(1, 0.2).records.items():
+                stamp = records[0].timestamp_ms
+                if stamp is not None:
+                    stamps.setdefault(partition, datetime.fromtimestamp(stamp / 1000, UTC))
+    finally:
+        source.close()
+    return stamps
 
 
 class KafkaSource:
@@ -238,5 +265,4 @@ class KafkaSource:
     def _note(self, exception: Exception) -> None:
         error = error_of(exception)
         kind = TroubleKind.OTHER if error is None else kind_of(error.code())
-        text = str(exception) if error is None else sentence(error)
-        self._noticed.append(Trouble(kind, None, text))
+        self._noticed.append(Trouble(kind, None, said(exception)))

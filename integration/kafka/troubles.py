@@ -1,6 +1,7 @@
 """What the client library says, translated once into the engine's own words."""
 # ruff: noqa: SLF001 - the library spells the codes of its own errors with an underscore
 
+from collections.abc import Collection
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -26,20 +27,6 @@ UNKNOWN_TOPIC: Final = frozenset(
 )
 # What the library's calls raise; the second one by mistake, for a fatal error among callbacks.
 RAISED: Final = (KafkaException, SystemError)
-REFUSED: Final = frozenset(
-    {
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.ILLEGAL_SASL_STATE,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.SECURITY_DISABLED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError._AUTHENTICATION,
-        KafkaError._SSL,
-    }
-)
 # Rights are refused to those only whose login went through.
 LOGGED_IN: Final = frozenset(
     {
@@ -47,6 +34,16 @@ LOGGED_IN: Final = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+REFUSED: Final = LOGGED_IN | frozenset(
+    {
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
     }
 )
 # A partition on its way from one broker to another, or to its first.
@@ -99,17 +96,17 @@ FENCED: Final = frozenset(
 )
 
 
+_KINDS: Final = (
+    (OUT_OF_RANGE, TroubleKind.OUT_OF_RANGE),
+    (UNKNOWN_TOPIC, TroubleKind.UNKNOWN_TOPIC),
+    (REFUSED, TroubleKind.REFUSED),
+    (UNAVAILABLE, TroubleKind.UNAVAILABLE),
+)
+
+
 def kind_of(code: int) -> TroubleKind:
     """Which of the engine's troubles an error code means."""
-    if code in OUT_OF_RANGE:
-        return TroubleKind.OUT_OF_RANGE
-    if code in UNKNOWN_TOPIC:
-        return TroubleKind.UNKNOWN_TOPIC
-    if code in REFUSED:
-        return TroubleKind.REFUSED
-    if code in UNAVAILABLE:
-        return TroubleKind.UNAVAILABLE
-    return TroubleKind.OTHER
+    return next((kind for codes, kind in _KINDS if code in codes), TroubleKind.OTHER)
 
 
 def error_of(exception: BaseException | None) -> KafkaError | None:
@@ -125,6 +122,12 @@ def error_of(exception: BaseException | None) -> KafkaError | None:
     return None
 
 
+def has_code(exception: BaseException | None, codes: Collection[int]) -> bool:
+    """Whether the library's error in an exception is one of these."""
+    error = error_of(exception)
+    return error is not None and error.code() in codes
+
+
 def trouble(error: KafkaError, partition: int | None) -> Trouble:
     return Trouble(kind_of(error.code()), partition, sentence(error))
 
@@ -134,11 +137,14 @@ def sentence(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
 
 
+def said(exception: Exception) -> str:
+    """What an exception says, in the library's own words where it has some."""
+    error = error_of(exception)
+    return str(exception).rstrip(".") if error is None else sentence(error)
+
+
 def unreachable(provider: str, exception: Exception) -> BrokerUnreachableError:
     """The error to raise where a question to the cluster got no answer."""
-    error = error_of(exception)
-    if error is None:
-        return BrokerUnreachableError(provider, str(exception) or "no answer in time")
-    if error.code() in REFUSED:
-        return BrokerRefusedError(provider, sentence(error))
-    return BrokerUnreachableError(provider, sentence(error))
+    refused = has_code(exception, REFUSED)
+    error = BrokerRefusedError if refused else BrokerUnreachableError
+    return error(provider, said(exception) or "no answer in time")

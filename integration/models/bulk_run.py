@@ -5,6 +5,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from integration.models.fields import known_states
 from integration.policy.states import BulkState
 
 
@@ -66,12 +67,7 @@ class BulkRun(models.Model):
 
     class Meta:
         ordering = ["-asked_at"]
-        constraints = [
-            models.CheckConstraint(
-                condition=models.Q(state__in=[s.value for s in BulkState]),
-                name="bulk_run_state_known",
-            )
-        ]
+        constraints = [known_states(BulkState, "bulk_run_state_known")]
         indexes = [
             models.Index(fields=["-asked_at"], name="bulk_run_recent"),
             # The dispatcher looks twice a second for what is to be sent.

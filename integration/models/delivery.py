@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from integration.models.fields import known_states
 from integration.models.queue import Queue
 from integration.models.system import Endpoint
 from integration.policy.states import CircuitState, DeliveryState
@@ -39,12 +40,7 @@ class Delivery(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        constraints = [
-            models.CheckConstraint(
-                condition=models.Q(state__in=[s.value for s in DeliveryState]),
-                name="delivery_state_known",
-            )
-        ]
+        constraints = [known_states(DeliveryState, "delivery_state_known")]
         indexes = [
             models.Index(fields=["queue", "partition", "offset"], name="delivery_by_place"),
             models.Index(fields=["endpoint", "-ended_at"], name="delivery_by_endpoint"),

@@ -1,5 +1,6 @@
-"""Column types of our own: text that is encrypted where it is stored."""
+"""Columns of our own: text that is encrypted where it is stored, and states."""
 
+from enum import StrEnum
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -24,6 +25,12 @@ class SecretUnreadableError(IntegrationError):
 def keyring() -> MultiFernet:
     """The configured keys: the first encrypts, all decrypt, so that keys can be rotated."""
     return MultiFernet([Fernet(key) for key in settings.SLUICE_ENCRYPTION_KEYS])
+
+
+def known_states(states: type[StrEnum], name: str) -> models.CheckConstraint:
+    """Nothing but these stands in the column `state`."""
+    known = models.Q(state__in=[state.value for state in states])
+    return models.CheckConstraint(condition=known, name=name)
 
 
 class SecretField(models.TextField):  # type: ignore[type-arg] # not subscriptable at run time

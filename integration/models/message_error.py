@@ -5,8 +5,9 @@ import uuid
 from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 
+from integration.models.fields import known_states
 from integration.models.queue import Queue
-from integration.policy.states import ErrorState
+from integration.policy.states import CLOSED, DUE, OPEN, ErrorState, in_order
 
 
 class MessageError(models.Model):
@@ -79,10 +80,7 @@ class MessageError(models.Model):
             models.UniqueConstraint(
                 fields=["queue", "topic_uuid", "partition", "offset"], name="one_error_per_position"
             ),
-            models.CheckConstraint(
-                condition=models.Q(state__in=[s.value for s in ErrorState]),
-                name="error_state_known",
-            ),
+            known_states(ErrorState, "error_state_known"),
             models.CheckConstraint(
                 condition=~models.Q(state=ErrorState.RETRY.value)
                 | models.Q(not_before__isnull=False),
@@ -93,12 +91,12 @@ class MessageError(models.Model):
             models.Index(
                 fields=["queue", "state", "partition", "arrival_batch", "arrival_index"],
                 name="error_open",
-                condition=models.Q(state__in=["RETRY", "HOLD", "READY", "PROCESSING"]),
+                condition=models.Q(state__in=in_order(OPEN)),
             ),
             models.Index(
                 fields=["not_before"],
                 name="error_due",
-                condition=models.Q(state__in=["RETRY", "READY"]),
+                condition=models.Q(state__in=in_order(DUE)),
             ),
             models.Index(fields=["-last_failed_at", "id"], name="error_recent"),
             models.Index(fields=["queue", "-last_failed_at", "id"], name="error_by_queue_recent"),
@@ -111,7 +109,7 @@ class MessageError(models.Model):
                 fields=["fingerprint", "queue", "interface", "code"],
                 include=["state", "first_failed_at", "last_failed_at"],
                 name="error_cause_open",
-                condition=models.Q(state__in=["RETRY", "HOLD", "READY", "PROCESSING"]),
+                condition=models.Q(state__in=in_order(OPEN)),
             ),
             HashIndex(fields=["key"], name="error_by_key"),
             # A partner chooses message ids: hashed, their length cannot break an insert.
@@ -119,7 +117,7 @@ class MessageError(models.Model):
             models.Index(
                 fields=["closed_at"],
                 name="error_closed",
-                condition=models.Q(state__in=["RESOLVED", "DELETED"]),
+                condition=models.Q(state__in=in_order(CLOSED)),
             ),
         ]
 

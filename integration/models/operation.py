@@ -5,6 +5,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from integration.models.fields import known_states
 from integration.models.message_error import MessageError
 from integration.policy.operations import FAILING, NEVER, ItemOutcome, StopRule
 from integration.policy.states import OperationState
@@ -92,12 +93,7 @@ class Operation(models.Model):
 
     class Meta:
         ordering = ["-created_at", "id"]
-        constraints = [
-            models.CheckConstraint(
-                condition=models.Q(state__in=[s.value for s in OperationState]),
-                name="operation_state_known",
-            )
-        ]
+        constraints = [known_states(OperationState, "operation_state_known")]
         indexes = [
             models.Index(
                 fields=["created_at"],

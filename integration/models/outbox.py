@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from integration.models.fields import known_states
 from integration.models.provider import Provider
 from integration.policy.states import OutboxKind, OutboxState
 
@@ -40,12 +41,7 @@ class OutboxRow(models.Model):
 
     class Meta:
         ordering = ["id"]
-        constraints = [
-            models.CheckConstraint(
-                condition=models.Q(state__in=[s.value for s in OutboxState]),
-                name="outbox_state_known",
-            )
-        ]
+        constraints = [known_states(OutboxState, "outbox_state_known")]
         indexes = [
             # Rows that are due at once come in id order from it, the others by their time: any
             # number of tickets that wait costs the relay nothing.

@@ -4,12 +4,9 @@ import uuid
 
 from django.db import models
 
+from integration.models.fields import known_states
 from integration.models.queue import Queue
 from integration.policy.states import PartitionState
-
-
-def _choices(states: type[PartitionState]) -> list[tuple[str, str]]:
-    return [(state.value, state.value.capitalize()) for state in states]
 
 
 class QueuePartition(models.Model):
@@ -26,7 +23,9 @@ class QueuePartition(models.Model):
     last_batch = models.UUIDField(null=True)
 
     state = models.CharField(
-        max_length=10, choices=_choices(PartitionState), default=PartitionState.RUNNING
+        max_length=10,
+        choices=[(s.value, s.value.capitalize()) for s in PartitionState],
+        default=PartitionState.RUNNING,
     )
     state_code = models.CharField(max_length=60, blank=True)
     state_text = models.TextField(blank=True)
@@ -54,10 +53,7 @@ class QueuePartition(models.Model):
         ordering = ["queue", "partition"]
         constraints = [
             models.UniqueConstraint(fields=["queue", "partition"], name="one_row_per_partition"),
-            models.CheckConstraint(
-                condition=models.Q(state__in=[s.value for s in PartitionState]),
-                name="partition_state_known",
-            ),
+            known_states(PartitionState, "partition_state_known"),
             models.CheckConstraint(
                 condition=~models.Q(state=PartitionState.BACKOFF.value)
                 | models.Q(resume_at__isnull=False),

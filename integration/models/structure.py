@@ -60,8 +60,8 @@ class ObjectStructure(models.Model):
         try:
             check_patterns(self.json_schema)
         except BadPattern as e:
-            told = ValidationError(f"{e} ({e.code})", code=e.code)
-            raise ValidationError({"json_schema": told}) from e
+            problem = ValidationError(f"{e} ({e.code})", code=e.code)
+            raise ValidationError({"json_schema": problem}) from e
 
 
 class StoredObject(models.Model):

@@ -69,16 +69,16 @@ class Endpoint(models.Model):
         return self.name
 
     def clean(self) -> None:
-        found = endpoint_properties.mistakes(self.handler_type, self.properties)
-        if found:
-            raise ValidationError({"properties": list(found.values())})
+        mistakes = endpoint_properties.mistakes(self.handler_type, self.properties)
+        if mistakes:
+            raise ValidationError({"properties": list(mistakes.values())})
         try:
             secrets = endpoint_properties.read_secrets(self.secrets)
         except ValueError as problem:
             raise ValidationError({"secrets": str(problem)}) from problem
-        told = endpoint_properties.secret_mistakes(self.handler_type, self.properties, secrets)
-        if told:
-            raise ValidationError({"secrets": list(told.values())})
+        wrong = endpoint_properties.secret_mistakes(self.handler_type, self.properties, secrets)
+        if wrong:
+            raise ValidationError({"secrets": list(wrong.values())})
 
 
 class EnterpriseService(models.Model):

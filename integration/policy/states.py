@@ -5,7 +5,7 @@ the models' choices and with the drawings of docs/states.md; of a partition's dr
 states there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -25,6 +25,28 @@ OPEN: Final = frozenset(
     {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PROCESSING}
 )
 CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
+# What the engine tries next.
+DUE: Final = frozenset({ErrorState.RETRY, ErrorState.READY})
+
+
+def in_order(states: Collection[ErrorState]) -> list[str]:
+    """Their values in the order of the enum, as constraints and indexes list them."""
+    return [state.value for state in ErrorState if state in states]
+
+
+def listed(states: Collection[ErrorState]) -> str:
+    """The same for statements.
+
+    >>> listed(CLOSED)
+    "('RESOLVED', 'DELETED')"
+    """
+    return f"({', '.join(map(repr, in_order(states)))})"
+
+
+# For `state IN …`.
+OPEN_SQL: Final = listed(OPEN)
+CLOSED_SQL: Final = listed(CLOSED)
+DUE_SQL: Final = listed(DUE)
 
 # "Closed stays closed" has exceptions. To RETRY and HOLD by the engine: a rewind that meets a
 # failing offset with a closed row reopens that row. DELETED -> HOLD by a person. RESOLVED -> READY

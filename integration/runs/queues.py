@@ -15,6 +15,7 @@ from integration.delivery.sending.call_threads import CallThreads
 from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.sender import Sender
 from integration.delivery.steps import Observer, Silent
+from integration.endpoint_types.opening import open_endpoint
 from integration.endpoints.port import Deliverer
 from integration.kafka.source import open_source
 from integration.models import Queue
@@ -71,19 +72,12 @@ def sending(context: RunContext, endpoints: Callable[[int], Deliverer] | None) -
         yield
         return
     limits = Limits(DatabaseCircuits(), context.monotonic, context.roll)
-    sender = Sender(limits, CallThreads(), endpoints or _real_endpoints())
+    sender = Sender(limits, CallThreads(), endpoints or open_endpoint)
     context.send = sender.deliver
     try:
         yield
     finally:
         sender.close()
-
-
-def _real_endpoints() -> Callable[[int], Deliverer]:
-    """Their libraries are loaded where something is sent, and nowhere else."""
-    from integration.endpoint_types.opening import open_endpoint  # noqa: PLC0415 - see above
-
-    return open_endpoint
 
 
 def build(queue_id: int, *, stop: Callable[[], str | None], observer: Observer) -> RunContext:

@@ -1,13 +1,14 @@
 """Builds what a relay works with: the only place that knows the real publisher and tables."""
 
 from collections.abc import Callable
+from functools import partial
 
 from django.conf import settings
 from django.db import connections
 
 from integration.delivery.collector import calm_collector
 from integration.delivery.relay import fleet, policy
-from integration.delivery.relay.ports import Publisher, Tenure
+from integration.delivery.relay.ports import Publisher
 from integration.delivery.relay.run import RelayEnd, Stop, run
 from integration.delivery.relay.steps import RelayObserver, unobserved
 from integration.kafka.client import connection
@@ -44,13 +45,8 @@ def run_relay(
     judge: policy.Judge = policy.judge,
 ) -> RelayEnd:
     """Relay one shard of one provider until `stop()`; see run.run."""
-
-    def take() -> Tenure | None:
-        return relay_lease.take(provider_id, shard, worker_name())
-
-    def make_publisher() -> Publisher:
-        return publisher_for(provider_id, shard)
-
+    take = partial(relay_lease.take, provider_id, shard, worker_name())
+    make_publisher = partial(publisher_for, provider_id, shard)
     return run(take, make_publisher, stop=stop, observer=observer, judge=judge)
 
 

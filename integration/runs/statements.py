@@ -60,13 +60,13 @@ def _statements(sql: str) -> Iterator[list[str]]:
 
 def _parts(sql: str) -> Iterator[str]:
     place = 0
-    while found := _PART.match(sql, place):
-        place = found.end()
-        if found["comment"]:
+    while part := _PART.match(sql, place):
+        place = part.end()
+        if part["comment"]:
             place = _behind_comment(sql, place)
-        elif found["end"] or found["word"]:
-            yield found[0]
-        elif not found["skipped"]:
+        elif part["end"] or part["word"]:
+            yield part[0]
+        elif not part["skipped"]:
             yield ""
 
 

@@ -84,33 +84,33 @@ def settle(run: Run, queue: QueueSnapshot, owned: Owned, batch_result: BatchResu
     tracks = batch_result.tracks if queue.tracks else []
     parameters = [
         *fence,
-        _told(END, [deliveries.end_values(end) for end in dispatch.ends]),
-        _told(TRACK, [_track(track) for track in tracks]),
-        _told(INTENT, [_intent(intent) for intent in dispatch.intents]),
+        _recordset(END, [deliveries.end_values(end) for end in dispatch.ends]),
+        _recordset(TRACK, [_track(track) for track in tracks]),
+        _recordset(INTENT, [_intent(intent) for intent in dispatch.intents]),
     ]
-    found = run(SETTLE, parameters).fetchall()
-    ids = {offset: id_ for id_, offset in found if id_ is not None}
+    written = run(SETTLE, parameters).fetchall()
+    ids = {offset: id_ for id_, offset in written if id_ is not None}
     for intent in dispatch.intents:
         intent.id = ids.get(intent.unit.record.offset)
-    return bool(found)
+    return bool(written)
 
 
-def _told(names: Sequence[str], values: Sequence[Sequence[Any]]) -> str:
+def _recordset(names: Sequence[str], values: Sequence[Sequence[Any]]) -> str:
     """Rows as one parameter: two dozen arrays of one element each cost more than the statement."""
     return json.dumps([dict(zip(names, row, strict=True)) for row in values])
 
 
 def _track(track: Track) -> list[Any]:
     at, message_id, interface, ended, key, kafka_ms, trace = track
-    told = [at, rows.plain(message_id, 1_000), rows.plain(interface, 1_000), ended]
+    known = [at, rows.plain(message_id, 1_000), rows.plain(interface, 1_000), ended]
     text = "" if key is None else rows.plain(key.decode("utf-8", "replace"), 1_000)
     ids = (None,) * 4 if trace is None else trace[:4]
     searched = [None if one is None else rows.plain(one, 1_000) for one in ids]
     payload = None if trace is None or trace[4] is None else trace[4].hex()
-    return [*told, text, kafka_ms or 0, *searched, payload]
+    return [*known, text, kafka_ms or 0, *searched, payload]
 
 
 def _intent(intent: Intent) -> list[Any]:
     unit = intent.unit
-    told = [rows.plain(unit.message_id, 1_000), rows.plain(unit.interface, 100)]
-    return [intent.endpoint, unit.record.offset, *told, intent.attempt, intent.circuit_version]
+    names = [rows.plain(unit.message_id, 1_000), rows.plain(unit.interface, 100)]
+    return [intent.endpoint, unit.record.offset, *names, intent.attempt, intent.circuit_version]

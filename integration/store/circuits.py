@@ -62,13 +62,13 @@ class DatabaseCircuits:
     """See sending.ports.Circuits. Each call is a statement of its own."""
 
     def look(self, endpoint: int) -> Gate:
-        found = self._first(LOOK, [endpoint])
-        if found is None:
+        row = self._first(LOOK, [endpoint])
+        if row is None:
             self._first(MAKE, [endpoint])
-            found = self._first(LOOK, [endpoint])
-        if found is None:
+            row = self._first(LOOK, [endpoint])
+        if row is None:
             return Gate(circuit=Circuit(), version=0, enabled=False)
-        state, failures, probes, version, resume, text, enabled, system, paused = found
+        state, failures, probes, version, resume, text, enabled, system, paused = row
         return Gate(
             circuit=Circuit(state=CircuitState(state), failures=failures, probes=probes),
             version=version,
@@ -80,8 +80,8 @@ class DatabaseCircuits:
         )
 
     def probe(self, endpoint: int, version: int, seconds: float) -> int | None:
-        found = self._first(PROBE, [seconds, endpoint, version])
-        return None if found is None else int(found[0])
+        row = self._first(PROBE, [seconds, endpoint, version])
+        return None if row is None else int(row[0])
 
     def move(self, endpoint: int, version: int, move: Move, code: str, text: str) -> int | None:
         is_closed = move.circuit.state is CircuitState.CLOSED
@@ -97,8 +97,8 @@ class DatabaseCircuits:
             "code": rows.plain(code, 60),
             "text": rows.plain(text),
         }
-        found = self._first(MOVE, values)
-        return None if found is None else int(found[0])
+        row = self._first(MOVE, values)
+        return None if row is None else int(row[0])
 
     def slots(self, endpoint: int, count: int, per_second: float) -> float:
         # What is granted ahead of its time is short of a blink, and evens out at once.
@@ -106,8 +106,8 @@ class DatabaseCircuits:
         asked = {"endpoint": endpoint, "taken": count / per_second, "ahead": ahead}
         if self._first(SLOTS, asked) is not None:
             return 0.0
-        found = self._first(NEXT_SLOT, [endpoint])
-        left = 0.0 if found is None or found[0] is None else float(found[0])
+        row = self._first(NEXT_SLOT, [endpoint])
+        left = 0.0 if row is None or row[0] is None else float(row[0])
         return max(left - ahead, 0.001)
 
     def _first(self, sql: str, parameters: Any) -> tuple[Any, ...] | None:

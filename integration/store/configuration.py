@@ -2,20 +2,20 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot, Service
 from integration.delivery.tracing import Following, following
-from integration.models import (
-    Endpoint,
-    EnterpriseService,
-    ObjectStructure,
-    PublishChannel,
-    Queue,
-)
+from integration.models import Endpoint, EnterpriseService, ObjectStructure, PublishChannel, Queue
 from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
 from integration.store.takers import Missing, resolve
+
+# What the engine needs to know of a queue as its columns have it.
+_AS_THEY_ARE: Final = (
+    *("name", "provider_id", "topic", "paused", "is_error_queue", "on_gap", "on_head_expired"),
+    *("crash_limit", "dedupe", "batch_size", "stay_seconds", "handler_timeout_seconds", "tracks"),
+)
 
 
 def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
@@ -30,15 +30,11 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
     system, error_queue, default = queue.system, queue.error_queue, queue.default_service
     return QueueSnapshot(
         id=queue.pk,
-        name=queue.name,
-        provider_id=queue.provider_id,
+        **{name: getattr(queue, name) for name in _AS_THEY_ARE},
         provider_name=queue.provider.name,
-        topic=queue.topic,
         # An error queue lets the next failure pass unless strict order was chosen for it.
         sequential=queue.is_sequential and (not queue.is_error_queue or queue.strict_order),
         enabled=queue.enabled and (sends or queue.direction == Queue.Direction.INBOUND),
-        paused=queue.paused,
-        is_error_queue=queue.is_error_queue,
         system=None if system is None else system.name,
         system_enabled=system is None or system.enabled,
         default_interface=None if default is None else default.interface,
@@ -49,14 +45,6 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         error_topic=None if error_queue is None else error_queue.topic,
         error_provider_id=None if error_queue is None else error_queue.provider_id,
         strict_error_queue=strict_order.of(error_queue),
-        on_gap=queue.on_gap,
-        on_head_expired=queue.on_head_expired,
-        crash_limit=queue.crash_limit,
-        dedupe=queue.dedupe,
-        batch_size=queue.batch_size,
-        stay_seconds=queue.stay_seconds,
-        handler_timeout_seconds=queue.handler_timeout_seconds,
-        tracks=queue.tracks,
         followed=_followed(_trackings(queue, rows)) if queue.tracks else {},
         write_tracks=tracks.texts,
         services=services,
@@ -120,19 +108,19 @@ def _trackings(queue: Queue, services: Iterable[EnterpriseService]) -> tuple[Tra
     named: Iterable[EnterpriseService | PublishChannel] = services
     if queue.direction == Queue.Direction.OUTBOUND:
         named = PublishChannel.objects.all()
-    found = (
+    trackings = (
         (str(one), one.external_id_path, tuple(map(str, one.search_paths)), one.keeps_payload)
         for one in named
     )
-    return tuple(told for told in found if any(told[1:]))
+    return tuple(tracking for tracking in trackings if any(tracking[1:]))
 
 
 def _followed(trackings: Iterable[Tracking]) -> dict[str, Following]:
-    found = {
+    followed = {
         interface: following(external, searched, keeps_payload=keeps)
         for interface, external, searched, keeps in trackings
     }
-    return {interface: follow for interface, follow in found.items() if follow is not None}
+    return {interface: follow for interface, follow in followed.items() if follow is not None}
 
 
 def _marked(structure: ObjectStructure | None) -> Any:

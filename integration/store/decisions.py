@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from integration.store.sessions import django_connection
+from integration.store.sessions import execute
 
 # Payloads go with their failure: its queue says how long they may be kept.
 KEEP: Final = """
@@ -16,5 +16,4 @@ WHERE c.error_id = e.id AND e.id = ANY(%(keys)s)"""
 
 def keep(error_ids: Sequence[UUID]) -> None:
     """Let the decisions about these failures stand by themselves, in the caller's transaction."""
-    with django_connection().cursor() as cursor:
-        cursor.execute(KEEP, {"keys": list(error_ids)})
+    execute(KEEP, {"keys": list(error_ids)})

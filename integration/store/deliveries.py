@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from integration.delivery.owned import Owned
 from integration.delivery.sending.values import DeliveryEnd, Dispatch, Doubt, Intent, Past
+from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL
 from integration.store import rows
 from integration.values import content_hash
 
@@ -22,10 +23,10 @@ JOIN integration_endpointcircuit c ON c.endpoint_id = v.endpoint
   AND (c.state = 'CLOSED' OR (c.state = 'HALF_OPEN' AND c.version = v.circuit))
 ORDER BY v.at RETURNING id, partition, "offset"
 """
-MARK_ROWS: Final = """
+MARK_ROWS: Final = f"""
 UPDATE integration_messageerror e SET state = 'PROCESSING', epoch = %s, version = e.version + 1
 FROM unnest(%s::uuid[], %s::int[]) v (id, version)
-WHERE e.id = v.id AND e.version = v.version AND e.state IN ('RETRY', 'READY') RETURNING e.id
+WHERE e.id = v.id AND e.version = v.version AND e.state IN {DUE_SQL} RETURNING e.id
 """
 # What a call told nothing about is as it was before the call.
 RETURN_ROWS: Final = """
@@ -53,10 +54,8 @@ DECIDED: Final = (
     'WHERE d.queue_id = %s AND d.partition = v.partition AND d."offset" = v.at '
     "AND d.topic_uuid = v.topic AND d.state = 'UNKNOWN'"
 )
-_HERE: Final = """d.queue_id = %(queue)s AND d.state = 'SENDING' AND d.epoch < %(epoch)s
-  AND (d.partition = %(partition)s OR (%(lowest)s AND NOT EXISTS (
-    SELECT 1 FROM integration_queuepartition p
-    WHERE p.queue_id = d.queue_id AND p.partition = d.partition)))"""
+_HERE: Final = f"""d.queue_id = %(queue)s AND d.state = 'SENDING' AND d.epoch < %(epoch)s
+  AND (d.partition = %(partition)s OR (%(lowest)s AND {rows.of_nobody("d")}))"""
 # Nothing will ever ask about these again: another topic, a position that a person moved on, a
 # failure that a person closed.
 PASSED_OVER: Final = f"""
@@ -65,7 +64,7 @@ UPDATE integration_delivery d SET state = 'FAILED', code = 'PASSED_OVER',
 WHERE {_HERE} AND CASE WHEN d.error IS NULL
   THEN d.topic_uuid <> %(topic)s OR d."offset" < %(next)s
   ELSE NOT EXISTS (SELECT 1 FROM integration_messageerror e WHERE e.id = d.error
-    AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')) END
+    AND e.state IN {OPEN_SQL}) END
 """
 # The code of a call that a restore interrupted and that people want to look at themselves.
 HELD_CODE: Final = "RESTORED_REVIEW"
@@ -81,14 +80,14 @@ SELECT "offset", message_id FROM integration_delivery
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
   AND topic_uuid = %(topic)s AND state = 'DELIVERED'
 """
-DELETED: Final = """
+DELETED: Final = f"""
 SELECT "offset", payload FROM integration_messageerror
 WHERE queue_id = %(queue)s AND partition = %(partition)s AND "offset" >= %(next)s
-  AND topic_uuid = %(topic)s AND state IN ('RESOLVED', 'DELETED')
+  AND topic_uuid = %(topic)s AND state IN {CLOSED_SQL}
 """
 OPEN_KEYS: Final = (
     "SELECT DISTINCT key FROM integration_messageerror WHERE queue_id = %s AND key = ANY(%s) "
-    "AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
+    f"AND state IN {OPEN_SQL}"
 )
 Run = Callable[[str, Any], Any]
 
@@ -136,8 +135,8 @@ def write(run: Run, dispatch: Dispatch, queue: int, owned: Owned) -> None:
 
 def end_values(end: DeliveryEnd) -> list[Any]:
     """The columns that a call's end writes."""
-    told = [rows.plain(end.code, 60), rows.plain(end.text), rows.plain(end.excerpt)]
-    return [end.id, end.state, end.took_ms, end.status, *told]
+    said = [rows.plain(end.code, 60), rows.plain(end.text), rows.plain(end.excerpt)]
+    return [end.id, end.state, end.took_ms, end.status, *said]
 
 
 def _intend(run: Run, intents: Sequence[Intent], queue: int, owned: Owned) -> None:

@@ -97,12 +97,12 @@ def may_act(cursor: Any) -> bool:
     held after that look, each queue and relay asks for itself. The first who finds the database
     somewhere else writes that down.
     """
-    found = standing(cursor)
-    if found.owner is not None:
+    now = standing(cursor)
+    if now.owner is not None:
         return False
-    if found.is_moved or (found.environment is not None and not found.noted_mark):
-        return not _note(cursor, found)
-    return found.restore_id is None or found.is_examined
+    if now.is_moved or (now.environment is not None and not now.noted_mark):
+        return not _note(cursor, now)
+    return now.restore_id is None or now.is_examined
 
 
 def may_run(cursor: Any, queue_id: int) -> bool:
@@ -113,13 +113,13 @@ def may_run(cursor: Any, queue_id: int) -> bool:
     return bool(cursor.fetchone()[0])
 
 
-def _note(cursor: Any, found: Standing) -> bool:
+def _note(cursor: Any, now: Standing) -> bool:
     """Note where the data is by now; whether that is a return to be looked at."""
-    cursor.execute(_NOTE_MARK, (found.mark, found.noted_mark))
+    cursor.execute(_NOTE_MARK, (now.mark, now.noted_mark))
     is_first = cursor.fetchone() is not None
-    if is_first and found.is_moved:
-        notice(cursor, "database" if found.is_another_database else "timeline", moved_text(found))
-    return found.is_moved or not (found.restore_id is None or found.is_examined)
+    if is_first and now.is_moved:
+        notice(cursor, "database" if now.is_another_database else "timeline", moved_text(now))
+    return now.is_moved or not (now.restore_id is None or now.is_examined)
 
 
 def notice(cursor: Any, how: str, text: str) -> None:
@@ -127,8 +127,8 @@ def notice(cursor: Any, how: str, text: str) -> None:
     cursor.execute(NOTICE, (how, text))
 
 
-def moved_text(found: Standing) -> str:
-    if found.is_another_database:
+def moved_text(now: Standing) -> str:
+    if now.is_another_database:
         return (
             "This data was written in another database: it was restored from a backup, copied, "
             "or its server was upgraded."

@@ -5,7 +5,12 @@ All are taken as `pg_try_advisory_lock(class, id)`, or waited for until the tran
 locktype = 'advisory', classid = the class, objid = the id and objsubid = 2.
 """
 
+import time
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
+
+import psycopg
 
 
 class LockClass(IntEnum):
@@ -22,6 +27,7 @@ class LockClass(IntEnum):
 
 
 SHARDS_PER_PROVIDER = 16
+TAKEOVER_PAUSE_SECONDS = 0.05
 
 
 def relay_key(provider_id: int, shard: int) -> int:
@@ -54,3 +60,17 @@ def is_held(lock: LockClass, key: str) -> str:
 def relay_key_sql(provider: str, shard: str = "0") -> str:
     """SQL: `relay_key` of two SQL expressions."""
     return f"({provider} * {SHARDS_PER_PROVIDER} + {shard})"
+
+
+def take(session: psycopg.Connection[Any], key: Sequence[int], tries: int = 1) -> bool:
+    """Take a lock (class, id) on this session; whether it was free, or became so meanwhile.
+
+    One whose owner was terminated is free as soon as the server has ended its session.
+    """
+    for left in reversed(range(tries)):
+        row = session.execute(TRY, key).fetchone()
+        if row is not None and row[0]:
+            return True
+        if left:
+            time.sleep(TAKEOVER_PAUSE_SECONDS)
+    return False

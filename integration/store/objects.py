@@ -17,7 +17,7 @@ from integration.message import Arrival, Message
 from integration.models import ObjectStructure
 from integration.newness import DOCUMENT, REST
 from integration.policy.failure import Failure
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 
 APPLIED: Final = Applied()
 SUPERSEDED: Final = Superseded()
@@ -76,7 +76,7 @@ def store_documents(structure: ObjectStructure, messages: Sequence[Message]) -> 
 
 
 def claim_all(structure: str, claims: Sequence[Claim]) -> list[bool]:
-    """The newness guard of `integration.handlers.claims`, mostly in one statement."""
+    """The newness guard of `integration.handlers.ports`, mostly in one statement."""
     placed = [
         (place, Entry(key, message, version=_version(version)))
         for place, (key, message, version) in enumerate(claims)
@@ -166,10 +166,10 @@ def _that_count(of_key: Sequence[Placed]) -> list[int]:
     versions = [entry.version for _, entry in of_key]
     bare = [place for place, version in enumerate(versions) if version is None]
     behind = versions[bare[-1] + 1 :] if bare else versions
-    found = {*bare[-1:], _highest(versions)}
+    places = {*bare[-1:], _highest(versions)}
     if behind:
-        found.add(len(versions) - 1 - _highest(behind[::-1]))
-    return sorted(found)
+        places.add(len(versions) - 1 - _highest(behind[::-1]))
+    return sorted(places)
 
 
 def _highest(versions: Sequence[Decimal | None]) -> int:
@@ -206,9 +206,7 @@ def _write(structure: str, entries: list[Entry], sql: str) -> list[str]:
     entries.sort(key=lambda entry: entry.key)
     columns: list[list[Any]] = [list(column) for column in zip(*map(_row, entries), strict=True)]
     try:
-        with django_connection().cursor() as cursor:
-            cursor.execute(sql, [structure, *columns])
-            return [key for (key,) in cursor.fetchall()]
+        return [key for (key,) in fetch_all(sql, [structure, *columns])]
     except IntegrityError as e:
         if isinstance(e.__cause__, pg.NotNullViolation):
             raise UnknownStructureError(structure) from None

@@ -3,6 +3,7 @@
 from typing import Final
 
 from integration.policy.operations import FAILING, StopRule
+from integration.policy.states import ErrorState, listed
 from integration.store.operations import Tenure, step_back
 from integration.store.sessions import fetch_all
 
@@ -12,11 +13,12 @@ FROM integration_operation WHERE id = %s AND stop_from IS NOT NULL
 """
 # By the index of each queue's newest failures: what failed since then is little, whatever was
 # released. As the operation's page has it: a later failure is one of the attempt it led to.
-_FAILED: Final = """
+_FAILED: Final = f"""
 SELECT count(*) FROM (
     SELECT 1 FROM integration_messageerror e
     JOIN integration_operationitem i ON i.error_id = e.id
-    WHERE e.queue_id = ANY(%s) AND e.last_failed_at > %s AND e.state IN ('HOLD', 'RETRY')
+    WHERE e.queue_id = ANY(%s) AND e.last_failed_at > %s
+      AND e.state IN {listed({ErrorState.HOLD, ErrorState.RETRY})}
       AND i.operation_id = %s AND i.outcome = 'DONE' AND e.last_failed_at > i.at
     LIMIT %s
 ) failed

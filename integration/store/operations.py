@@ -11,7 +11,7 @@ from integration.models import MessageError
 from integration.policy.operations import ItemOutcome, Seen
 from integration.policy.states import ErrorState, OperationState
 from integration.store.querysets import text_of
-from integration.store.sessions import django_connection, fetch_all
+from integration.store.sessions import execute, fetch_all
 
 # How long a runner that died keeps the next one from going on; renewed by every chunk.
 LEASE_SECONDS: Final = 5.0
@@ -179,17 +179,17 @@ def freeze_chosen(
 ) -> int:
     """Store these failures at these versions, but for queues outside `queues` (None: all)."""
     marks = [operation, list(versions), list(versions.values())]
-    return _count(_CHOSEN, [*marks, list(queues or ()), queues is None])
+    return execute(_CHOSEN, [*marks, list(queues or ()), queues is None])
 
 
-def freeze_matching(operation: UUID, found: QuerySet[MessageError], limit: int) -> int:
+def freeze_matching(operation: UUID, failures: QuerySet[MessageError], limit: int) -> int:
     """Store the failures of a query, at most `limit`, oldest first, in one statement."""
-    oldest = found.order_by("last_failed_at", "id")[:limit]
+    oldest = failures.order_by("last_failed_at", "id")[:limit]
     sql, parameters = text_of(oldest.values("id", "version", "arrival_batch", "arrival_index"))
     placed = _PLACED.format(version="e.version").replace(
         "integration_messageerror e", f"({sql}) e", 1
     )
-    return _count(_ITEMS + placed, [operation, *parameters])
+    return execute(_ITEMS + placed, [operation, *parameters])
 
 
 def sum_up(operation: UUID) -> tuple[int, list[int]]:
@@ -203,30 +203,30 @@ def sum_up(operation: UUID) -> tuple[int, list[int]]:
 
 def take(operation: UUID, owner: str) -> Tenure | None:
     """Become the one runner of a running operation; None when somebody else is, or none may."""
-    found = fetch_all(_TAKE, [owner, LEASE_SECONDS, operation])
-    return Tenure(operation, found[0][0], found[0][1]) if found else None
+    rows = fetch_all(_TAKE, [owner, LEASE_SECONDS, operation])
+    return Tenure(operation, rows[0][0], rows[0][1]) if rows else None
 
 
 def fence(tenure: Tenure, *, works: bool) -> Orders | None:
     """Keep the operation for this transaction; None when it is not ours or not running any more."""
-    found = fetch_all(_FENCE, [LEASE_SECONDS, works, tenure.operation, tenure.epoch])
-    return Orders(*found[0]) if found else None
+    rows = fetch_all(_FENCE, [LEASE_SECONDS, works, tenure.operation, tenure.epoch])
+    return Orders(*rows[0]) if rows else None
 
 
 def leave(tenure: Tenure) -> OperationState | None:
     """Give the operation back; returns its state, None when somebody else owns it."""
-    found = fetch_all(_LEAVE, [tenure.operation, tenure.epoch])
-    return OperationState(found[0][0]) if found else None
+    rows = fetch_all(_LEAVE, [tenure.operation, tenure.epoch])
+    return OperationState(rows[0][0]) if rows else None
 
 
 def end(tenure: Tenure) -> None:
     """Every message had its turn."""
-    _count(_END, [tenure.operation, tenure.epoch])
+    execute(_END, [tenure.operation, tenure.epoch])
 
 
 def step_back(tenure: Tenure, why: str) -> None:
     """Pause without a person: the first message is on its way."""
-    _count(_STEP_BACK, [why, tenure.operation, tenure.epoch])
+    execute(_STEP_BACK, [why, tenure.operation, tenure.epoch])
 
 
 # One chunk
@@ -262,30 +262,24 @@ def contents(errors: Sequence[UUID], state: ErrorState | None = None) -> dict[UU
 
 def edit(payloads: Mapping[UUID, bytes], actor: str) -> None:
     """Replace what the next attempt reads; raises each row's version by one."""
-    _count(_EDIT, [actor, list(payloads), list(payloads.values())])
+    execute(_EDIT, [actor, list(payloads), list(payloads.values())])
 
 
 def write_changes(
-    told: tuple[str, str, str, str, UUID], rows: Sequence[tuple[UUID, str, bytes | None]]
+    about: tuple[str, str, str, str, UUID], rows: Sequence[tuple[UUID, str, bytes | None]]
 ) -> None:
     """A line of history for each row: (id, state before, payload before).
 
-    `told` is (actor, action, state afterwards, reason, operation), the same for all.
+    `about` is (actor, action, state afterwards, reason, operation), the same for all.
     """
     columns = [list(column) for column in zip(*rows, strict=True)]
-    _count(_CHANGES, [*told, *columns])
+    execute(_CHANGES, [*about, *columns])
 
 
 def write_outcomes(tenure: Tenure, items: Sequence[Item], ended: Sequence[Ended]) -> None:
     """Close these items of a fenced chunk and count them."""
     ids = {item.place: item.id for item in items}
     rows = [(ids[one.place], one.outcome.value, one.version, one.text) for one in ended]
-    _count(_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
+    execute(_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
     done = sum(one.outcome is ItemOutcome.DONE for one in ended)
-    _count(_COUNT_UP, [len(ended), done, tenure.operation, tenure.epoch])
-
-
-def _count(sql: str, parameters: Sequence[Any]) -> int:
-    with django_connection().cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return int(cursor.rowcount)
+    execute(_COUNT_UP, [len(ended), done, tenure.operation, tenure.epoch])

@@ -7,24 +7,18 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
+from psycopg.rows import dict_row
 
 from integration.delivery.owned import Owned
 from integration.delivery.ports import LostError
 from integration.policy.states import PartitionState
-from integration.store import locks
-from integration.store.sessions import (
-    TERMINATE,
-    Backend,
-    backend_of,
-    django_connection,
-    raw_connection,
-)
+from integration.store import locks, rows
+from integration.store.sessions import TERMINATE, backend_of, django_connection, raw_connection
 from integration.store.watchdog import SOONEST_END_LEASES, Watchdog, owns_this_process
 
 # After its sessions are terminated a stopped owner's locks are free as soon as the server has
 # ended them; a running statement ends at its next interrupt check.
 TAKEOVER_TRIES: Final = 20
-TAKEOVER_PAUSE_SECONDS: Final = 0.05
 
 # A suspect offset counts a crash unless it was a marked row that was in work when the owner died.
 # It hung when its owner had said so, or, as a call that lets no thread run can say nothing, when
@@ -52,10 +46,11 @@ FROM (
 ) died
 WHERE p.id = died.id AND p.id = %(id)s
 RETURNING p.id, p.partition, p.epoch, p.next_offset, p.topic_uuid, died.is_lowest, p.state,
-  p.state_code, coalesce(p.resume_at <= clock_timestamp(), true), p.probes, p.unclean_ends,
-  p.suspect_offset, p.suspect_crashes, (SELECT max(e."offset") FROM integration_messageerror e
+  p.state_code, coalesce(p.resume_at <= clock_timestamp(), true) AS due, p.probes,
+  p.unclean_ends, p.suspect_offset, p.suspect_crashes, p.suspect_hung,
+  (SELECT max(e."offset") FROM integration_messageerror e
     WHERE e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid AND e.partition = p.partition
-    AND e."offset" >= p.next_offset), p.suspect_hung
+    AND e."offset" >= p.next_offset) AS failed_until
 """
 LEASE: Final = """
 INSERT INTO integration_partitionlease (partition_id, owner, epoch, lock_pid, lock_backend_start,
@@ -69,15 +64,13 @@ ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, epoch = exclude
   overdue = false, working_since = NULL
 """
 # A crash suspect's marker of an earlier epoch: one crash counted, and given up after the limit.
-REVERT: Final = """
-UPDATE integration_messageerror SET crashes = crashes + 1, attempts = attempts + 1,
+REVERT: Final = f"""
+UPDATE integration_messageerror e SET crashes = crashes + 1, attempts = attempts + 1,
   code = CASE WHEN %(hung)s THEN 'HANDLER_TIMEOUT' ELSE code END,
   state = 'RETRY', not_before = clock_timestamp(), carrier = 'row', version = version + 1,
   epoch = NULL
 WHERE queue_id = %(queue)s AND state = 'PROCESSING' AND epoch < %(epoch)s
-  AND (partition = %(partition)s OR (%(lowest)s AND NOT EXISTS (
-    SELECT 1 FROM integration_queuepartition p WHERE p.queue_id = integration_messageerror.queue_id
-    AND p.partition = integration_messageerror.partition)))
+  AND (partition = %(partition)s OR (%(lowest)s AND {rows.of_nobody("e")}))
 """
 RENEW: Final = (
     "UPDATE integration_partitionlease SET lease_until = clock_timestamp() + "
@@ -137,13 +130,17 @@ class DatabasePartitionManager:
         locked = [id_ for (id_,) in ids if self._lock(session, id_)]
         if not locked:
             return []
-        lock, batch = backend_of(session.cursor()), self._batch_session()
+        with django_connection().cursor() as cursor:
+            lock, batch = backend_of(session.cursor()), backend_of(cursor)
         held = []
         for id_ in locked:
             owned = self._raise_epoch(session, id_)
             lease = (id_, self.owner, owned.epoch, *lock, *batch, self.lease_seconds)
             session.execute(LEASE, lease)
-            session.execute(REVERT, self._marked_before(owned))
+            # Rows of this partition, and for the lowest one those whose partition is gone.
+            marked = {"partition": owned.partition, "lowest": owned.is_lowest}
+            marked |= {"queue": self.queue_id, "epoch": owned.epoch, "hung": owned.suspect_hung}
+            session.execute(REVERT, marked)
             held.append(owned)
         session.execute(
             "UPDATE integration_queue SET start_requested_at = NULL WHERE id = %s", [self.queue_id]
@@ -152,52 +149,22 @@ class DatabasePartitionManager:
 
     def _lock(self, session: psycopg.Connection[tuple[Any, ...]], partition_id: int) -> bool:
         key = [locks.LockClass.PARTITION, partition_id]
-        if _first(session, locks.TRY, key):
+        if locks.take(session, key):
             return True
         expired = session.execute(EXPIRED, [partition_id]).fetchone()
         if expired is None:
             return False
         # The lease is over but the lock is not free: its owner is stopped, not dead.
         session.execute(TERMINATE, expired)
-        for _ in range(TAKEOVER_TRIES):
-            if _first(session, locks.TRY, key):
-                return True
-            time.sleep(TAKEOVER_PAUSE_SECONDS)
-        return False
+        return locks.take(session, key, tries=TAKEOVER_TRIES)
 
     def _raise_epoch(self, session: psycopg.Connection[tuple[Any, ...]], id_: int) -> Owned:
         hangs = min(self.handler_timeout_seconds, self.lease_seconds * SOONEST_END_LEASES)
         asked = {"queue": self.queue_id, "id": id_, "hangs": hangs}
-        row = session.execute(TAKE, asked).fetchone()
+        row = session.cursor(row_factory=dict_row).execute(TAKE, asked).fetchone()
         if row is None:
             raise LostError("The partition's row is gone.")
-        return Owned(
-            id=row[0],
-            partition=row[1],
-            epoch=row[2],
-            next_offset=row[3],
-            topic_uuid=row[4],
-            is_lowest=row[5],
-            state=PartitionState(row[6]),
-            state_code=row[7],
-            due=row[8],
-            probes=row[9],
-            unclean_ends=row[10],
-            suspect_offset=row[11],
-            suspect_crashes=row[12],
-            failed_until=row[13],
-            suspect_hung=row[14],
-        )
-
-    def _marked_before(self, owned: Owned) -> dict[str, Any]:
-        """Rows of this partition, and for the lowest one those whose partition is gone."""
-        whose = {"partition": owned.partition, "lowest": owned.is_lowest}
-        whose["hung"] = owned.suspect_hung
-        return {"queue": self.queue_id, "epoch": owned.epoch, **whose}
-
-    def _batch_session(self) -> Backend:
-        with django_connection().cursor() as cursor:
-            return backend_of(cursor)
+        return Owned(**row | {"state": PartitionState(row["state"])})
 
     def is_lost(self) -> bool:
         return self._lost
@@ -256,8 +223,3 @@ class DatabasePartitionManager:
             self._lost = True
         finally:
             session.close()
-
-
-def _first(session: psycopg.Connection[tuple[Any, ...]], sql: str, key: list[int]) -> bool:
-    row = session.execute(sql, key).fetchone()
-    return row is not None and bool(row[0])

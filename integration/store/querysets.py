@@ -5,11 +5,11 @@ from typing import Any
 from django.db.models import QuerySet
 
 
-def text_of(found: QuerySet[Any, Any]) -> tuple[str, tuple[Any, ...]]:
+def text_of(queryset: QuerySet[Any, Any]) -> tuple[str, tuple[Any, ...]]:
     """Return a query's SQL and its parameters, also where it can find nothing.
 
     `sql_with_params` raises EmptyResultSet for such a one, for example of a person who filters for
     what they may not know of.
     """
-    text, parameters = found.query.get_compiler(found.db, elide_empty=False).as_sql()
+    text, parameters = queryset.query.get_compiler(queryset.db, elide_empty=False).as_sql()
     return text, tuple(parameters)

@@ -15,7 +15,6 @@ from integration.store.sessions import raw_connection
 
 # A terminated session frees its locks as soon as the server has ended it.
 TAKEOVER_TRIES: Final = 40
-TAKEOVER_PAUSE_SECONDS: Final = 0.05
 # Longer than any call to Kafka lasts; a relay that hangs beyond it loses the lease.
 LONGEST_STEP_SECONDS: Final = 120.0
 
@@ -73,7 +72,7 @@ class RelayTenure:
 
     def _renew(self) -> None:
         seconds: float = settings.SLUICE_LEASE_SECONDS
-        mine = [seconds, self._ownership.lease_id, self._ownership.epoch]
+        mine = [seconds, self._ownership.lease, self._ownership.epoch]
         while not self._over.wait(seconds / 3):
             if time.monotonic() - self._last_sign > LONGEST_STEP_SECONDS:
                 continue
@@ -127,18 +126,14 @@ def _take(session: Session, owner: str, provider_id: int, shard: int) -> RelayTe
 
 def _lock(session: Session, provider_id: int, shard: int) -> bool:
     key = [locks.LockClass.RELAY, locks.relay_key(provider_id, shard)]
-    if _first(session, locks.TRY, key)[0]:
+    if locks.take(session, key):
         return True
     _, owner, is_over = _first(session, LOOK, [provider_id, shard])
     if not is_over:
         return False
     # The lease is over but the lock is not free: its owner is stopped, not dead.
     session.execute(TERMINATE, [session_name(owner)])
-    for _ in range(TAKEOVER_TRIES):
-        if _first(session, locks.TRY, key)[0]:
-            return True
-        time.sleep(TAKEOVER_PAUSE_SECONDS)
-    return False
+    return locks.take(session, key, tries=TAKEOVER_TRIES)
 
 
 def _first(session: Session, sql: str, values: list[Any]) -> tuple[Any, ...]:

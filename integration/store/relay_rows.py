@@ -4,7 +4,7 @@ import json
 from binascii import a2b_base64
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
@@ -149,11 +149,11 @@ BY_INDEX: Final = "SET enable_seqscan = off"
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What every write of the relay carries."""
+    """What every write of the relay carries; the parameters of its statements."""
 
-    lease_id: int
+    lease: int
     epoch: int
-    provider_id: int
+    provider: int
     shard: int
 
 
@@ -176,27 +176,21 @@ class RelayOutbox:
         self._marking: Future[None] | None = None
         self._being_marked: list[int] = []
         self._ids: list[int] = []
-        self._mine = {
-            "lease": ownership.lease_id,
-            "epoch": ownership.epoch,
-            "provider": ownership.provider_id,
-            "shard": ownership.shard,
-        }
+        self._mine = asdict(ownership)
 
     def has_due(self) -> bool:
-        row = self._run(HAS_DUE).fetchone()
-        return row is not None and bool(row[0])
+        return bool(self._one(HAS_DUE))
 
     def due(self, *, rows: int, size_bytes: int) -> list[OutgoingRow]:
-        found = self._found(rows, size_bytes)
-        found.sort(key=itemgetter(0))
-        chosen = _within(found, rows, size_bytes)
+        candidates = self._candidates(rows, size_bytes)
+        candidates.sort(key=itemgetter(0))
+        chosen = _within(candidates, rows, size_bytes)
         return [
             OutgoingRow(id_, topic, partition, key, value, _headers(headers))
             for id_, topic, partition, key, value, headers in chosen
         ]
 
-    def _found(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
+    def _candidates(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
         """Rows with their values as they are; as text each byte would come as two."""
         marking = _array(self._being_marked)
         wanted = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
@@ -214,14 +208,14 @@ class RelayOutbox:
         self._ids = ids
 
     def stamped(self) -> tuple[UUID, int] | None:
-        found = self._run(STAMPED).fetchall()
-        if not found:
-            found = self._run(STAMPED_ROWS).fetchall()
-            for batch, ids in found:
+        batches = self._run(STAMPED).fetchall()
+        if not batches:
+            batches = self._run(STAMPED_ROWS).fetchall()
+            for batch, ids in batches:
                 self._stamp(batch, ids)
-        if not found:
+        if not batches:
             return None
-        batch, self._ids = found[0]
+        batch, self._ids = batches[0]
         return batch, len(self._ids)
 
     def mark_published(self, batch: UUID, count: int) -> None:
@@ -242,20 +236,15 @@ class RelayOutbox:
         self._expect(self._run(UNSTAMP, batch=batch, ids=_array(self._ids)), 1)
 
     def bury(self, batch: UUID, *, code: str, text: str) -> None:
-        told = {"batch": batch, "ids": _array(self._ids), "code": code[:60], "text": text}
-        self._expect(self._run(BURY, **told), 1)
+        values = {"batch": batch, "ids": _array(self._ids), "code": code[:60], "text": text}
+        self._expect(self._run(BURY, **values), 1)
 
     def is_in_doubt(self) -> bool:
-        row = self._run(IN_DOUBT).fetchone()
-        if row is None:
-            raise RelayLostError
-        return bool(row[0])
+        return bool(self._one(IN_DOUBT))
 
     def watermark(self) -> str | None:
-        row = self._run(WATERMARK).fetchone()
-        if row is None:
-            raise RelayLostError
-        return None if row[0] is None else str(row[0])
+        watermark: str | None = self._one(WATERMARK)
+        return watermark
 
     def note_watermark(self, text: str) -> None:
         self._expect(self._run(NOTE_WATERMARK, text=text), 1)
@@ -269,6 +258,12 @@ class RelayOutbox:
 
     def doubt(self, batch: UUID, text: str) -> None:
         self._expect(self._run(DOUBT, batch=batch, ids=_array(self._ids), text=text), 1)
+
+    def _one(self, sql: str) -> Any:
+        row = self._run(sql).fetchone()
+        if row is None:
+            raise RelayLostError
+        return row[0]
 
     def _run(self, sql: str, **values: object) -> psycopg.Cursor[tuple[Any, ...]]:
         try:

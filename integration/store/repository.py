@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import psycopg
-from django.db import DatabaseError, InterfaceError, connections, transaction
+from django.db import DatabaseError, InterfaceError, transaction
 
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
@@ -18,10 +18,10 @@ from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
 from integration.models import Queue
-from integration.policy.states import CLOSED, Ended, ErrorState, PartitionState
+from integration.policy.states import CLOSED, OPEN, Ended, ErrorState, PartitionState, listed
 from integration.store import at_once, configuration, deliveries, rows, strict_order, waiting
 from integration.store.positions import add_new_partitions
-from integration.store.sessions import alias, backend_of, django_connection
+from integration.store.sessions import alias, backend_of, django_connection, execute, fetch_all
 from integration.store.unit_of_work import STATE, DatabaseUnitOfWork, state_parameters
 from integration.values import TopicFacts
 
@@ -63,6 +63,7 @@ INSERT INTO integration_gap
 SELECT %(gap)s, id, topic_uuid, %(from)s, %(to)s, %(reason)s, clock_timestamp(), '' FROM here
 WHERE NOT EXISTS (SELECT 1 FROM grown)
 """
+LAST_BATCH: Final = "SELECT last_batch FROM integration_queuepartition WHERE id = %s"
 LOOK: Final = (
     "SELECT state, state_code, CASE state WHEN 'RUNNING' THEN true "
     "WHEN 'WAITING' THEN state_since < clock_timestamp() - interval '5 seconds' "
@@ -78,12 +79,12 @@ EXPIRE: Final = (
     "SET expired_at = coalesce(e.expired_at, clock_timestamp()) FROM integration_queuepartition p "
     "WHERE p.id = %s AND p.epoch = %s AND e.queue_id = p.queue_id AND e.topic_uuid = p.topic_uuid "
     'AND e.partition = p.partition AND e."offset" = p.next_offset '
-    "AND e.state IN ('RETRY', 'HOLD', 'READY')"
+    f"AND e.state IN {listed(OPEN - {ErrorState.PROCESSING})}"
 )
 # What was released or replayed is on its way: it counts again when it fails again.
 OPEN_COUNT: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
-    "AND state IN ('RETRY', 'HOLD', 'PROCESSING') LIMIT %s) open"
+    f"AND state IN {listed(OPEN - {ErrorState.READY})} LIMIT %s) open"
 )
 
 
@@ -140,22 +141,19 @@ class DatabaseRepository:
     def _committed(self, owned: Owned, batch: UUID) -> bool:
         """The commit's answer got lost: the partition row tells whether it happened."""
         try:
-            found = self._all(
-                "SELECT last_batch FROM integration_queuepartition WHERE id = %s", [owned.id]
-            )
+            return fetch_all(LAST_BATCH, [owned.id]) == [(batch,)]
         except (DatabaseError, InterfaceError):
             return False
-        return bool(found) and found[0][0] == batch
 
     def _all(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
-        with connections[alias()].cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return list(cursor.fetchall())
+        """Every row of a statement between batches."""
+        with self._guarded():
+            return fetch_all(sql, parameters)
 
     def _count(self, sql: str, parameters: Any) -> int:
-        with connections[alias()].cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return int(cursor.rowcount)
+        """How many rows a statement between batches changed."""
+        with self._guarded():
+            return execute(sql, parameters)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -167,51 +165,45 @@ class DatabaseRepository:
 
     def head(self, owned: Owned) -> OpenError | ClosedHead | CopiedHead | None:
         key = [self.queue.id, owned.topic_uuid, owned.partition, owned.next_offset]
-        with self._guarded():
-            found = self._all(rows.HEAD, key)
-        if not found:
+        heads = self._all(rows.HEAD, key)
+        if not heads:
             return self._copied_head(owned)
-        row = rows.open_error(found[0])
+        row = rows.open_error(heads[0])
         if ErrorState(row.state) in CLOSED:
-            return ClosedHead(row.id, Ended(found[0][-1] or Ended.DELETED))
+            return ClosedHead(row.id, Ended(heads[0][-1] or Ended.DELETED))
         return row
 
     def _copied_head(self, owned: Owned) -> ClosedHead | CopiedHead | None:
         if not self.queue.keeps_copies_in_order or owned.state_code != HEAD_HELD:
             return None
-        with self._guarded():
-            found = self._all(strict_order.COPIED_HEAD, [owned.id])
-        for id_, state, ended in found:
+        copied = self._all(strict_order.COPIED_HEAD, [owned.id])
+        for id_, state, ended in copied:
             if ErrorState(state) in CLOSED:
                 return ClosedHead(id_, Ended(ended or Ended.DELETED))
             return CopiedHead(id_)
         return None
 
     def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
-        with self._guarded():
-            found = self._all(strict_order.OPEN_COPIES, [list(failures), self.queue.id])
-        return frozenset(id_ for (id_,) in found)
+        open_ones = self._all(strict_order.OPEN_COPIES, [list(failures), self.queue.id])
+        return frozenset(id_ for (id_,) in open_ones)
 
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         key = [self.queue.id, owned.topic_uuid, owned.partition, first, last]
-        with self._guarded():
-            return frozenset(at for (at,) in self._all(rows.OPEN_BETWEEN, key))
+        return frozenset(at for (at,) in self._all(rows.OPEN_BETWEEN, key))
 
     def due_rows(self, owned: Owned, limit: int) -> Sequence[OpenError]:
         asked = rows.due_parameters(self.queue, owned, limit)
         is_strict = self.queue.strict_error_queue is not None
-        with self._guarded():
-            by_key = rows.DUE_BY_KEY if self.queue.keeps_keys_in_order else rows.DUE
-            found = self._all(rows.DUE_IN_TURN if is_strict else by_key, asked)
-            if owned.is_lowest and not found and not is_strict:
-                found = self._all(rows.DUE_OF_NOBODY, asked)
-        return [rows.open_error(row) for row in found]
+        by_key = rows.DUE_BY_KEY if self.queue.keeps_keys_in_order else rows.DUE
+        due = self._all(rows.DUE_IN_TURN if is_strict else by_key, asked)
+        if owned.is_lowest and not due and not is_strict:
+            due = self._all(rows.DUE_OF_NOBODY, asked)
+        return [rows.open_error(row) for row in due]
 
     def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
         ids, numbers = [t.error for t in tickets], [t.retry_no for t in tickets]
-        with self._guarded():
-            found = self._all(rows.TICKETED, [ids, numbers, self.queue.id])
-        return {row[0]: rows.open_error(row) for row in found}
+        due = self._all(rows.TICKETED, [ids, numbers, self.queue.id])
+        return {row[0]: rows.open_error(row) for row in due}
 
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
         if not at_once.is_ordinary(batch_result, owned):
@@ -223,22 +215,19 @@ class DatabaseRepository:
 
     def past(self, owned: Owned) -> Past:
         asked = deliveries.asked(self.queue.id, owned)
-        with self._guarded():
-            self._count(deliveries.PASSED_OVER, asked)
-            return deliveries.past(self._all, asked)
+        self._count(deliveries.PASSED_OVER, asked)
+        return deliveries.past(self._all, asked)
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        with self._guarded():
-            found = self._all(deliveries.OPEN_KEYS, [self.queue.id, list(keys)])
-        return frozenset(bytes(key) for (key,) in found)
+        open_keys = self._all(deliveries.OPEN_KEYS, [self.queue.id, list(keys)])
+        return frozenset(bytes(key) for (key,) in open_keys)
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
-        with self._guarded():
-            if unit.row is None:
-                at = {"at": unit.at, "id": owned.id, "epoch": owned.epoch}
-                return self._count(MARK_OFFSET, at) == 1
-            key = [owned.id, owned.epoch, unit.row.id, unit.row.version]
-            [(is_ours, is_marked)] = self._all(MARK_ROW, key)
+        if unit.row is None:
+            at = {"at": unit.at, "id": owned.id, "epoch": owned.epoch}
+            return self._count(MARK_OFFSET, at) == 1
+        key = [owned.id, owned.epoch, unit.row.id, unit.row.version]
+        [(is_ours, is_marked)] = self._all(MARK_ROW, key)
         if is_marked:
             unit.row = replace(unit.row, version=unit.row.version + 1)
         return bool(is_ours)
@@ -246,39 +235,32 @@ class DatabaseRepository:
     def unmark(self, owned: Owned, unit: Unit) -> None:
         if unit.row is None:
             return
-        with self._guarded():
-            taken = self._count(UNMARK_ROW, [unit.row.state, unit.row.id, owned.epoch]) == 1
-        if taken:
+        if self._count(UNMARK_ROW, [unit.row.state, unit.row.id, owned.epoch]) == 1:
             unit.row = replace(unit.row, version=unit.row.version + 1)
 
     def state(self, owned: Owned, change: StateChange, next_offset: int | None = None) -> bool:
         parameters = state_parameters(owned, change, uuid.uuid4())
         parameters |= {"next": next_offset, "old": owned.next_offset}
-        with self._guarded():
-            return self._count(STATE, parameters) == 1
+        return self._count(STATE, parameters) == 1
 
     def look(self, owned: Owned) -> None:
-        with self._guarded():
-            found = self._all(LOOK, [owned.id, owned.epoch])
-        if found:
-            state, owned.state_code, owned.due = found[0]
+        states = self._all(LOOK, [owned.id, owned.epoch])
+        if states:
+            state, owned.state_code, owned.due = states[0]
             owned.state = PartitionState(state)
             owned.may_have_head = True
 
     def gap(self, owned: Owned, to_offset: int, reason: str) -> None:
         gap = {"gap": uuid.uuid4(), "from": owned.next_offset, "to": to_offset, "reason": reason}
-        with self._guarded():
-            self._count(GAP, gap | {"id": owned.id, "epoch": owned.epoch})
+        self._count(GAP, gap | {"id": owned.id, "epoch": owned.epoch})
 
     def gap_acknowledged(self, owned: Owned) -> int | None:
         at = [owned.next_offset, owned.next_offset]
-        with self._guarded():
-            found = self._all(ACKNOWLEDGED, [owned.id, owned.topic_uuid, *at])
-        return None if found[0][0] is None else int(found[0][0])
+        gaps = self._all(ACKNOWLEDGED, [owned.id, owned.topic_uuid, *at])
+        return None if gaps[0][0] is None else int(gaps[0][0])
 
     def expire_head(self, owned: Owned) -> bool:
-        with self._guarded():
-            return self._count(EXPIRE, [owned.id, owned.epoch]) == 1
+        return self._count(EXPIRE, [owned.id, owned.epoch]) == 1
 
     def add_partitions(self, facts: TopicFacts) -> None:
         with self._guarded():
@@ -287,9 +269,8 @@ class DatabaseRepository:
                 add_new_partitions(queue, facts)
 
     def open_errors(self) -> int:
-        with self._guarded():
-            found = self._all(OPEN_COUNT, [self.queue.id, self.queue.brake.max_open_errors + 1])
-        return int(found[0][0])
+        counted = self._all(OPEN_COUNT, [self.queue.id, self.queue.brake.max_open_errors + 1])
+        return int(counted[0][0])
 
     def snapshot(self) -> QueueSnapshot:
         with self._guarded():

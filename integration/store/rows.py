@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,37 +13,49 @@ from integration.delivery.batch_result import NewError, RowChange
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError
+from integration.policy.failure import Failure
+from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL
 from integration.store import strict_order
 from integration.values import Record
 
 # How long a ticket may be late before its row is taken without it (design: continuous).
 TICKET_GRACE_SECONDS: Final = 30
 
+
+def of_nobody(row: str) -> str:
+    """SQL condition: the partition of this row is gone; the owner of the lowest works for it."""
+    return (
+        "NOT EXISTS (SELECT 1 FROM integration_queuepartition p "
+        f"WHERE p.queue_id = {row}.queue_id AND p.partition = {row}.partition)"
+    )
+
+
+# As OpenError has them, but for what its record is made of.
 COLUMNS: Final = """
  e.id, e.version, e.state, e.partition, e."offset", e.topic_uuid, e.attempts, e.retry_no, e.spent,
  e.crashes, e.carrier, e.code,
  coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
  e.apply_as_newest, e.mirrored_at IS NOT NULL, e.arrival_batch, e.arrival_index,
  extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
- e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers, e.message_id
+ e.message_id, e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
+_NAMES: Final = [field.name for field in fields(OpenError) if field.name != "record"]
 HEAD: Final = f"""
 SELECT {COLUMNS}, e.ended FROM integration_messageerror e
 WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" = %s
 """
-OPEN_BETWEEN: Final = """
+OPEN_BETWEEN: Final = f"""
 SELECT "offset" FROM integration_messageerror
 WHERE queue_id = %s AND topic_uuid = %s AND partition = %s AND "offset" BETWEEN %s AND %s
-  AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+  AND state IN {OPEN_SQL}
 """
+_IS_DUE: Final = """e.not_before + CASE e.carrier WHEN 'topic'
+       THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp()"""
 _DUE: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
-WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY')
-  AND (e.partition = %(partition)s OR (%(lowest)s AND NOT EXISTS (
-    SELECT 1 FROM integration_queuepartition p
-    WHERE p.queue_id = e.queue_id AND p.partition = e.partition)))
-  AND (e.state = 'READY' OR e.not_before + CASE e.carrier WHEN 'topic'
-       THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp())
+WHERE e.queue_id = %(queue)s AND e.state IN {DUE_SQL}
+  AND (e.partition = %(partition)s OR (%(lowest)s AND {of_nobody("e")}))
+  AND (e.state = 'READY' OR {_IS_DUE})
   AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e.partition = %(partition)s
            AND e."offset" >= %(next)s)
 """
@@ -53,8 +66,6 @@ FROM integration_messageerror e
 WHERE e.queue_id = %(queue)s AND e.partition = %(partition)s
   AND NOT (%(sequential)s AND e.topic_uuid = %(uuid)s AND e."offset" >= %(next)s)
 """
-_IS_DUE: Final = """e.not_before + CASE e.carrier WHEN 'topic'
-       THEN %(grace)s ELSE 0 END * interval '1 second' <= clock_timestamp()"""
 # Each branch reads the index of open failures in its order and stops at the limit: behind a
 # bulk release fifty thousand rows are READY, and none of them is sorted for the next batch.
 DUE: Final = f"""
@@ -65,16 +76,14 @@ SELECT * FROM (
 # Rows of partitions that are gone are looked for when nothing else is due.
 DUE_OF_NOBODY: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
-WHERE e.queue_id = %(queue)s AND e.state IN ('READY', 'RETRY') AND NOT EXISTS (
-    SELECT 1 FROM integration_queuepartition p
-    WHERE p.queue_id = e.queue_id AND p.partition = e.partition)
+WHERE e.queue_id = %(queue)s AND e.state IN {DUE_SQL} AND {of_nobody("e")}
   AND (e.state = 'READY' OR {_IS_DUE}) {_IN_ORDER}
 """
 # Over an open failure `e`: nothing that arrived before it is open under its key.
-IS_FIRST_OF_KEY: Final = """NOT EXISTS (
+IS_FIRST_OF_KEY: Final = f"""NOT EXISTS (
     SELECT 1 FROM integration_messageerror o
     WHERE o.queue_id = e.queue_id AND o.key = e.key
-      AND o.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+      AND o.state IN {OPEN_SQL}
       AND (o.arrival_batch, o.arrival_index) < (e.arrival_batch, e.arrival_index))"""
 # Only where the messages of a key keep their order. The index of keys answers for each row.
 DUE_BY_KEY: Final = f"{_DUE} AND {IS_FIRST_OF_KEY} {_IN_ORDER}"
@@ -92,41 +101,19 @@ WHERE e.queue_id = %s AND e.state = 'RETRY'
 
 def open_error(row: Sequence[Any]) -> OpenError:
     """One selected row as a value; its record carries the payload to be tried next."""
-    stamp = row[19]
+    known = dict(zip(_NAMES, row, strict=False))
+    key, payload, headers = row[len(_NAMES) : len(_NAMES) + 3]
+    stamp = known["timestamp"]
     record = Record(
-        row[3],
-        row[4],
+        known["partition"],
+        known["offset"],
         None if stamp is None else int(stamp.timestamp() * 1000),
-        None if row[21] is None else bytes(row[21]),
-        None if row[22] is None else bytes(row[22]),
+        None if key is None else bytes(key),
+        None if payload is None else bytes(payload),
         # Django's connections hand jsonb over as text.
-        decode_headers(json.loads(row[23])),
+        decode_headers(json.loads(headers)),
     )
-    return OpenError(
-        id=row[0],
-        version=row[1],
-        state=row[2],
-        partition=row[3],
-        offset=row[4],
-        topic_uuid=row[5],
-        attempts=row[6],
-        retry_no=row[7],
-        spent=row[8],
-        crashes=row[9],
-        carrier=row[10],
-        code=row[11],
-        due_in_seconds=row[12],
-        late=row[13],
-        apply_as_newest=row[14],
-        mirrored=row[15],
-        arrival_batch=row[16],
-        arrival_index=row[17],
-        since_first_seconds=row[18],
-        timestamp=stamp,
-        message_id=row[24],
-        interface=row[20],
-        record=record,
-    )
+    return OpenError(**known, record=record)
 
 
 def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, Any]:
@@ -171,7 +158,7 @@ REOPEN: Final = (
     "attempts = integration_messageerror.attempts + 1, spent = excluded.spent, "
     "not_before = excluded.not_before, carrier = 'row', closed_at = NULL, ended = '', "
     "last_failed_at = excluded.last_failed_at, version = integration_messageerror.version + 1 "
-    "WHERE integration_messageerror.state IN ('RESOLVED', 'DELETED') "
+    f"WHERE integration_messageerror.state IN {CLOSED_SQL} "
 )
 
 
@@ -205,9 +192,7 @@ def insert_values(
         record.value,
         new.state,
         failure.kind,
-        failure.code,
-        plain(failure.text),
-        plain(failure.detail),
+        *_why(failure),
         failure.fingerprint,
         counters.attempts,
         counters.retry_no,
@@ -245,16 +230,15 @@ WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
 
 def change_values(change: RowChange, arrival_batch: int, mirrored: frozenset[UUID]) -> list[Any]:
     failure, counters, row = change.failure, change.counters, change.row
+    why: tuple[Any, ...] = (None,) * 5
+    if failure is not None:
+        why = (failure.kind, *_why(failure), failure.fingerprint)
     return [
         row.id,
         row.version,
         change.state,
         change.ended,
-        None if failure is None else failure.kind,
-        None if failure is None else failure.code,
-        None if failure is None else plain(failure.text),
-        None if failure is None else plain(failure.detail),
-        None if failure is None else failure.fingerprint,
+        *why,
         counters.attempts,
         counters.retry_no,
         counters.spent,
@@ -290,17 +274,17 @@ def attempt_values(
     worker: str,
 ) -> list[list[Any]]:
     """One row for each settled try; `written` tells by id the row it belongs to and its number."""
-    values = []
-    for error in new:
-        if error.id in written:
-            failure = error.failure
-            told = [failure.code, plain(failure.text), plain(failure.detail), worker]
-            values.append([*written[error.id], error.state, *told])
+    values: list[list[Any]] = [
+        [*written[error.id], error.state, *_why(error.failure), worker]
+        for error in new
+        if error.id in written
+    ]
     for change in changes:
         if change.row.id in written:
-            cause = change.failure
-            told = ["", "", "", worker]
-            if cause is not None:
-                told = [cause.code, plain(cause.text), plain(cause.detail), worker]
-            values.append([*written[change.row.id], change.ended, *told])
+            why = ("", "", "") if change.failure is None else _why(change.failure)
+            values.append([*written[change.row.id], change.ended, *why, worker])
     return values
+
+
+def _why(failure: Failure) -> tuple[str, str, str]:
+    return failure.code, plain(failure.text), plain(failure.detail)

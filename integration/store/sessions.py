@@ -31,6 +31,13 @@ def fetch_all(
         return list(cursor.fetchall())
 
 
+def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> int:
+    """How many rows one statement on Django's session changed. Raises DatabaseError."""
+    with django_connection().cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return int(cursor.rowcount)
+
+
 def next_arrival() -> int:
     """The number of a batch of its own, drawn as the engine draws it. Raises DatabaseError."""
     [(number,)] = fetch_all("SELECT nextval('integration_arrival')")

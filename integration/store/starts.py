@@ -7,7 +7,7 @@ partition. One that stands longer than ten seconds was lost on its way and is ma
 from typing import Final
 
 from integration.store import deployments
-from integration.store.sessions import django_connection
+from integration.store.sessions import execute
 
 REISSUE_SECONDS: Final = 10
 # A queue whose messages go to endpoints. What a target got before it was switched off counts.
@@ -32,6 +32,4 @@ _LEAVE: Final = f"""
 
 def leave_request(queue_id: int) -> bool:
     """Leave a request for the dispatcher; False when none is wanted or a recent one stands."""
-    with django_connection().cursor() as cursor:
-        cursor.execute(_LEAVE, (queue_id,))
-        return bool(cursor.rowcount == 1)
+    return execute(_LEAVE, [queue_id]) == 1

@@ -7,9 +7,10 @@ from typing import Final
 from uuid import UUID
 
 from integration.models import MessageError, Queue
-from integration.store.sessions import django_connection
+from integration.policy.states import OPEN_SQL
+from integration.store.sessions import fetch_all
 
-_OPEN: Final = "o.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
+_OPEN: Final = f"o.state IN {OPEN_SQL}"
 
 # For each strict error queue `s` the one failure whose turn it is, and how far the queue has
 # passed. A stranger's failure it stands at comes first; then the earliest copied one that is open
@@ -66,7 +67,4 @@ def ahead_of(error: MessageError) -> UUID | None:
     strict = of(error.queue.error_queue)
     if strict is None or error.mirrored_at is None:
         return None
-    with django_connection().cursor() as cursor:
-        cursor.execute(_AHEAD, [strict, error.pk])
-        found = cursor.fetchone()
-    return None if found is None else found[0]
+    return next((head for (head,) in fetch_all(_AHEAD, [strict, error.pk])), None)

@@ -45,5 +45,5 @@ def resolve(interface: str, service: Any) -> Registration | Missing:
     """
     if service is not None and service.structure is not None:
         return structure_handler(service.structure, interface)
-    found = registry.get(interface)
-    return Missing(interface) if found is None else guarded(found)
+    handler = registry.get(interface)
+    return Missing(interface) if handler is None else guarded(handler)

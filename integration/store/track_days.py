@@ -24,17 +24,7 @@ from integration.track_parts import (
     parts_of,
 )
 
-__all__ = [
-    "DAYS_AHEAD",
-    "DEFAULT",
-    "TABLE",
-    "Part",
-    "drop_before",
-    "make_ahead",
-    "named",
-    "parts",
-    "summarize",
-]
+__all__ = ["DAYS_AHEAD", "DEFAULT", "drop_before", "make_ahead", "named", "parts", "summarize"]
 
 DAYS_AHEAD: Final = 7
 # What a run of ours took off and could not drop any more.
@@ -46,7 +36,7 @@ SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
 _SUMMARIZE: Final = (
     "SELECT coalesce(sum(brin_summarize_new_values(i.indexrelid)), 0) FROM pg_index i "
     "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
-    "WHERE i.indrelid = to_regclass(%s) AND a.amname = 'brin'"
+    "WHERE i.indrelid = to_regclass('{}') AND a.amname = 'brin'"
 )
 
 
@@ -56,8 +46,7 @@ def named(day: date) -> str:
 
 def parts() -> list[Part]:
     """Every partition but the default one, by name."""
-    with _cursor() as cursor:
-        return _parts(cursor)
+    return parts_of(_rows(IN_UTC, LIST))
 
 
 def make_ahead(days: int = DAYS_AHEAD) -> int:
@@ -66,9 +55,7 @@ def make_ahead(days: int = DAYS_AHEAD) -> int:
     A day is left out, and found in the default partition, when its lock is not to be had at
     once or when rows of it lie there already.
     """
-    with _cursor() as cursor:
-        cursor.execute("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date")
-        (today,) = cursor.fetchone()
+    [(today,)] = _rows("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date")
     return sum(_made(today + timedelta(days=number)) for number in range(days + 1))
 
 
@@ -82,12 +69,8 @@ def drop_before(moment: datetime) -> Counter[str]:
     for part in parts():
         if part.until <= moment:
             dropped += _dropped(part.table)
-    with _cursor() as cursor:
-        cursor.execute(_LEFT)
-        left = [name for (name,) in cursor.fetchall()]
-    for name in left:
-        with _cursor() as cursor:
-            cursor.execute(f"DROP TABLE IF EXISTS {name}")
+    for (name,) in _rows(_LEFT):
+        _rows(f"DROP TABLE IF EXISTS {name}")
     return dropped
 
 
@@ -96,17 +79,9 @@ def summarize() -> int:
 
     Autovacuum does it too, in its own time; rows it has not seen are found by reading them.
     """
-    with _cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp() - interval '1 day'")
-        (since,) = cursor.fetchone()
+    [(since,)] = _rows("SELECT clock_timestamp() - interval '1 day'")
     recent = [part.table for part in parts() if part.until > since]
     return sum(map(_summarized, recent))
-
-
-def _parts(cursor: Any) -> list[Part]:
-    cursor.execute(IN_UTC)
-    cursor.execute(LIST)
-    return parts_of(cursor.fetchall())
 
 
 def _made(day: date) -> bool:
@@ -116,7 +91,9 @@ def _made(day: date) -> bool:
         with _cursor() as cursor:
             cursor.execute(BRIEF)
             cursor.execute(ONE_AT_A_TIME)
-            there = _parts(cursor)
+            cursor.execute(IN_UTC)
+            cursor.execute(LIST)
+            there = parts_of(cursor.fetchall())
             if any(one.until > begin and (one.begin is None or one.begin < end) for one in there):
                 return False
             cursor.execute(
@@ -136,28 +113,22 @@ def _made(day: date) -> bool:
 
 
 def _dropped(table: str) -> Counter[str]:
-    with _cursor() as cursor:
-        cursor.execute(f"SELECT ended, count(*) FROM {table} GROUP BY ended")
-        counted = Counter(dict(cursor.fetchall()))
+    counted: Counter[str] = Counter(
+        dict(_rows(f"SELECT ended, count(*) FROM {table} GROUP BY ended"))
+    )
     try:
-        with _cursor() as cursor:
-            cursor.execute(BRIEF)
-            cursor.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {table}")
+        _rows(BRIEF, f"ALTER TABLE {TABLE} DETACH PARTITION {table}")
     except OperationalError as failure:
         if isinstance(failure.__cause__, LockNotAvailable):
             return Counter()
         raise
-    with _cursor() as cursor:
-        cursor.execute(f"DROP TABLE {table}")
+    _rows(f"DROP TABLE {table}")
     return counted
 
 
 def _summarized(table: str) -> int:
     try:
-        with _cursor() as cursor:
-            cursor.execute(BRIEF)
-            cursor.execute(_SUMMARIZE, [table])
-            return int(cursor.fetchone()[0])
+        return int(_rows(BRIEF, _SUMMARIZE.format(table))[0][0])
     except OperationalError as failure:
         # A vacuum is at work on it, and learns the same.
         if isinstance(failure.__cause__, LockNotAvailable):
@@ -165,8 +136,15 @@ def _summarized(table: str) -> int:
         raise
 
 
+def _rows(*statements: str) -> list[tuple[Any, ...]]:
+    """What the last of these says, in a transaction of their own."""
+    with _cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
 @contextmanager
 def _cursor() -> Iterator[Any]:
-    """A cursor in a transaction of its own."""
     with transaction.atomic(using=alias()), connections[alias()].cursor() as cursor:
         yield cursor

@@ -7,7 +7,7 @@ holds the database. What only its ending tells stands before that.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from integration.delivery.tracing import Found, Told, Track
+from integration.delivery.tracing import Columns, Messages, Track
 from integration.store.rows import plain
 
 # Told first: the first line of a COPY says how many there are, in the others it is nothing.
@@ -26,22 +26,22 @@ Place = tuple[int, int, int]
 """(queue id, partition, arrival batch), the same for all rows of a COPY."""
 
 
-def texts(told: Told, found: Found) -> Sequence[str]:
+def texts(messages: Messages, columns: Columns) -> Sequence[str]:
     """A Writer: what each line ends with, from the partition on.
 
     "" where something needs a sign before it.
     """
-    ids, interface = told.ids, told.interface
-    keys = [r.key.decode("utf-8", "replace") if r.key else "" for r in told.records]
+    ids, interface = messages.ids, messages.interface
+    keys = [r.key.decode("utf-8", "replace") if r.key else "" for r in messages.records]
     lines = [
         f"{r.partition}\t{r.offset}\t{id_}\t{interface}\t{key}\t{r.timestamp_ms or 0}\t"
         f"{own or NOTHING}\t{first or NOTHING}\t{second or NOTHING}\t{cause or NOTHING}\t"
         f"{NOTHING if payload is None else _bytes(payload)}"
         for r, id_, key, own, first, second, cause, payload in zip(
-            told.records, ids, keys, *found, strict=True
+            messages.records, ids, keys, *columns, strict=True
         )
     ]
-    words = found[:4]
+    words = columns[:4]
     if _is_bare("".join([interface, *ids, *keys, *("".join(filter(None, one)) for one in words)])):
         return lines
     each = zip(ids, keys, *([word or "" for word in one] for one in words), strict=True)
@@ -55,9 +55,9 @@ def lines(place: Place, tracks: Sequence[Track]) -> Iterator[bytes]:
     """COPY's text for tracks, in pieces of whole lines."""
     for begin in range(0, len(tracks), LINES_AT_ONCE):
         text = _lines(place, tracks[begin : begin + LINES_AT_ONCE])
-        told = text if begin else f"{len(tracks)}{text[len(NOTHING) :]}"
+        numbered = text if begin else f"{len(tracks)}{text[len(NOTHING) :]}"
         # A lone surrogate in a header's text must not cost the batch.
-        yield (told + "\n").encode("utf-8", "replace")
+        yield (numbered + "\n").encode("utf-8", "replace")
 
 
 def _lines(place: Place, tracks: Sequence[Track]) -> str:
@@ -69,12 +69,12 @@ def _lines(place: Place, tracks: Sequence[Track]) -> str:
         head += f"{endings.pop()}\t"
         return head + f"\n{head}".join(texts)
     return "\n".join(
-        f"{head}{track[3]}\t{text or _told(place, track)}"
+        f"{head}{track[3]}\t{text or _whole(place, track)}"
         for track, text in zip(tracks, texts, strict=True)
     )
 
 
-def _told(place: Place, track: Track) -> str:
+def _whole(place: Place, track: Track) -> str:
     """What a line ends with, with a sign before all that needs one."""
     offset, message_id, interface, _, key, ms, trace = track
     text = key.decode("utf-8", "replace") if key else ""

@@ -15,7 +15,7 @@ from psycopg.pq.abc import PGresult
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import Owned
 from integration.delivery.snapshot import QueueSnapshot
-from integration.policy.states import OutboxKind
+from integration.policy.states import OPEN_SQL, OutboxKind
 from integration.store import deliveries, outbox, rows, tracks
 from integration.values import content_hash
 
@@ -65,7 +65,7 @@ SEEN_IDS: Final = (
 OPEN_IDS: Final = (
     "SELECT message_id, payload FROM integration_messageerror "
     "WHERE queue_id = %s AND message_id = ANY(%s) "
-    "AND state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')"
+    f"AND state IN {OPEN_SQL}"
 )
 # A mirror whose row is gone by now passes without a link.
 LINK_MIRRORS: Final = (
@@ -163,13 +163,13 @@ class DatabaseUnitOfWork:
         return seen
 
     def claim(self, ids: Sequence[tuple[UUID, int]]) -> frozenset[UUID]:
-        found = self._run(
+        locked = self._run(
             "SELECT e.id FROM integration_messageerror e "
             "JOIN unnest(%s::uuid[], %s::int[]) v (id, version) "
             "ON e.id = v.id AND e.version = v.version ORDER BY e.id FOR UPDATE OF e",
             [[id_ for id_, _ in ids], [version for _, version in ids]],
         ).fetchall()
-        return frozenset(id_ for (id_,) in found)
+        return frozenset(id_ for (id_,) in locked)
 
     def settle(self, batch_result: BatchResult) -> bool:
         self._tracks(batch_result)
@@ -192,10 +192,10 @@ class DatabaseUnitOfWork:
         by_partition = {self.owned.partition: batch_result.tracks}
         for partition, track in batch_result.strays:
             by_partition.setdefault(partition, []).append(track)
-        for partition, found in by_partition.items():
+        for partition, of_partition in by_partition.items():
             place = (self.queue.id, partition, self.arrival)
-            if found:
-                self._copy(tracks.COPY, tracks.lines(place, found))
+            if of_partition:
+                self._copy(tracks.COPY, tracks.lines(place, of_partition))
 
     def _copy(self, sql: str, pieces: Iterable[bytes]) -> None:
         with (
@@ -219,8 +219,8 @@ class DatabaseUnitOfWork:
                 values += rows.insert_values(
                     self.queue, self.owned, new, self.arrival, mirrored=new.id in mirrored
                 )
-            found = self._run(rows.insert_sql(len(batch_result.new_errors)), values).fetchall()
-            by_offset = {offset: (id_, number) for id_, offset, number in found}
+            inserted = self._run(rows.insert_sql(len(batch_result.new_errors)), values).fetchall()
+            by_offset = {offset: (id_, number) for id_, offset, number in inserted}
             for new in batch_result.new_errors:
                 if (row := by_offset.get(new.unit.record.offset)) is not None:
                     written[new.id] = row

@@ -13,7 +13,8 @@ from lxml import etree
 from integration import envelope
 from integration.codec import decode_headers
 from integration.handlers import Message, PermanentError, caused_by, inbound, publish_to
-from integration.handlers.publishing import Outbound, UnknownQueueError, current
+from integration.handlers.channels import UnknownQueueError
+from integration.handlers.outbound import Outbound, current
 from integration.handlers.registry import HandlerConflictError, Registry, registry
 from integration.models import (
     EnterpriseService,

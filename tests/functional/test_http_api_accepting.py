@@ -9,8 +9,8 @@ from integration.codec import decode_headers
 from integration.delivery.reading import Reader
 from integration.http_api.accepting import accept
 from integration.http_api.bodies import Piece
-from integration.http_api.receipts import Post
-from integration.http_api.routes import route_of
+from integration.http_api.receipts import Answer, Post, answered_once
+from integration.http_api.routes import queue_for
 from integration.models import EnterpriseService, MessageError, OutboxRow, Receipt
 from integration.store import configuration
 from integration.values import Record
@@ -185,11 +185,17 @@ class TestTheSendersOwnId:
             body=b"{}",
             sender_id="order-7",
         )
-        route = route_of(partner.system.pk, partner.system.name, SERVICE)
+        queue = queue_for(partner.system.pk, partner.system.name, SERVICE)
         pieces = [Piece(b'{"n": 1}')] * count
-        first, second = accept(post, pieces, route), accept(post, pieces, route)
-        assert (first.is_repeat, second.is_repeat) == (False, True)
-        assert first.facts == second.facts
+        faster = []
+
+        def act() -> Answer:
+            faster.append(accept(post, pieces, queue))
+            return accept(post, pieces, queue)
+
+        answer = answered_once(post, act)
+        assert (faster[0].is_repeat, answer.is_repeat) == (False, True)
+        assert faster[0].facts == answer.facts
         stored = list(OutboxRow.objects.order_by("id").values_list("id", flat=True))
         receipt = Receipt.objects.get()
         assert len(stored) == receipt.count == count

@@ -25,7 +25,7 @@ from integration.handlers import (
     TransientError,
     permanent,
 )
-from integration.handlers.publishing import current
+from integration.handlers.outbound import current
 from integration.handlers.registry import Registration
 from integration.message import Message
 from integration.policy.failure import Failure, FailureClass

@@ -56,7 +56,7 @@ def client() -> Client:
 def forget() -> None:
     """What an administrator changed holds at once, as if a second had passed."""
     callers.forget()
-    routes.forget()
+    routes._queues.forget()
 
 
 def a_token(system: ExternalSystem, name: str = "", **fields: Any) -> tuple[str, ApiToken]:

@@ -12,7 +12,6 @@ from integration.endpoints.properties import (
     read,
     read_secrets,
     secret_mistakes,
-    secret_names,
 )
 from integration.endpoints.templates import BadTemplateError, Fields, Template
 from tests.contract.endpoint_worlds import an_outbound_message
@@ -65,7 +64,8 @@ def test_a_mistake_is_told(properties, told):
 
 
 def test_secrets_are_judged_beside_the_properties():
-    assert secret_names("http") == ("password", "token", "api_key", "client_secret", "client_key")
+    secrets = [name for name, one in declarations(KINDS["http"]).items() if one.is_secret]
+    assert tuple(secrets) == ("password", "token", "api_key", "client_secret", "client_key")
     assert not secret_mistakes("http", URL, {})
     assert "token" in secret_mistakes("http", {**URL, "auth": "bearer"}, {})
     assert "odd" in secret_mistakes("http", URL, {"odd": "x"})

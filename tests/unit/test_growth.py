@@ -22,12 +22,12 @@ from crontasks.schedule import crontab
 from integration import durations, envelope
 from integration.documents.layout import laid_out
 from integration.documents.structures import plan_for
-from integration.endpoint_types.hiding import without
-from integration.endpoint_types.http.answers import after_seconds, excerpt_of
+from integration.endpoint_types.http.answers import after_seconds, excerpt_of, without
 from integration.endpoints.templates import Template
 from integration.envelope.document import Limits
 from integration.errors import IntegrationError
 from integration.http_api.bodies import check_type, pieces
+from integration.http_api.receipts import Post
 from integration.http_api.tokens import prefix_of
 from integration.policy.failure import cause_words
 from integration.recipes import compile_recipe
@@ -316,7 +316,9 @@ def xml_records(path: Path, _: int) -> None:
 READERS: dict[str, Callable[[bytes], object]] = {
     "the laying out": lambda text: laid_out(text.decode()),
     "the place of a fault": lambda text: place_of(text.decode(), ["k", "nowhere"]),
-    "a post's messages": lambda text: pieces(text, "A", "", 2**26),
+    "a post's messages": lambda text: pieces(
+        Post(system_id=1, system="A", service="A", body=text, most_bytes=2**26)
+    ),
     "a post's type": lambda text: check_type(text.decode()),
     "a token": lambda text: prefix_of(text.decode()),
     "Retry-After": lambda text: after_seconds(text.decode(), datetime(2026, 1, 1, tzinfo=UTC)),

@@ -13,6 +13,7 @@ from django.db import DataError, IntegrityError, OperationalError, models
 from django.db.transaction import TransactionManagementError
 from psycopg import errors as pg
 
+from integration.documents.refusals import permanent, tidied
 from integration.handlers.failures import (
     LOST,
     RULES,
@@ -24,8 +25,6 @@ from integration.handlers.failures import (
     TransientError,
     classify,
     missing_dependency,
-    permanent,
-    tidied,
 )
 from integration.handlers.payloads import PayloadFormatError, PayloadTooLargeError
 from integration.handlers.traces import DETAIL_LIMIT_BYTES

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigEntry
 
 from integration.kafka import client, listeners, looks, troubles
-from integration.kafka.bounded import bounded
+from integration.kafka.client import bounded
 from integration.kafka.errors import BrokerRefusedError, ProviderUnusableError
 from integration.kafka.source import KafkaSource
 from integration.models import Provider

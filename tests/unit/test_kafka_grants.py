@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from integration.kafka.examination import Examination, Finding, Section, Verdict, worst
-from integration.kafka.grants import CLUSTER, Resource, command, principal_of, topic
+from integration.kafka.grants import CLUSTER, Resource, command, principal_of
 from integration.models import Provider
 
 pytestmark = pytest.mark.fast
@@ -73,12 +73,12 @@ def test_the_principal_is_whom_the_cluster_takes_us_for(fields, principal):
 def test_the_subject_of_a_certificate_is_written_as_kafka_does():
     provider = a_provider(security_protocol="SSL", client_certificate=a_certificate())
     assert principal_of(provider) == "User:CN=sluice,O=Plant & Co"
-    words = shlex.split(command(provider, topic("orders"), ["Read"]))
+    words = shlex.split(command(provider, Resource("--topic", "orders"), ["Read"]))
     assert words[words.index("--allow-principal") + 1] == "User:CN=sluice,O=Plant & Co"
 
 
 def test_a_command_names_cluster_principal_operations_and_resource():
-    open_one = command(a_provider(), topic("orders"), ["Describe", "Read"])
+    open_one = command(a_provider(), Resource("--topic", "orders"), ["Describe", "Read"])
     assert open_one == (
         "kafka-acls.sh --bootstrap-server b1:9092 --add --allow-principal User:ANONYMOUS "
         "--operation Describe --operation Read --topic orders"

@@ -139,7 +139,7 @@ LABELS: Final = {
     "dedupe": "Drop repeats",
     "ordering": "Order within a key",
     "endpoint": "Endpoint",
-    "lanes": "Concurrency",
+    "lanes": "CallThreads",
     "max_retries": "Retries",
     "unlimited_retries": "Without end",
     "backoff": "The pauses",

@@ -1,6 +1,5 @@
 """From an endpoint's answer to the outcome of its message. Pure."""
 
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from integration.delivery.outcome import DELIVERED, Failed, Outcome
@@ -12,49 +11,41 @@ MAY_HAVE_ARRIVED: Final = (
     "The message may have arrived. Look for it on the other side: if it is there, say that it "
     "arrived; if not, release it."
 )
-DIED: Final = f"The run ended while it was sending this message. {MAY_HAVE_ARRIVED}"
+# What is held when the process died during the call.
+IN_DOUBT: Final = Failure(
+    FailureClass.PERMANENT,
+    "DELIVERY_UNKNOWN",
+    f"The run ended while it was sending this message. {MAY_HAVE_ARRIVED}",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What an answer means: for the message, and for the row of its call."""
+def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> tuple[Outcome, DeliveryState]:
+    """What an answer means: for the message, and for the row of its call.
 
-    outcome: Outcome
-    state: DeliveryState
-
-
-def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> Reading:
-    """`is_free`: a failed probe, which is held against the endpoint and not the message."""
+    `is_free`: a failed probe, which is held against the endpoint and not the message.
+    """
+    not_now = FailureClass.OUTAGE if is_free else FailureClass.TRANSIENT
     match answer:
         case Accepted():
-            return Reading(DELIVERED, DeliveryState.DELIVERED)
+            return DELIVERED, DeliveryState.DELIVERED
         case Refused():
             return _untaken(answer, FailureClass.PERMANENT, "REFUSED")
         case Unreachable():
             return _untaken(answer, FailureClass.OUTAGE, "UNREACHABLE")
         case Later():
-            return _untaken(answer, _kind(is_free=is_free), "NOT_NOW")
+            return _untaken(answer, not_now, "NOT_NOW")
         case Unknown() if is_idempotent:
-            return _untaken(answer, _kind(is_free=is_free), "NO_ANSWER")
+            return _untaken(answer, not_now, "NO_ANSWER")
         case Unknown():
             said = f" {answer.text}" if answer.text else ""
             text = f"The message was sent and no answer came.{said} {MAY_HAVE_ARRIVED}"
             failure = Failure(FailureClass.PERMANENT, "DELIVERY_UNKNOWN", text, answer.excerpt)
-            return Reading(Failed(failure), DeliveryState.UNKNOWN)
+            return Failed(failure), DeliveryState.UNKNOWN
         case _:
             assert_never(answer)
 
 
-def in_doubt() -> Failure:
-    """What is held when the process died during the call."""
-    return Failure(FailureClass.PERMANENT, "DELIVERY_UNKNOWN", DIED)
-
-
-def _kind(*, is_free: bool) -> FailureClass:
-    return FailureClass.OUTAGE if is_free else FailureClass.TRANSIENT
-
-
-def _untaken(answer: Answer, kind: FailureClass, code: str) -> Reading:
+def _untaken(answer: Answer, kind: FailureClass, code: str) -> tuple[Outcome, DeliveryState]:
     text = answer.text or f"The endpoint answered {answer.status or 'nothing that says why'}."
     failure = Failure(kind, answer.code or code, text, answer.excerpt)
-    return Reading(Failed(failure), DeliveryState.FAILED)
+    return Failed(failure), DeliveryState.FAILED

@@ -58,15 +58,15 @@ class CallThreads:
 
     def finished(self, wait_seconds: float) -> list[Call]:
         """Calls that have ended, waiting up to `wait_seconds` for the first of them."""
-        found: list[Call] = []
+        ended: list[Call] = []
         try:
             while True:
-                call = self._done.get(timeout=0 if found else max(wait_seconds, 0))
+                call = self._done.get(timeout=0 if ended else max(wait_seconds, 0))
                 if call in self.in_flight:
                     self.in_flight.remove(call)
-                    found.append(call)
+                    ended.append(call)
         except queue.Empty:
-            return found
+            return ended
 
     def overdue(self, seconds: float) -> list[Call]:
         """Give up calls that take longer than `seconds`; they are not in flight any more."""

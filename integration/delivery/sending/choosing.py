@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from integration.delivery.batch_result import StateChange
 from integration.delivery.outcome import HAS_ROW, PASSED, Failed, Outcome
-from integration.delivery.sending.answers import in_doubt
+from integration.delivery.sending.answers import IN_DOUBT
 from integration.delivery.sending.call_threads import Call
-from integration.delivery.sending.outbound_messages import NOTHING, message
 from integration.delivery.sending.values import Doubt, Intent, Past
+from integration.endpoints.port import OutboundMessage
+from integration.envelope import JSON
 from integration.policy.failure import Failure, FailureClass
 from integration.values import content_hash
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from integration.delivery.owned import Owned
     from integration.delivery.sending.results import Results
     from integration.delivery.sending.sender import Sender
-    from integration.delivery.snapshot import EndpointSnapshot
+    from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot
     from integration.delivery.unit import Unit
 
 # A run that died while it sent took the state of its probe along: so much later than the longest
@@ -28,6 +30,12 @@ NO_ENDPOINT: Final = Failure(
     FailureClass.PERMANENT,
     "NO_ENDPOINT",
     "Neither the queue nor a target of the message's channel names an endpoint for it.",
+)
+NOTHING: Final = Failure(
+    FailureClass.PERMANENT,
+    "NOTHING_TO_DELIVER",
+    "The message has no value (a tombstone): a reader of the topic can use it, an endpoint "
+    "gets nothing from it.",
 )
 
 
@@ -70,7 +78,7 @@ class Choosing:
 
     def calls(self, results: Results) -> list[Call]:
         """Calls to be made now; messages that need none are ended on the way."""
-        found: list[Call] = []
+        made: list[Call] = []
         self.wait_seconds = 0.0
         while (place := self._startable()) is not None and results.stop is None:
             unit = self.pending[place]
@@ -80,8 +88,8 @@ class Choosing:
             call = self._call(place, results)
             if call is None:
                 break
-            found.append(call)
-        return found
+            made.append(call)
+        return made
 
     def landed(self, call: Call) -> None:
         """A call has ended: its keys and its lane are free."""
@@ -160,7 +168,7 @@ class Choosing:
         """Why a message in doubt is not sent again, or None when it is."""
         endpoint = self.context.queue.endpoint_for(unit.interface)
         if endpoint is None or not endpoint.idempotent or doubt.is_held:
-            return in_doubt()
+            return IN_DOUBT
         limit = self.context.queue.crash_limit
         if doubt.repeated >= limit:
             text = f"The process died each of {doubt.repeated + 1} times it sent this message."
@@ -218,7 +226,7 @@ class Choosing:
         for unit in units:
             attempt = 1 if unit.row is None else unit.row.attempts + 1
             call.intents.append(self._intent(call, unit, attempt))
-            call.messages.append(message(self.context.queue, unit, attempt))
+            call.messages.append(_outbound(self.context.queue, unit, attempt))
         call.keys = frozenset(u.record.key for u in units if u.record.key is not None)
         self._busy |= call.keys
         self._on_the_way += 1
@@ -233,3 +241,28 @@ class Choosing:
             circuit_version=self.sender.limits.version(call.endpoint),
             replaces=() if doubt is None else (doubt.id,),
         )
+
+
+def _outbound(queue: QueueSnapshot, unit: Unit, attempt: int) -> OutboundMessage:
+    """The payload out of its envelope, with all that a template of the endpoint may name."""
+    record, document = unit.record, None if unit.message is None else unit.message.document
+    payload = b"" if document is None else document.payload
+    stamp = record.timestamp_ms
+    return OutboundMessage(
+        message_id=unit.message_id,
+        interface=unit.interface,
+        system=queue.system or "",
+        body=payload.encode() if isinstance(payload, str) else payload,
+        content_type=JSON if document is None else document.mimetype,
+        key=_text(record.key),
+        topic=queue.topic,
+        partition=record.partition,
+        offset=record.offset,
+        attempt=attempt,
+        sent_at=None if stamp is None else datetime.fromtimestamp(stamp / 1000, UTC),
+        headers={name: _text(value) for name, value in record.headers or ()},
+    )
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode("utf-8", "replace")

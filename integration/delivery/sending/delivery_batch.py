@@ -73,7 +73,8 @@ class DeliveryBatch:
                     if not self._commit(calls):
                         return Delivered(fenced=True)
                 elif not self.lanes.in_flight and not self._waits():
-                    return Delivered(stopped=self.results.stop is not None or self._has_rest())
+                    is_stopped = self.results.stop is not None or bool(self.choosing.pending)
+                    return Delivered(stopped=is_stopped)
                 self._look()
                 busy = bool(self.lanes.in_flight)
                 wait = WAIT_SECONDS if busy else min(self.choosing.wait_seconds, WAIT_SECONDS)
@@ -84,9 +85,6 @@ class DeliveryBatch:
         """Whether a message only waits for the endpoint's limit."""
         is_stopped = self._is_over or self.results.stop is not None
         return not is_stopped and self.choosing.waits
-
-    def _has_rest(self) -> bool:
-        return bool(self.choosing.pending)
 
     def _next(self) -> list[Call]:
         if self._is_over or self.results.stop is not None:
@@ -113,7 +111,7 @@ class DeliveryBatch:
             row = intent.unit.row
             is_first = row is None or row.spent == 0
             is_free = call.is_probe and self.sender.limits.is_free(endpoint)
-            self.sender.limits.told(endpoint, answer, is_probe=call.is_probe, counts=is_first)
+            self.sender.limits.heard(endpoint, answer, is_probe=call.is_probe, counts=is_first)
             self.results.answered(
                 intent, answer, (endpoint, call, is_free), down=self.sender.limits.down
             )

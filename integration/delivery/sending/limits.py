@@ -63,7 +63,7 @@ class Limits:
         """Whether a failed probe is held against the endpoint alone."""
         return not circuit.spends(self._look(endpoint.id).circuit)
 
-    def told(
+    def heard(
         self, endpoint: EndpointSnapshot, answer: Answer, *, is_probe: bool, counts: bool
     ) -> None:
         """What an answer says of the endpoint. `counts`: its message failed for the first time."""

@@ -17,12 +17,7 @@ from integration.delivery.snapshot import EndpointSnapshot
 from integration.delivery.unit import Unit
 from integration.endpoints.port import EXCERPT_CHARACTERS, Answer
 from integration.policy.failure import Failure, FailureClass, cause_of
-from integration.policy.states import (
-    DeliveryState,
-    Ended,
-    ErrorState,
-    PartitionState,
-)
+from integration.policy.states import DeliveryState, Ended, ErrorState, PartitionState
 
 PARKED: Final = Failure(
     FailureClass.DEPENDENCY,
@@ -46,10 +41,10 @@ class Results:
         moving = [unit.at for unit in units if unit.moves]
         self._unended = dict.fromkeys(moving)
         self._after = moving[-1] + 1 if moving else owned.next_offset
-        self._begin()
+        self._begin(owned.next_offset)
 
-    def _begin(self) -> None:
-        self._tally = BatchOutcome(BatchResult(next_offset=self.owned.next_offset))
+    def _begin(self, next_offset: int) -> None:
+        self._tally = BatchOutcome(BatchResult(next_offset=next_offset))
         self._dispatch = Dispatch()
         self._ended = 0
         self._moved = False
@@ -69,10 +64,9 @@ class Results:
     ) -> None:
         """One message of a call: its delivery ends, and so does the message, unless it waits."""
         endpoint, call, is_free = how
-        reading = read(answer, is_idempotent=endpoint.idempotent, is_free=is_free)
+        outcome, state = read(answer, is_idempotent=endpoint.idempotent, is_free=is_free)
         if intent.id is not None:
-            self._dispatch.ends.append(_end(intent.id, reading.state, answer, call))
-        outcome = reading.outcome
+            self._dispatch.ends.append(_end(intent.id, state, answer, call))
         if isinstance(outcome, Failed) and outcome.failure.kind is FailureClass.OUTAGE:
             if intent.unit.row is not None:
                 self._dispatch.returned.append(intent.unit.row)
@@ -154,7 +148,7 @@ class Results:
             batch_result.state = RUNNING
         batch_outcome.stop = self.stop
         self._note_failures(batch_result)
-        self._begin_after(batch_result.next_offset)
+        self._begin(batch_result.next_offset)
         return batch_outcome, ended
 
     def _note_failures(self, batch_result: BatchResult) -> None:
@@ -163,10 +157,6 @@ class Results:
         known = [] if self.owned.failed_until is None else [self.owned.failed_until]
         if at:
             self.owned.failed_until = max(chain(at, known))
-
-    def _begin_after(self, next_offset: int) -> None:
-        self._begin()
-        self._tally.batch_result.next_offset = next_offset
 
 
 def _end(delivery: int, state: DeliveryState, answer: Answer, call: Call) -> DeliveryEnd:

@@ -56,33 +56,36 @@ def busy_or_refused(problem: psycopg.Error) -> Later | Refused:
 
 def unreachable(problem: psycopg.Error, properties: DatabaseProperties) -> Unreachable:
     """The answer to every message: what is missing, and who can give it."""
+    code, text = _missing(problem, properties)
+    return Unreachable(code=code, text=text)
+
+
+def _missing(problem: psycopg.Error, properties: DatabaseProperties) -> tuple[EndpointCode, str]:
     target = f"{properties.schema}.{properties.table}"
     if isinstance(problem, pg.UndefinedTable | pg.InvalidSchemaName):
-        return _no_table(problem, properties)
+        return EndpointCode.DATABASE_TABLE_MISSING, _no_table(problem, properties)
     if isinstance(problem, pg.UndefinedColumn):
-        text = (
+        return EndpointCode.DATABASE_COLUMN_MISSING, (
             f"The target has no such column: {said(problem)}. Take it off the columns of the "
             f"endpoint, or add it there: ALTER TABLE {target} ADD COLUMN …."
         )
-        return Unreachable(code=EndpointCode.DATABASE_COLUMN_MISSING, text=text)
     if isinstance(problem, pg.InvalidColumnReference):
         wanted = properties.message_id_column or ", ".join(properties.key_columns)
-        text = (
+        return EndpointCode.DATABASE_NO_KEY, (
             f"The target has no unique index over exactly {wanted}: CREATE UNIQUE INDEX ON "
             f"{target} ({wanted});"
         )
-        return Unreachable(code=EndpointCode.DATABASE_NO_KEY, text=text)
     if isinstance(problem, pg.InsufficientPrivilege):
-        text = (
+        return EndpointCode.DATABASE_RIGHT_MISSING, (
             f"{properties.username} may not write there: {said(problem)}. GRANT SELECT, INSERT, "
             f"UPDATE ON {target} TO {properties.username};"
         )
-        return Unreachable(code=EndpointCode.DATABASE_RIGHT_MISSING, text=text)
     if problem.sqlstate is None or isinstance(problem, psycopg.OperationalError):
         text = f"The target database cannot be used: {said(problem)}."
-        return Unreachable(code=EndpointCode.DATABASE_UNREACHABLE, text=text)
-    text = f"The target does not accept the statement: {said(problem)}."
-    return Unreachable(code=EndpointCode.DATABASE_STATEMENT, text=text)
+        return EndpointCode.DATABASE_UNREACHABLE, text
+    return EndpointCode.DATABASE_STATEMENT, (
+        f"The target does not accept the statement: {said(problem)}."
+    )
 
 
 def said(problem: psycopg.Error) -> str:
@@ -91,12 +94,10 @@ def said(problem: psycopg.Error) -> str:
     return first.strip().rstrip(".") or type(problem).__name__
 
 
-def _no_table(problem: psycopg.Error, properties: DatabaseProperties) -> Unreachable:
+def _no_table(problem: psycopg.Error, properties: DatabaseProperties) -> str:
     if LEDGER in said(problem):
-        text = (
+        return (
             f"The target has no table {LEDGER}, by which repeats are dropped. Make it: "
             f"{ledger_sql(properties)}"
         )
-    else:
-        text = f"The target has no such table: {said(problem)}. Make it, or correct the endpoint."
-    return Unreachable(code=EndpointCode.DATABASE_TABLE_MISSING, text=text)
+    return f"The target has no such table: {said(problem)}. Make it, or correct the endpoint."

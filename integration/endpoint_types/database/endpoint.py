@@ -12,16 +12,18 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from integration.endpoint_types.addresses import NotATargetError, permitted
+from integration.endpoint_types.addresses import permitted
 from integration.endpoint_types.credentials import authorities_file
 from integration.endpoint_types.database.answers import busy_or_refused, is_of_message, unreachable
 from integration.endpoint_types.database.properties import DatabaseProperties
 from integration.endpoint_types.database.rows import Rows
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import (
+    CLOSED,
     Accepted,
     Answer,
     Deliverer,
+    NotDeliveredError,
     OutboundMessage,
     Refused,
     Unknown,
@@ -37,6 +39,11 @@ BEGIN: Final = "SET CONSTRAINTS ALL IMMEDIATE"
 # No two servers start in the same microsecond; a database keeps its number under each name.
 IDENTITY: Final = """
     SELECT pg_postmaster_start_time(), oid FROM pg_database WHERE datname = current_database()"""
+OWN: Final = Unreachable(
+    code=EndpointCode.DATABASE_OWN,
+    text="This is the database in which Sluice itself keeps messages and rights; no endpoint "
+    "writes there. Choose the partner's database.",
+)
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
@@ -64,11 +71,10 @@ class DatabaseEndpoint:
         rows: dict[int, list[Any]] = {}
         answers: dict[int, Answer] = {}
         for at, message in enumerate(messages):
-            found = self._read(message)
-            if isinstance(found, Refused):
-                answers[at] = found
-            else:
-                rows[at] = found
+            try:
+                rows[at] = self._read(message)
+            except (FieldMissingError, NotDeliveredError) as problem:
+                answers[at] = problem.answer
         if rows:
             answers.update(self._stored(messages, rows))
         return [answers[at] for at in range(len(messages))]
@@ -76,13 +82,13 @@ class DatabaseEndpoint:
     def connect(self) -> Answer:
         """Whether the target can be written: its table, columns and rights; nothing is kept."""
         if self._is_closed:
-            return _closed()
+            return CLOSED
         try:
             with self._connection() as connection:
                 self._rows.examine(connection)
                 connection.rollback()
-        except NotATargetError as problem:
-            return Unreachable(code=problem.code, text=problem.sentence)
+        except NotDeliveredError as problem:
+            return problem.answer
         except psycopg.Error as problem:
             return unreachable(problem, self._properties)
         return Accepted(text=f"The table {self._rows.target} can be written.")
@@ -95,23 +101,20 @@ class DatabaseEndpoint:
         if self._authorities is not None:
             self._authorities.unlink(missing_ok=True)
 
-    def _read(self, message: OutboundMessage) -> list[Any] | Refused:
+    def _read(self, message: OutboundMessage) -> list[Any]:
+        """Raises FieldMissingError, NotDeliveredError."""
         fields = Fields(message)
         if fields.flaw is not None and self._rows.needs_body:
             text = fields.flaw.message
-            return Refused(code=EndpointCode.PAYLOAD_UNREADABLE, text=text)
-        try:
-            return self._rows.values(fields)
-        except FieldMissingError as problem:
-            code = EndpointCode.TEMPLATE_FIELD_MISSING
-            return Refused(code=code, text=str(problem))
+            raise NotDeliveredError(Refused(code=EndpointCode.PAYLOAD_UNREADABLE, text=text))
+        return self._rows.values(fields)
 
     def _stored(
         self, messages: Sequence[OutboundMessage], rows: dict[int, list[Any]]
     ) -> dict[int, Answer]:
         """All of them in one transaction; what the target refuses is left out."""
         if self._is_closed:
-            return dict.fromkeys(rows, _closed())
+            return dict.fromkeys(rows, CLOSED)
         answers: dict[int, Answer] = {}
         is_committing = False
         try:
@@ -120,8 +123,8 @@ class DatabaseEndpoint:
                     answers[at] = self._row(connection, messages[at].message_id, values)
                 is_committing = True
                 connection.commit()
-        except NotATargetError as problem:
-            return dict.fromkeys(rows, Unreachable(code=problem.code, text=problem.sentence))
+        except NotDeliveredError as problem:
+            return dict.fromkeys(rows, problem.answer)
         except psycopg.Error as problem:
             if is_committing and _is_lost(problem):
                 return {
@@ -155,7 +158,7 @@ class DatabaseEndpoint:
             with self._connection(is_new=True) as connection:
                 is_there = self._rows.is_there(connection, message_id)
                 connection.rollback()
-        except (psycopg.Error, NotATargetError):
+        except (psycopg.Error, NotDeliveredError):
             text = "The answer to the commit was lost, and the target cannot be asked."
             return Unknown(code=EndpointCode.COMMIT_UNKNOWN, text=text)
         if is_there:
@@ -167,7 +170,7 @@ class DatabaseEndpoint:
     def _connection(self, *, is_new: bool = False) -> Iterator[Connection]:
         """A connection of this call's own; it goes back when it is still good.
 
-        Raises psycopg.Error, NotATargetError.
+        Raises psycopg.Error, NotDeliveredError.
         """
         connection = self._connected() if is_new else self._taken()
         try:
@@ -199,17 +202,17 @@ class DatabaseEndpoint:
         properties = self._properties
         started = time.monotonic()
         seconds = properties.connect_seconds
-        found = permitted(
+        addresses = permitted(
             properties.host, properties.port, seconds, private=properties.private_network
         )
         left = max(2, round(seconds - (time.monotonic() - started)))
-        return self._not_our_own(self._connected_to(found, left))
+        return self._not_our_own(self._connected_to(addresses, left))
 
     def _not_our_own(self, connection: Connection) -> Connection:
         """The connection, unless it leads to Sluice's own database, by whatever name and address.
 
         The address alone does not tell: a server has many, and a proxy has others. Raises
-        psycopg.Error, NotATargetError.
+        psycopg.Error, NotDeliveredError.
         """
         try:
             with self._own() as own:
@@ -220,11 +223,7 @@ class DatabaseEndpoint:
             raise
         if is_own:
             connection.close()
-            raise NotATargetError(
-                EndpointCode.DATABASE_OWN,
-                "This is the database in which Sluice itself keeps messages and rights; no "
-                "endpoint writes there. Choose the partner's database.",
-            )
+            raise NotDeliveredError(OWN)
         return connection
 
     def _connected_to(self, addresses: Sequence[str], seconds: int) -> Connection:
@@ -261,10 +260,6 @@ def _identity(connection: Connection) -> tuple[Any, ...] | None:
 def _is_lost(problem: psycopg.Error) -> bool:
     """Whether the connection ended instead of answering."""
     return (problem.sqlstate or "08")[:2] in {"08", "57"}
-
-
-def _closed() -> Unreachable:
-    return Unreachable(code=EndpointCode.ENDPOINT_CLOSED, text="The endpoint is closed already.")
 
 
 def opened(properties: DatabaseProperties) -> Deliverer:

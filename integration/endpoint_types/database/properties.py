@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from integration.endpoint_types import checks
 from integration.endpoints.declared import (
     FIELDS,
-    PRIVATE_NETWORK,
-    Declared,
     Properties,
     Shape,
     at_once,
     declare,
+    part,
+    private_network,
     seconds,
     secret,
 )
@@ -27,105 +27,75 @@ class DatabaseProperties(Properties):
     repeats: ClassVar[str] = "A database endpoint does it by itself."
     drops_repeats: ClassVar[bool] = True
     parts = (
-        (
+        part(
             "Connection",
-            (
-                "host",
-                "port",
-                "database",
-                "username",
-                "password",
-                "sslmode",
-                "ca_certificate",
-                "private_network",
-            ),
+            "host port database username password sslmode ca_certificate private_network",
         ),
-        (
-            "Table",
-            ("schema", "table", "columns", "mode", "key_columns", "message_id_column", "at_once"),
-        ),
-        ("Time limits", ("connect_seconds", "statement_seconds")),
+        part("Table", "schema table columns mode key_columns message_id_column at_once"),
+        part("Time limits", "connect_seconds statement_seconds"),
     )
 
-    host: str = declare("", Declared(label="Host", is_needed=True, check=checks.host))
-    port: int = declare(
-        5432, Declared(shape=Shape.NUMBER, label="Port", least=1, most=65_535, is_whole=True)
-    )
-    database: str = declare("", Declared(label="Database", is_needed=True))
-    username: str = declare("", Declared(label="User", is_needed=True))
+    host: str = declare("Host", is_needed=True, check=checks.host)
+    port: int = declare("Port", 5432, shape=Shape.NUMBER, least=1, most=65_535, is_whole=True)
+    database: str = declare("Database", is_needed=True)
+    username: str = declare("User", is_needed=True)
     sslmode: str = declare(
+        "TLS",
         "prefer",
-        Declared(
-            shape=Shape.CHOICE,
-            label="TLS",
-            help="Only the last two are sure whom they talk to.",
-            choices=tuple(
-                (m, m) for m in ("disable", "prefer", "require", "verify-ca", "verify-full")
-            ),
-        ),
+        shape=Shape.CHOICE,
+        help="Only the last two are sure whom they talk to.",
+        choices=tuple((m, m) for m in ("disable", "prefer", "require", "verify-ca", "verify-full")),
     )
     ca_certificate: str = declare(
-        "",
-        Declared(
-            shape=Shape.PEM,
-            label="Certificates of the authority",
-            help="PEM.",
-            only=("sslmode", ("verify-ca", "verify-full")),
-        ),
+        "Certificates of the authority",
+        shape=Shape.PEM,
+        help="PEM.",
+        only=("sslmode", ("verify-ca", "verify-full")),
     )
-    private_network: bool = declare(False, PRIVATE_NETWORK)
-    schema: str = declare("public", Declared(label="Schema", check=checks.identifier))
-    table: str = declare("", Declared(label="Table", is_needed=True, check=checks.identifier))
+    private_network: bool = private_network()
+    schema: str = declare("Schema", "public", check=checks.identifier)
+    table: str = declare("Table", is_needed=True, check=checks.identifier)
     columns: Mapping[str, str] = declare(
+        "Columns",
         {},
-        Declared(
-            shape=Shape.PAIRS,
-            label="Columns",
-            help=f"One COLUMN = FIELD a line, for example number = {{$.order.number}}. Fields are "
-            f"{FIELDS}, and {{payload}}, which is all of it. What a message does not have is "
-            "NULL.",
-            is_needed=True,
-            check=checks.columns,
-        ),
+        shape=Shape.PAIRS,
+        help=f"One COLUMN = FIELD a line, for example number = {{$.order.number}}. Fields are "
+        f"{FIELDS}, and {{payload}}, which is all of it. What a message does not have is "
+        "NULL.",
+        is_needed=True,
+        check=checks.columns,
     )
     mode: str = declare(
+        "How rows are written",
         "insert",
-        Declared(
-            shape=Shape.CHOICE,
-            label="How rows are written",
-            help="Upsert changes the row that has the same key.",
-            choices=(("insert", "Insert"), ("upsert", "Insert, or update by key")),
-        ),
+        shape=Shape.CHOICE,
+        help="Upsert changes the row that has the same key.",
+        choices=(("insert", "Insert"), ("upsert", "Insert, or update by key")),
     )
     key_columns: list[str] = declare(  # noqa: RUF009 - a field
+        "Key columns",
         [],
-        Declared(
-            shape=Shape.NAMES,
-            label="Key columns",
-            help="Separated by commas; the table needs a unique index over exactly these.",
-            is_needed=True,
-            only=("mode", ("upsert",)),
-            check=checks.identifiers,
-        ),
+        shape=Shape.NAMES,
+        help="Separated by commas; the table needs a unique index over exactly these.",
+        is_needed=True,
+        only=("mode", ("upsert",)),
+        check=checks.identifiers,
     )
     message_id_column: str = declare(
-        "",
-        Declared(
-            label="Unique column with the message id",
-            help="By it repeats are dropped. Empty: by the table sluice_delivered beside the "
-            "target, which docs/endpoints.md gives the SQL of.",
-            only=("mode", ("insert",)),
-            check=checks.identifier,
-        ),
+        "Unique column with the message id",
+        help="By it repeats are dropped. Empty: by the table sluice_delivered beside the "
+        "target, which docs/endpoints.md gives the SQL of.",
+        only=("mode", ("insert",)),
+        check=checks.identifier,
     )
-    at_once: int = declare(
-        1, at_once("How many messages one transaction may hold; one that is refused is left out.")
+    at_once: int = at_once(
+        "How many messages one transaction may hold; one that is refused is left out."
     )
-    connect_seconds: float = declare(
-        5.0, seconds("Seconds to connect", "No connection within them counts as an outage.")
+    connect_seconds: float = seconds(
+        "Seconds to connect", 5.0, "No connection within them counts as an outage."
     )
-    statement_seconds: float = declare(
-        30.0, seconds("Seconds for a statement", "The target ends what takes longer.")
+    statement_seconds: float = seconds(
+        "Seconds for a statement", 30.0, "The target ends what takes longer."
     )
     password: str = secret("Password")
 

@@ -14,13 +14,14 @@ from integration.endpoint_types.file.folders import (
     probe,
     write_new,
 )
-from integration.endpoint_types.file.formats import Format, FormatError
+from integration.endpoint_types.file.formats import Format
 from integration.endpoint_types.file.properties import FileProperties
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import (
     Accepted,
     Answer,
     Deliverer,
+    NotDeliveredError,
     OutboundMessage,
     Refused,
     Unreachable,
@@ -36,7 +37,7 @@ CODES: Final[Mapping[int, EndpointCode]] = {
     errno.EACCES: EndpointCode.FOLDER_READ_ONLY,
     errno.EPERM: EndpointCode.FOLDER_READ_ONLY,
 }
-TOLD: Final[Mapping[EndpointCode, str]] = {
+TEXTS: Final[Mapping[EndpointCode, str]] = {
     EndpointCode.FOLDER_FULL: "There is no room left for files: {0}. Make room there.",
     EndpointCode.FOLDER_READ_ONLY: "We may not write there: {0}. Give the workers' user the "
     "right to write into the folder.",
@@ -61,17 +62,14 @@ class FileEndpoint:
         for at, message in enumerate(messages):
             try:
                 records[at] = self._format.record(message)
-            except FormatError as problem:
-                answers[at] = Refused(code=EndpointCode.FILE_FORMAT, text=str(problem))
-            except FieldMissingError as problem:
-                code = EndpointCode.TEMPLATE_FIELD_MISSING
-                answers[at] = Refused(code=code, text=str(problem))
+            except (FieldMissingError, NotDeliveredError) as problem:
+                answers[at] = problem.answer
         try:
             with folder(self._root, self._folder) as handle:
                 while records:
-                    found = self._written(handle, messages, records)
-                    answers.update(found)
-                    records = {at: one for at, one in records.items() if at not in found}
+                    answered = self._written(handle, messages, records)
+                    answers.update(answered)
+                    records = {at: one for at, one in records.items() if at not in answered}
         except OSError as problem:
             answers.update(dict.fromkeys(records, _unreachable(problem)))
         return [answers[at] for at in range(len(messages))]
@@ -99,8 +97,7 @@ class FileEndpoint:
         try:
             name = self._name.filled(Fields(messages[first]))
         except FieldMissingError as problem:
-            code = EndpointCode.TEMPLATE_FIELD_MISSING
-            return {first: Refused(code=code, text=str(problem))}
+            return {first: problem.answer}
         if mistake := name_mistake(name):
             text = f"The message gives the file the name “{name[:200]}”, which {mistake}."
             return {first: Refused(code=EndpointCode.FILE_NAME, text=text)}
@@ -114,20 +111,20 @@ class FileEndpoint:
         self, name: str, content: bytes | None, records: Mapping[int, bytes]
     ) -> dict[int, Answer]:
         """Those that the file holds were delivered before; else the first has no name to take."""
-        found: dict[int, Answer] = {
+        there: dict[int, Answer] = {
             at: Accepted(text=f"It was in the file {name} already.")
             for at, record in records.items()
             if content is not None and self._format.holds(content, record)
         }
-        if found:
-            return found
+        if there:
+            return there
         text = f"There is a file {name} already, and it holds something else."
         return {next(iter(records)): Refused(code=EndpointCode.FILE_EXISTS, text=text)}
 
 
 def _unreachable(problem: OSError) -> Unreachable:
     code = CODES.get(problem.errno or 0, EndpointCode.FOLDER_UNUSABLE)
-    return Unreachable(code=code, text=TOLD[code].format(problem.strerror or problem))
+    return Unreachable(code=code, text=TEXTS[code].format(problem.strerror or problem))
 
 
 def opened(properties: FileProperties) -> Deliverer:

@@ -66,41 +66,38 @@ def write_new(handle: int, name: str, content: bytes) -> None:
 
     When it returns, file and name are on the disk. Raises TakenError, OSError.
     """
-    passing = f".sluice-{secrets.token_hex(8)}.part"
-    file = os.open(passing, _NEW, 0o640, dir_fd=handle)
-    try:
-        try:
-            _write_all(file, content)
-            os.fsync(file)
-        finally:
-            os.close(file)
+    with _passing(handle, content) as passing:
         try:
             # A second name for the same file: unlike renaming it refuses to overwrite.
             os.link(passing, name, src_dir_fd=handle, dst_dir_fd=handle, follow_symlinks=False)
         except FileExistsError:
             raise TakenError(_content(handle, name)) from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(passing, dir_fd=handle)
     os.fsync(handle)
 
 
 def probe(handle: int) -> None:
     """Prove that a file can be written here, and leave nothing behind. Raises OSError."""
-    passing = f".sluice-{secrets.token_hex(8)}.part"
-    file = os.open(passing, _NEW, 0o640, dir_fd=handle)
+    with _passing(handle, b"\n"):
+        pass
+
+
+@contextmanager
+def _passing(handle: int, content: bytes) -> Iterator[str]:
+    """The name of a file that is on the disk, and is taken away again."""
+    name = f".sluice-{secrets.token_hex(8)}.part"
+    file = os.open(name, _NEW, 0o640, dir_fd=handle)
     try:
-        _write_all(file, b"\n")
-        os.fsync(file)
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(file, left) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+        yield name
     finally:
-        os.close(file)
-        os.unlink(passing, dir_fd=handle)
-
-
-def _write_all(file: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(file, left) :]
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=handle)
 
 
 def _content(handle: int, name: str) -> bytes | None:

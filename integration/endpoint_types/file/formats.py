@@ -2,20 +2,18 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from lxml import etree
 
+from integration.documents.structures import is_xml
 from integration.endpoint_types.file.properties import FileProperties
-from integration.endpoints.port import OutboundMessage
+from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import NotDeliveredError, OutboundMessage, Refused
 from integration.endpoints.templates import Fields, Template, as_text
 
 SEPARATORS: Final = {"tab": "\t"}
-
-
-class FormatError(Exception):
-    """A message cannot be written in the format of the endpoint; says why."""
 
 
 class Format:
@@ -27,17 +25,22 @@ class Format:
         self._separator = SEPARATORS.get(properties.separator, properties.separator)
 
     def record(self, message: OutboundMessage) -> bytes:
-        """What a message is in a file. Raises FormatError, FieldMissingError."""
-        fields = Fields(message)
-        match self._properties.format:
-            case "json":
-                return _json(message, fields)
-            case "xml":
-                return _xml(fields)
-            case "flat":
-                return self._line(_texts(self._columns, fields))
-            case _:
-                return message.body
+        """What a message is in a file. Raises NotDeliveredError, FieldMissingError."""
+        wanted, fields = self._properties.format, Fields(message)
+        if wanted == "raw":
+            return message.body
+        if fields.flaw is not None:
+            raise _unfit(fields.flaw.message)
+        if wanted == "flat":
+            return self._line([as_text(one.value(fields)) for one in self._columns.values()])
+        if is_xml(fields.body) != (wanted == "xml"):
+            payload, written = ("JSON", "XML") if wanted == "xml" else ("XML", "JSON")
+            raise _unfit(f"The payload is {payload}, and the endpoint writes {written}.")
+        if wanted == "json":
+            # The payload's own text, so that no number changes.
+            return message.body.strip()
+        # The root element alone, in UTF-8, without what stands before it.
+        return etree.tostring(fields.body, encoding="utf-8", with_tail=False, xml_declaration=False)
 
     def whole(self, records: Sequence[bytes]) -> bytes:
         """A file of these records, at least one."""
@@ -82,25 +85,6 @@ def _parts(content: bytes, record: bytes) -> list[bytes]:
     return [b"\n".join(lines[at : at + size]) for at in range(len(lines))]
 
 
-def _texts(columns: Mapping[str, Template], fields: Fields) -> list[str]:
-    if fields.flaw is not None:
-        raise FormatError(fields.flaw.message)
-    return [as_text(template.value(fields)) for template in columns.values()]
-
-
-def _json(message: OutboundMessage, fields: Fields) -> bytes:
-    """The payload's own text, so that no number changes."""
-    if fields.flaw is not None:
-        raise FormatError(fields.flaw.message)
-    if isinstance(fields.body, etree._Element):  # noqa: SLF001 - lxml's only name for it
-        raise FormatError("The payload is XML, and the endpoint writes JSON.")
-    return message.body.strip()
-
-
-def _xml(fields: Fields) -> bytes:
-    """The root element alone, in UTF-8, without what stands before it."""
-    if fields.flaw is not None:
-        raise FormatError(fields.flaw.message)
-    if not isinstance(fields.body, etree._Element):  # noqa: SLF001 - lxml's only name for it
-        raise FormatError("The payload is JSON, and the endpoint writes XML.")
-    return etree.tostring(fields.body, encoding="utf-8", with_tail=False, xml_declaration=False)
+def _unfit(text: str) -> NotDeliveredError:
+    """A message that cannot be written in the format of the endpoint."""
+    return NotDeliveredError(Refused(code=EndpointCode.FILE_FORMAT, text=text))

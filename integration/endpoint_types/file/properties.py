@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from integration.endpoint_types import checks
-from integration.endpoints.declared import (
-    FIELDS,
-    Declared,
-    Properties,
-    Shape,
-    at_once,
-    declare,
-)
+from integration.endpoints.declared import FIELDS, Properties, Shape, at_once, declare, part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,82 +17,64 @@ class FileProperties(Properties):
     repeats: ClassVar[str] = "A file endpoint does it by itself while the file is where it was put."
     drops_repeats: ClassVar[bool] = True
     parts = (
-        ("File", ("folder", "file_name", "at_once")),
-        ("Content", ("format", "root", "columns", "separator", "heading")),
+        part("File", "folder file_name at_once"),
+        part("Content", "format root columns separator heading"),
     )
 
     folder: str = declare(
-        "",
-        Declared(
-            label="Folder",
-            help="Below the base folder of this installation (SLUICE_FILES_ROOT); made when it "
-            "is not there. Empty: the base folder itself.",
-            check=checks.folder,
-        ),
+        "Folder",
+        help="Below the base folder of this installation (SLUICE_FILES_ROOT); made when it "
+        "is not there. Empty: the base folder itself.",
+        check=checks.folder,
     )
     file_name: str = declare(
-        "",
-        Declared(
-            shape=Shape.TEMPLATE,
-            label="File name",
-            help=f"With {FIELDS}; {{message_id}} in it makes each file another one. An existing "
-            "file is never overwritten. With several messages in a file, the first names it.",
-            is_needed=True,
-        ),
+        "File name",
+        shape=Shape.TEMPLATE,
+        help=f"With {FIELDS}; {{message_id}} in it makes each file another one. An existing "
+        "file is never overwritten. With several messages in a file, the first names it.",
+        is_needed=True,
     )
     format: str = declare(
+        "Format",
         "raw",
-        Declared(
-            shape=Shape.CHOICE,
-            label="Format",
-            help="What a file holds.",
-            choices=(
-                ("raw", "The payload as it is"),
-                ("json", "JSON, several as an array"),
-                ("xml", "XML, several below one root"),
-                ("flat", "Columns, a line for each message"),
-            ),
+        shape=Shape.CHOICE,
+        help="What a file holds.",
+        choices=(
+            ("raw", "The payload as it is"),
+            ("json", "JSON, several as an array"),
+            ("xml", "XML, several below one root"),
+            ("flat", "Columns, a line for each message"),
         ),
     )
-    at_once: int = declare(
-        1, at_once("How many messages a file may hold. It is written with those that wait.")
-    )
+    at_once: int = at_once("How many messages a file may hold. It is written with those that wait.")
     root: str = declare(
+        "Root element",
         "messages",
-        Declared(
-            label="Root element",
-            help="Of a file with several XML documents.",
-            only=("format", ("xml",)),
-            check=checks.identifier,
-        ),
+        help="Of a file with several XML documents.",
+        only=("format", ("xml",)),
+        check=checks.identifier,
     )
     columns: Mapping[str, str] = declare(
+        "Columns",
         {},
-        Declared(
-            shape=Shape.PAIRS,
-            label="Columns",
-            help="One HEADING = FIELD a line, for example number = {$.order.number}. What a "
-            "message does not have stays empty.",
-            is_needed=True,
-            only=("format", ("flat",)),
-        ),
+        shape=Shape.PAIRS,
+        help="One HEADING = FIELD a line, for example number = {$.order.number}. What a "
+        "message does not have stays empty.",
+        is_needed=True,
+        only=("format", ("flat",)),
     )
     separator: str = declare(
+        "Separator",
         ";",
-        Declared(
-            shape=Shape.CHOICE,
-            label="Separator",
-            help="Values that hold it are quoted.",
-            choices=((";", "; semicolon"), (",", ", comma"), ("tab", "tab"), ("|", "| bar")),
-            only=("format", ("flat",)),
-        ),
+        shape=Shape.CHOICE,
+        help="Values that hold it are quoted.",
+        choices=((";", "; semicolon"), (",", ", comma"), ("tab", "tab"), ("|", "| bar")),
+        only=("format", ("flat",)),
     )
     heading: bool = declare(
+        "First line with headings",
         True,
-        Declared(
-            shape=Shape.FLAG,
-            label="First line with headings",
-            help="Off: values only.",
-            only=("format", ("flat",)),
-        ),
+        shape=Shape.FLAG,
+        help="Off: values only.",
+        only=("format", ("flat",)),
     )

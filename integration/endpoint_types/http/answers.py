@@ -1,7 +1,7 @@
 """What a status of HTTP means for a message. Pure: values in, answer out."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -22,6 +22,9 @@ TOO_MANY: Final = 429
 LATER: Final = frozenset({408, 425})
 LOGINS: Final = frozenset({401, 407})
 REDIRECTS: Final = frozenset({301, 302, 307, 308})
+HIDDEN: Final = b"[hidden]"
+# A secret that is shorter stands in any text by chance.
+LEAST_CHARACTERS: Final = 4
 
 
 def answer_to(
@@ -45,21 +48,15 @@ def answer_to(
             excerpt=excerpt,
             after_seconds=after,
         )
+    verdict: type[Unreachable | Later | Refused] = Refused
+    code, text = EndpointCode.HTTP_REFUSED, f"It answered {status}: it does not take this message."
     if status in LOGINS:
         # Every message would meet the same: the login is wrong, not the message.
+        verdict, code = Unreachable, EndpointCode.HTTP_LOGIN_REFUSED
         text = f"It answered {status}: it does not accept our login. Correct it in the endpoint."
-        return Unreachable(
-            code=EndpointCode.HTTP_LOGIN_REFUSED, text=text, status=status, excerpt=excerpt
-        )
-    if status in LATER or status >= 500:
-        return Later(
-            code=EndpointCode.HTTP_FAILED,
-            text=f"It answered {status}.",
-            status=status,
-            excerpt=excerpt,
-        )
-    text = f"It answered {status}: it does not take this message."
-    return Refused(code=EndpointCode.HTTP_REFUSED, text=text, status=status, excerpt=excerpt)
+    elif status in LATER or status >= 500:
+        verdict, code, text = Later, EndpointCode.HTTP_FAILED, f"It answered {status}."
+    return verdict(code=code, text=text, status=status, excerpt=excerpt)
 
 
 def after_seconds(value: str, now: datetime) -> float | None:
@@ -81,6 +78,18 @@ def after_seconds(value: str, now: datetime) -> float | None:
         aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
         seconds = (aware - now).total_seconds()
     return min(max(seconds, 0.0), MAX_AFTER_SECONDS) if math.isfinite(seconds) else None
+
+
+def without(said: bytes, secrets: Iterable[str]) -> bytes:
+    """What a partner sends back with each of our secrets replaced, the longest first.
+
+    >>> without(b"you sent Basic dTpwdw==", ["dTpwdw==", ""])
+    b'you sent Basic [hidden]'
+    """
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        if len(secret) >= LEAST_CHARACTERS:
+            said = said.replace(secret.encode(), HIDDEN)
+    return said
 
 
 def excerpt_of(body: bytes) -> str:

@@ -1,6 +1,5 @@
 """Delivery over HTTP: one request for each message, each of its endings an answer."""
 
-import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -13,16 +12,22 @@ from django.utils import timezone
 from integration.endpoint_types.checks import ranges_of
 from integration.endpoint_types.credentials import tls_context
 from integration.endpoint_types.exchange import STANDING, Cookies, Exchanges, Reply
-from integration.endpoint_types.hiding import without
-from integration.endpoint_types.http.answers import LOGINS, REDIRECTS, answer_to, excerpt_of
+from integration.endpoint_types.http.answers import (
+    LOGINS,
+    REDIRECTS,
+    answer_to,
+    excerpt_of,
+    without,
+)
 from integration.endpoint_types.http.login import login_for
 from integration.endpoint_types.http.properties import HttpProperties
-from integration.endpoint_types.network import Call, Network, NotConnectedError, Transport
+from integration.endpoint_types.network import Call, Network
 from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import (
+    CLOSED,
     Accepted,
     Answer,
-    Deliverer,
+    NotDeliveredError,
     OutboundMessage,
     Refused,
     Unknown,
@@ -38,21 +43,16 @@ WITHOUT_BODY: Final = frozenset({"GET", "DELETE"})
 PORTS: Final = {"http": 80, "https": 443}
 
 
-class BadRequestError(Exception):
-    """The message gives an address or a header that cannot be sent."""
-
-    def __init__(self, code: EndpointCode, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-
-
 class HttpEndpoint:
     """One opened endpoint over HTTP; see integration.endpoints.port.Deliverer."""
 
     at_once = 1
 
-    def __init__(self, properties: HttpProperties, tls: ssl.SSLContext) -> None:
+    def __init__(self, properties: HttpProperties) -> None:
+        """Raises ValueError for a certificate that cannot be read."""
+        tls = tls_context(
+            properties.ca_certificate, properties.client_certificate, properties.client_key
+        )
         self.within_seconds: float | None = properties.total_seconds
         self._properties = properties
         self._tls = tls
@@ -61,14 +61,7 @@ class HttpEndpoint:
         connect, read = properties.connect_seconds, properties.read_seconds
         self._exchanges = Exchanges(self._network, tls, connect_seconds=connect, read_seconds=read)
         self._cookies = Cookies()
-        # Tokens are rare, and fetched by a library that asks for a general client.
-        self._client = httpx.Client(
-            transport=Transport(self._network, tls),
-            timeout=httpx.Timeout(read, connect=connect),
-            headers=STANDING,
-            trust_env=False,
-        )
-        self._login = login_for(properties, self._client)
+        self._login = login_for(properties, self._exchanges)
         given = {name.lower() for name in (*properties.headers, properties.id_header)}
         self._standing = {n: v for n, v in STANDING.items() if n.lower() not in given}
         self._url = Template(properties.url)
@@ -84,7 +77,7 @@ class HttpEndpoint:
     def connect(self) -> Answer:
         """A connection to the host, and a token where the login needs one; no request."""
         if self._is_closed:
-            return _closed()
+            return CLOSED
         parts = urlsplit(self._properties.url)
         host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
         with self._call.within(self._properties.total_seconds):
@@ -97,29 +90,28 @@ class HttpEndpoint:
                 finally:
                     stream.close()
                 self._login.headers()
-            except (httpcore.TimeoutException, NotConnectedError, httpcore.NetworkError) as problem:
+            except NotDeliveredError as problem:
+                return problem.answer
+            except (httpcore.TimeoutException, httpcore.NetworkError) as problem:
                 return _unreachable(problem)
         return Accepted(text=f"{host}:{port} accepts connections.")
 
     def close(self) -> None:
         self._is_closed = True
         self._exchanges.close()
-        self._client.close()
 
     def _one(self, message: OutboundMessage) -> Answer:
         if self._is_closed:
-            return _closed()
+            return CLOSED
         try:
             url, headers = self._filled(message)
-        except FieldMissingError as problem:
-            return Refused(code=EndpointCode.TEMPLATE_FIELD_MISSING, text=str(problem))
-        except BadRequestError as problem:
-            return Refused(code=problem.code, text=problem.sentence)
+        except (FieldMissingError, NotDeliveredError) as problem:
+            return problem.answer
         with self._call.within(self._properties.total_seconds):
             return self._sent(message, url, headers)
 
     def _filled(self, message: OutboundMessage) -> tuple[httpx.URL, dict[str, str]]:
-        """Raises FieldMissingError, BadRequestError."""
+        """Raises FieldMissingError, NotDeliveredError."""
         fields = Fields(message)
         url = self._plain_url or self._address(fields)
         headers = {"Content-Type": message.content_type} if message.content_type else {}
@@ -132,14 +124,14 @@ class HttpEndpoint:
         return url, headers
 
     def _address(self, fields: Fields) -> httpx.URL:
-        """Raises FieldMissingError, BadRequestError."""
+        """Raises FieldMissingError, NotDeliveredError."""
         # Nothing of a value is read as a part of the address: not / and not ?, . and .. neither.
         text = self._url.filled(fields, _quoted)
         try:
             return httpx.URL(text)
         except (httpx.InvalidURL, ValueError) as problem:
-            sentence = f"The message makes an address that cannot be used: {problem}."
-            raise BadRequestError(EndpointCode.HTTP_ADDRESS, sentence) from problem
+            text = f"The message makes an address that cannot be used: {problem}."
+            raise _unsendable(EndpointCode.HTTP_ADDRESS, text) from problem
 
     def _sent(self, message: OutboundMessage, url: httpx.URL, headers: dict[str, str]) -> Answer:
         """The answer, after a new login where the old one had ended."""
@@ -153,8 +145,8 @@ class HttpEndpoint:
     ) -> tuple[Answer, Mapping[str, str]]:
         try:
             login = self._login.headers()
-        except NotConnectedError as problem:
-            return _unreachable(problem), {}
+        except NotDeliveredError as problem:
+            return problem.answer, {}
         # What the login itself sent is no part of the message.
         self._call.has_sent = False
         return self._followed(message, url, {**headers, **login}), login
@@ -185,8 +177,8 @@ class HttpEndpoint:
                 return self._read(reply, url, self._secrets(sent))
             finally:
                 reply.close()
-        except NotConnectedError as problem:
-            return _unreachable(problem), None
+        except NotDeliveredError as problem:
+            return problem.answer, None
         except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as e:
             return (_no_answer(e) if self._call.has_sent else _unreachable(e)), None
 
@@ -201,22 +193,22 @@ class HttpEndpoint:
                     break
         except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
             is_whole = False
-        told = answer_to(
+        answer = answer_to(
             reply.status,
             reply.headers,
             excerpt_of(without(bytes(body), secrets)),
             success=self._success,
             now=timezone.now(),
         )
-        if isinstance(told, Accepted):
-            return (told if is_whole else _broken_off(told)), None
+        if isinstance(answer, Accepted):
+            return (answer if is_whole else _broken_off(answer)), None
         location = reply.headers.get("location", "")
         if reply.status not in REDIRECTS or not location:
-            return told, None
+            return answer, None
         try:
-            return told, url.join(location)
+            return answer, url.join(location)
         except (httpx.InvalidURL, ValueError):
-            return told, None
+            return answer, None
 
     def _secrets(self, sent: Mapping[str, str]) -> list[str]:
         """What an answer that quotes the request must not bring into a page or a log."""
@@ -238,8 +230,13 @@ def _quoted(value: str) -> str:
     # Dots alone are steps of a path also where they are percent-encoded, to some servers.
     if value in {".", ".."}:
         sentence = f"A field of the address is “{value}”, which would be a step in its path."
-        raise BadRequestError(EndpointCode.HTTP_ADDRESS, sentence)
+        raise _unsendable(EndpointCode.HTTP_ADDRESS, sentence)
     return quote(value, safe="")
+
+
+def _unsendable(code: EndpointCode, text: str) -> NotDeliveredError:
+    """The message gives an address or a header that cannot be sent."""
+    return NotDeliveredError(Refused(code=code, text=text))
 
 
 def _check_header(name: str, value: str) -> None:
@@ -249,7 +246,7 @@ def _check_header(name: str, value: str) -> None:
             f"The header {name} would hold what no header can: characters beyond ASCII, line "
             f"ends, outer blanks, or more than {MAX_HEADER_CHARACTERS:,} characters."
         )
-        raise BadRequestError(EndpointCode.HTTP_HEADER, sentence)
+        raise _unsendable(EndpointCode.HTTP_HEADER, sentence)
 
 
 def _is_same_host(one: httpx.URL, other: httpx.URL) -> bool:
@@ -274,8 +271,6 @@ def _redirected(status: int | None, url: httpx.URL, to: httpx.URL) -> Unreachabl
 
 def _unreachable(problem: Exception) -> Unreachable:
     """Nothing was sent, so nothing can have arrived."""
-    if isinstance(problem, NotConnectedError):
-        return Unreachable(code=problem.code, text=problem.sentence)
     if isinstance(problem, httpcore.TimeoutException):
         text = "There was no connection in time."
         return Unreachable(code=EndpointCode.CONNECT_TIMEOUT, text=text)
@@ -290,23 +285,14 @@ def _no_answer(problem: Exception) -> Unknown:
     return Unknown(code=EndpointCode.HTTP_NO_ANSWER, text=text)
 
 
-def _broken_off(told: Accepted) -> Unknown:
+def _broken_off(answer: Accepted) -> Unknown:
     text = (
-        f"It began to answer {told.status} and broke off or came to no end in time. The message "
+        f"It began to answer {answer.status} and broke off or came to no end in time. The message "
         "may have been taken."
     )
     return Unknown(
-        code=EndpointCode.HTTP_BROKEN_OFF, text=text, status=told.status, excerpt=told.excerpt
+        code=EndpointCode.HTTP_BROKEN_OFF,
+        text=text,
+        status=answer.status,
+        excerpt=answer.excerpt,
     )
-
-
-def _closed() -> Unreachable:
-    return Unreachable(code=EndpointCode.ENDPOINT_CLOSED, text="The endpoint is closed already.")
-
-
-def opened(properties: HttpProperties) -> Deliverer:
-    """The handler type's opener. Raises ValueError for a certificate that cannot be read."""
-    tls = tls_context(
-        properties.ca_certificate, properties.client_certificate, properties.client_key
-    )
-    return HttpEndpoint(properties, tls)

@@ -4,7 +4,7 @@ import base64
 import time
 from collections.abc import Mapping
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlencode
 
 import httpcore
@@ -13,47 +13,41 @@ from authlib.common.errors import AuthlibBaseError
 from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.client import OAuth2Client
 
-from integration.endpoint_types.hiding import without
+from integration.endpoint_types.exchange import STANDING, Cookies, Exchanges
+from integration.endpoint_types.http.answers import without
 from integration.endpoint_types.http.properties import HttpProperties
-from integration.endpoint_types.network import NotConnectedError
 from integration.endpoints.codes import EndpointCode
+from integration.endpoints.port import NotDeliveredError, Unreachable
 
 MAX_TOKEN_BYTES: Final = 64 * 1024
 # A token is renewed this long before it ends, so that it does not end on its way.
 EARLY_SECONDS: Final = 30.0
 
 
-class Login(Protocol):
-    """What is added to each request."""
-
-    def headers(self) -> Mapping[str, str]:
-        """Raises NotConnectedError when no token can be had."""
-
-    def renew(self, refused: Mapping[str, str]) -> bool:
-        """The partner refused these headers: whether another try with new ones makes sense."""
-
-
-class FixedLogin:
-    """The same header, or none, for every request."""
+class Login:
+    """What is added to each request: the same header, or none, for every one."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = headers
 
     def headers(self) -> Mapping[str, str]:
+        """Raises NotDeliveredError when no token can be had."""
         return self._headers
 
     def renew(self, refused: Mapping[str, str]) -> bool:  # noqa: ARG002 - nothing to renew
+        """The partner refused these headers: whether another try with new ones makes sense."""
         return False
 
 
-class TokenLogin:
+class TokenLogin(Login):
     """A bearer token by OAuth2 client credentials, shared by all threads until it ends."""
 
-    def __init__(self, properties: HttpProperties, client: httpx.Client) -> None:
+    def __init__(self, properties: HttpProperties, exchanges: Exchanges) -> None:
+        super().__init__({})
         self._url = properties.token_url
         self._secret = properties.client_secret
         self._oauth = OAuth2Client(
-            session=_Bounded(client),
+            session=_Session(exchanges),
             client_id=properties.client_id,
             client_secret=properties.client_secret,
             scope=properties.scope or None,
@@ -76,20 +70,18 @@ class TokenLogin:
         return True
 
     def _fetch(self) -> None:
-        """Get a token. Raises NotConnectedError, also when the other side's answer is none."""
+        """Get a token. Raises NotDeliveredError, also when the other side's answer is none."""
         self._token = ""
         try:
             token = self._oauth.fetch_token(self._url)
             text, seconds = str(token["access_token"]), float(token.get("expires_in") or 3_600)
-        except NotConnectedError:
-            raise
         except httpcore.TimeoutException as problem:
             raise _refused("there was no answer in time") from problem
         except (httpcore.NetworkError, httpcore.ProtocolError) as problem:
             raise _refused("the connection broke off") from problem
         except (AuthlibBaseError, httpx.HTTPStatusError) as problem:
-            told = without(str(problem).splitlines()[0].encode(), [self._secret])
-            raise _refused(told.decode("utf-8", "replace")) from problem
+            said = without(str(problem).splitlines()[0].encode(), [self._secret])
+            raise _refused(said.decode("utf-8", "replace")) from problem
         except (ValueError, KeyError, TypeError) as problem:
             raise _refused("the answer holds no token") from problem
         if not text.isascii() or not text.isprintable():
@@ -98,45 +90,52 @@ class TokenLogin:
         self._ends_at = time.monotonic() + max(seconds - EARLY_SECONDS, seconds / 2)
 
 
-def login_for(properties: HttpProperties, client: httpx.Client) -> Login:
+def login_for(properties: HttpProperties, exchanges: Exchanges) -> Login:
     """The login that the properties ask for."""
     match properties.auth:
         case "basic":
             pair = f"{properties.username}:{properties.password}".encode()
-            return FixedLogin({"Authorization": f"Basic {base64.b64encode(pair).decode()}"})
+            return Login({"Authorization": f"Basic {base64.b64encode(pair).decode()}"})
         case "bearer":
-            return FixedLogin({"Authorization": f"Bearer {properties.token}"})
+            return Login({"Authorization": f"Bearer {properties.token}"})
         case "api_key":
-            return FixedLogin({properties.api_key_header: properties.api_key})
+            return Login({properties.api_key_header: properties.api_key})
         case "oauth2":
-            return TokenLogin(properties, client)
+            return TokenLogin(properties, exchanges)
         case _:
-            return FixedLogin({})
+            return Login({})
 
 
-class _Bounded:
-    """What the library asks of a session, with an answer that cannot grow."""
+class _Session:
+    """What the library asks of a session: an answer that cannot grow."""
 
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
+    def __init__(self, exchanges: Exchanges) -> None:
+        self._exchanges = exchanges
+        self._cookies = Cookies()
 
     def post(
         self, url: str, *, data: Mapping[str, str], headers: Mapping[str, str], auth: ClientAuth
     ) -> httpx.Response:
-        url, sent, content = auth.prepare("POST", url, dict(headers), urlencode(data))
-        with self._client.stream("POST", url, headers=sent, content=content) as answer:
-            body = bytearray()
-            for piece in answer.iter_raw():
+        address, sent, content = auth.prepare("POST", url, dict(headers), urlencode(data))
+        to, body = httpx.URL(address), bytearray()
+        sent = {**STANDING, **sent, **self._cookies.headers("POST", to)}
+        reply = self._exchanges.ask("POST", to, sent, content.encode())
+        try:
+            self._cookies.keep("POST", to, reply)
+            for piece in reply.pieces():
                 body += piece
                 if len(body) > MAX_TOKEN_BYTES:
                     raise _refused("the answer is too long for a token")
-            return httpx.Response(
-                answer.status_code,
-                headers={"Content-Type": answer.headers.get("Content-Type", "")},
-                content=bytes(body),
-                request=answer.request,
-            )
+        finally:
+            reply.close()
+        return httpx.Response(
+            reply.status,
+            headers={"Content-Type": reply.headers.get("content-type", "")},
+            content=bytes(body),
+            request=httpx.Request("POST", to),
+        )
 
 
-def _refused(reason: object) -> NotConnectedError:
-    return NotConnectedError(EndpointCode.TOKEN_REFUSED, f"No token was given: {reason}.")
+def _refused(reason: str) -> NotDeliveredError:
+    text = f"No token was given: {reason}."
+    return NotDeliveredError(Unreachable(code=EndpointCode.TOKEN_REFUSED, text=text))

@@ -7,11 +7,11 @@ from typing import ClassVar
 from integration.endpoint_types import checks
 from integration.endpoints.declared import (
     FIELDS,
-    PRIVATE_NETWORK,
-    Declared,
     Properties,
     Shape,
     declare,
+    part,
+    private_network,
     seconds,
     secret,
 )
@@ -29,159 +29,107 @@ class HttpProperties(Properties):
         "Switch it on only when the partner drops repeats of a message id by itself."
     )
     parts = (
-        ("Request", ("url", "method", "headers", "id_header", "success")),
-        (
+        part("Request", "url method headers id_header success"),
+        part(
             "Login",
-            (
-                "auth",
-                "username",
-                "password",
-                "token",
-                "api_key_header",
-                "api_key",
-                "token_url",
-                "client_id",
-                "client_secret",
-                "scope",
-            ),
+            "auth username password token api_key_header api_key token_url client_id client_secret "
+            "scope",
         ),
-        (
+        part(
             "Certificates and network",
-            ("private_network", "ca_certificate", "client_certificate", "client_key"),
+            "private_network ca_certificate client_certificate client_key",
         ),
-        ("Time limits", ("connect_seconds", "read_seconds", "total_seconds")),
+        part("Time limits", "connect_seconds read_seconds total_seconds"),
     )
     waits_at_most: ClassVar[str] = "total_seconds"
 
     url: str = declare(
-        "",
-        Declared(
-            shape=Shape.TEMPLATE,
-            label="Address",
-            help=f"Where each message goes. Path and query may hold {FIELDS}; their values are "
-            "percent-encoded. A message without such a field is refused and held.",
-            is_needed=True,
-            check=checks.address,
-        ),
+        "Address",
+        shape=Shape.TEMPLATE,
+        help=f"Where each message goes. Path and query may hold {FIELDS}; their values are "
+        "percent-encoded. A message without such a field is refused and held.",
+        is_needed=True,
+        check=checks.address,
     )
     method: str = declare(
+        "Method",
         "POST",
-        Declared(
-            shape=Shape.CHOICE,
-            label="Method",
-            help="GET and DELETE send no body.",
-            choices=tuple((m, m) for m in ("POST", "PUT", "PATCH", "DELETE", "GET")),
-        ),
+        shape=Shape.CHOICE,
+        help="GET and DELETE send no body.",
+        choices=tuple((m, m) for m in ("POST", "PUT", "PATCH", "DELETE", "GET")),
     )
     headers: Mapping[str, str] = declare(
+        "Headers",
         {},
-        Declared(
-            shape=Shape.PAIRS,
-            label="Headers",
-            help="One NAME: VALUE a line, with the same fields. Content-Type is the message's own "
-            "unless it stands here.",
-            check=checks.headers,
-        ),
+        shape=Shape.PAIRS,
+        help="One NAME: VALUE a line, with the same fields. Content-Type is the message's own "
+        "unless it stands here.",
+        check=checks.headers,
     )
     id_header: str = declare(
+        "Header with the message id",
         "Idempotency-Key",
-        Declared(
-            label="Header with the message id",
-            help="A partner that remembers it drops repeats; then say below that it does.",
-            check=checks.header,
-        ),
+        help="A partner that remembers it drops repeats; then say below that it does.",
+        check=checks.header,
     )
     success: str = declare(
+        "Statuses that mean delivered",
         "200-299",
-        Declared(
-            label="Statuses that mean delivered",
-            help="Others: 408, 425 and 5xx are tried again; 429, 502, 503 and 504 count as an "
-            "outage; the rest hold the message.",
-            check=checks.statuses,
-        ),
+        help="Others: 408, 425 and 5xx are tried again; 429, 502, 503 and 504 count as an "
+        "outage; the rest hold the message.",
+        check=checks.statuses,
     )
     auth: str = declare(
+        "Login",
         "none",
-        Declared(
-            shape=Shape.CHOICE,
-            label="Login",
-            help="How the partner knows us.",
-            choices=(
-                ("none", "None"),
-                ("basic", "User and password (basic)"),
-                ("bearer", "Bearer token"),
-                ("api_key", "API key in a header"),
-                ("oauth2", "OAuth2 client credentials"),
-            ),
+        shape=Shape.CHOICE,
+        help="How the partner knows us.",
+        choices=(
+            ("none", "None"),
+            ("basic", "User and password (basic)"),
+            ("bearer", "Bearer token"),
+            ("api_key", "API key in a header"),
+            ("oauth2", "OAuth2 client credentials"),
         ),
     )
-    username: str = declare("", Declared(label="User", is_needed=True, only=("auth", ("basic",))))
+    username: str = declare("User", is_needed=True, only=("auth", ("basic",)))
     api_key_header: str = declare(
-        "X-API-Key",
-        Declared(label="Header of the API key", only=("auth", ("api_key",)), check=checks.header),
+        "Header of the API key", "X-API-Key", only=("auth", ("api_key",)), check=checks.header
     )
     token_url: str = declare(
-        "",
-        Declared(
-            label="Address of tokens",
-            help="Asked for a token with client id and secret; asked again when it has ended, or "
-            "once when the partner answers 401.",
-            is_needed=True,
-            only=("auth", ("oauth2",)),
-            check=checks.address,
-        ),
+        "Address of tokens",
+        help="Asked for a token with client id and secret; asked again when it has ended, or "
+        "once when the partner answers 401.",
+        is_needed=True,
+        only=("auth", ("oauth2",)),
+        check=checks.address,
     )
-    client_id: str = declare(
-        "", Declared(label="Client id", is_needed=True, only=("auth", ("oauth2",)))
-    )
-    scope: str = declare(
-        "",
-        Declared(label="Scope", help="As the partner names it.", only=("auth", ("oauth2",))),
-    )
+    client_id: str = declare("Client id", is_needed=True, only=("auth", ("oauth2",)))
+    scope: str = declare("Scope", help="As the partner names it.", only=("auth", ("oauth2",)))
     ca_certificate: str = declare(
-        "",
-        Declared(
-            shape=Shape.PEM,
-            label="Certificates of the authority",
-            help="PEM. Empty: the authorities this machine trusts already.",
-        ),
+        "Certificates of the authority",
+        shape=Shape.PEM,
+        help="PEM. Empty: the authorities this machine trusts already.",
     )
     client_certificate: str = declare(
-        "",
-        Declared(
-            shape=Shape.PEM,
-            label="Our certificate",
-            help="PEM; only where the partner asks for one.",
-        ),
+        "Our certificate",
+        shape=Shape.PEM,
+        help="PEM; only where the partner asks for one.",
     )
-    connect_seconds: float = declare(
-        5.0, seconds("Seconds to connect", "No connection within them counts as an outage.")
+    connect_seconds: float = seconds(
+        "Seconds to connect", 5.0, "No connection within them counts as an outage."
     )
-    read_seconds: float = declare(
+    read_seconds: float = seconds(
+        "Seconds between pieces of an answer",
         30.0,
-        seconds(
-            "Seconds between pieces of an answer",
-            "Silence for longer ends the call; what was sent may have arrived then.",
-        ),
+        "Silence for longer ends the call; what was sent may have arrived then.",
     )
-    total_seconds: float = declare(
-        60.0, seconds("Seconds for a whole call", "However the answer comes in, it ends then.")
+    total_seconds: float = seconds(
+        "Seconds for a whole call", 60.0, "However the answer comes in, it ends then."
     )
-    private_network: bool = declare(False, PRIVATE_NETWORK)
-    password: str = secret("Password", ("auth", ("basic",)))
-    token: str = secret("Token", ("auth", ("bearer",)), is_needed=True)
-    api_key: str = secret("API key", ("auth", ("api_key",)), is_needed=True)
-    client_secret: str = secret("Client secret", ("auth", ("oauth2",)), is_needed=True)
-    client_key: str = declare(
-        "",
-        Declared(
-            shape=Shape.PEM,
-            label="Our private key",
-            help="PEM, of our certificate.",
-            is_secret=True,
-        ),
-    )
-
-    @property
-    def at_once(self) -> int:
-        return 1
+    private_network: bool = private_network()
+    password: str = secret("Password", only=("auth", ("basic",)))
+    token: str = secret("Token", only=("auth", ("bearer",)), is_needed=True)
+    api_key: str = secret("API key", only=("auth", ("api_key",)), is_needed=True)
+    client_secret: str = secret("Client secret", only=("auth", ("oauth2",)), is_needed=True)
+    client_key: str = secret("Our private key", shape=Shape.PEM, help="PEM, of our certificate.")

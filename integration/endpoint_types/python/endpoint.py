@@ -1,6 +1,6 @@
 """Delivery by a registered Python function, in a thread that nobody has to wait for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final
@@ -24,6 +24,11 @@ from integration.policy.failure import Failure, FailureClass
 
 # Calls that came to no end keep their threads; with so many of them no more are begun.
 MAX_HANGING: Final = 16
+_VERDICTS: Final[Mapping[FailureClass, type[Refused | Unreachable]]] = {
+    FailureClass.PERMANENT: Refused,
+    FailureClass.OUTAGE: Unreachable,
+    FailureClass.DISABLED: Unreachable,
+}
 Task = Callable[[], Any]
 
 
@@ -60,9 +65,9 @@ class PythonEndpoint:
                 "and start the workers anew."
             )
             return Unreachable(code=EndpointCode.FUNCTION_HANGS, text=text)
-        told = self._threads.run(lambda: _called(function, message), self._seconds)
-        if told is not None:
-            return told
+        answer = self._threads.run(lambda: _called(function, message), self._seconds)
+        if answer is not None:
+            return answer
         text = (
             f"{self._name} came to no end within {self._seconds:g} seconds. It may have done its "
             "work or not, and may go on with it."
@@ -88,7 +93,7 @@ class Threads:
 
     def run(self, task: Callable[[], Answer], seconds: float) -> Answer | None:
         """What the task answers; None when it takes longer, and then it goes on unheard."""
-        told: SimpleQueue[Answer] = SimpleQueue()
+        outbox: SimpleQueue[Answer] = SimpleQueue()
         with self._lock:
             inbox = self._idle.pop() if self._idle else None
         if inbox is None:
@@ -96,9 +101,9 @@ class Threads:
             Thread(target=_work, args=(inbox,), name="sluice-endpoint", daemon=True).start()
         with self._lock:
             self.hanging += 1
-        inbox.put(lambda: self._told(task, told))
+        inbox.put(lambda: self._answered(task, outbox))
         try:
-            answer = told.get(timeout=seconds)
+            answer = outbox.get(timeout=seconds)
         except Empty:
             # What it does later is nobody's; then its thread ends.
             inbox.put(None)
@@ -118,11 +123,11 @@ class Threads:
                 inbox.put(None)
             self._idle.clear()
 
-    def _told(self, task: Callable[[], Answer], told: SimpleQueue[Answer]) -> None:
+    def _answered(self, task: Callable[[], Answer], outbox: SimpleQueue[Answer]) -> None:
         answer = task()
         with self._lock:
             self.hanging -= 1
-        told.put(answer)
+        outbox.put(answer)
 
 
 def _work(inbox: SimpleQueue[Task | None]) -> None:
@@ -136,19 +141,19 @@ def _work(inbox: SimpleQueue[Task | None]) -> None:
 
 def _called(function: Function, message: OutboundMessage) -> Answer:
     try:
-        told = function(message)
+        answer = function(message)
     except Exception as problem:  # noqa: BLE001 - whatever a function raises is its verdict
         return _of(classify(problem))
-    match told:
+    match answer:
         case None:
             return Accepted(text="The function took it.")
         case Accepted() | Refused() | Later() | Unreachable() | Unknown():
-            return told
+            return answer
         case Failure():
-            return _of(told)
+            return _of(answer)
         case _:
             text = (
-                f"The function returned a {type(told).__name__}, which is no answer. It may have "
+                f"The function returned a {type(answer).__name__}, which is no answer. It may have "
                 "done its work; let it return nothing."
             )
             return Unknown(code=EndpointCode.FUNCTION_ANSWER, text=text)
@@ -156,10 +161,4 @@ def _called(function: Function, message: OutboundMessage) -> Answer:
 
 def _of(failure: Failure) -> Answer:
     """The answer that a handler's failure is among endpoints."""
-    match failure.kind:
-        case FailureClass.PERMANENT:
-            return Refused(code=failure.code, text=failure.text)
-        case FailureClass.OUTAGE | FailureClass.DISABLED:
-            return Unreachable(code=failure.code, text=failure.text)
-        case _:
-            return Later(code=failure.code, text=failure.text)
+    return _VERDICTS.get(failure.kind, Later)(code=failure.code, text=failure.text)

@@ -3,12 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from integration.endpoints.declared import (
-    Declared,
-    Properties,
-    declare,
-    seconds,
-)
+from integration.endpoints.declared import Properties, declare, part, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,23 +15,15 @@ class PythonProperties(Properties):
     repeats: ClassVar[str] = (
         "Switch it on only when the function drops repeats of message.message_id."
     )
-    parts = (("Function", ("function", "total_seconds")),)
+    parts = (part("Function", "function total_seconds"),)
     waits_at_most: ClassVar[str] = "total_seconds"
 
     function: str = declare(
-        "",
-        Declared(
-            label="Function",
-            help="The name it was registered under with @endpoint_function, by an app of "
-            "SLUICE_INTEGRATIONS.",
-            is_needed=True,
-        ),
+        "Function",
+        help="The name it was registered under with @endpoint_function, by an app of "
+        "SLUICE_INTEGRATIONS.",
+        is_needed=True,
     )
-    total_seconds: float = declare(
-        60.0,
-        seconds("Seconds for a call", "One that takes longer may have done its work or not."),
+    total_seconds: float = seconds(
+        "Seconds for a call", 60.0, "One that takes longer may have done its work or not."
     )
-
-    @property
-    def at_once(self) -> int:
-        return 1

@@ -5,8 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from integration.errors import IntegrationError
-from integration.handlers.documents import publish_document
-from integration.handlers.publishing import Publication
+from integration.handlers.publishing import Publication, publish_document
 from integration.management.documents import content_of
 
 

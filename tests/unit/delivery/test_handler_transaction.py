@@ -26,7 +26,7 @@ from integration.handlers import (
     TransientError,
     permanent,
 )
-from integration.handlers.publishing import Outbound
+from integration.handlers.outbound import Outbound
 from integration.policy.failure import FailureClass
 from tests.support.deliveries import a_failure, a_row, a_taker, a_unit
 from tests.support.memory.partition_manager import MemoryPartitionManager

@@ -109,6 +109,6 @@ def test_a_call_in_the_own_thread_ends_as_any_other():
     ],
 )
 def test_what_an_answer_means_for_its_message(answer, idempotent, free, code, kind, state):
-    reading = read(answer, is_idempotent=idempotent, is_free=free)
-    failure = reading.outcome.failure
-    assert (failure.code, failure.kind, reading.state) == (code, kind, state)
+    outcome, of_call = read(answer, is_idempotent=idempotent, is_free=free)
+    failure = outcome.failure
+    assert (failure.code, failure.kind, of_call) == (code, kind, state)
