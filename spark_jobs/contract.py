@@ -32,7 +32,7 @@ class Arguments:
 
     `database` is a libpq connection string. `kafka` are the settings of a Kafka client as
     librdkafka names them. `plan` is what was planned for this run; an empty one is made first,
-    and told, so that whoever asks again reads the same. `epoch` is the number under which a driver
+    and stored, so that whoever asks again reads the same. `epoch` is the number under which a driver
     took the run: one that lost it writes nothing any more.
     """
 
@@ -91,26 +91,6 @@ class Report:
     skipped: int = 0
     problem: tuple[str, str, str] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def done(
-        cls, arguments: Arguments, counts: Mapping[str, int], facts: Mapping[str, Any]
-    ) -> "Report":
-        """Of a job that came to its end; counts are read, sent, rejected and skipped."""
-        return cls(
-            job=arguments.job,
-            run=arguments.run,
-            state=JobState.DONE,
-            read=counts["read"],
-            sent=counts["sent"],
-            rejected=counts["rejected"],
-            skipped=counts["skipped"],
-            facts=facts,
-        )
-
-    @property
-    def balances(self) -> bool:
-        return self.read == self.sent + self.rejected + self.skipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,42 +1,60 @@
-"""What jobs are told came as JSON: it is read by the annotations of a frozen dataclass."""
+"""What came as JSON is read by the annotations of frozen dataclasses: parameters, and plans."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
 from spark_jobs.problems import JobError
 
-T = TypeVar("T")
-Refusal = Callable[[str], JobError]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobParameters:
+    """What a job is to do, checked before anything is read. `JOB` is what people call the job."""
 
-def refusal(job: str) -> Refusal:
-    """How a job refuses a parameter: a function from why (the end of a sentence) to its error."""
+    JOB: ClassVar[str]
 
-    def bad(why: str) -> JobError:
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Self:
+        """Read and check them. Raises JobError BAD_PARAMETERS, and what `check` raises.
+
+        Enums, times (ISO texts), nested dataclasses, tuples and mappings are read by their types;
+        numbers, texts and flags stay as they are.
+        """
+        try:
+            found: Self = _made(cls, said)
+        except (TypeError, ValueError, AttributeError) as e:
+            raise cls.bad(str(e)) from e
+        found.check()
+        return found
+
+    @classmethod
+    def bad(cls, why: str) -> JobError:
+        """The refusal of a parameter; `why` is the end of a sentence."""
         return JobError(
             "BAD_PARAMETERS",
-            f"The {job} cannot be run as it is asked for: {why}.",
+            f"The {cls.JOB} cannot be run as it is asked for: {why}.",
             "Correct the parameter and start the run again.",
         )
 
-    return bad
+    def check(self) -> None:
+        """Raise JobError for what does not go together."""
 
 
-def read(kind: type[T], said: Mapping[str, Any], bad: Refusal) -> T:
-    """The dataclass that the JSON object says. Raises what `bad` makes of a mistake.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """What a run reads, stored before it reads: whoever goes on with the run reads the same."""
 
-    Enums, times (ISO texts), nested dataclasses, tuples and mappings are read by their types;
-    numbers, texts and flags stay as they are.
-    """
-    try:
-        found: T = _made(kind, said)
-    except (TypeError, ValueError, AttributeError) as e:
-        raise bad(str(e)) from e
-    return found
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Self:
+        """The inverse of `as_json`."""
+        found: Self = _made(cls, said)
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def _made(kind: Any, said: Mapping[str, Any]) -> Any:
@@ -50,8 +68,9 @@ def _made(kind: Any, said: Mapping[str, Any]) -> Any:
 def _value(hint: Any, value: Any) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in {Union, UnionType}:
-        [wanted] = [one for one in inner if one is not NoneType]
-        return None if value is None else _value(wanted, value)
+        wanted = [one for one in inner if one is not NoneType]
+        # What may be a text or a number is what it is.
+        return value if value is None or len(wanted) > 1 else _value(wanted[0], value)
     if origin is tuple:
         each = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(_value(one, part) for one, part in zip(each, value, strict=True))

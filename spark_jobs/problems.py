@@ -1,6 +1,9 @@
 """Why a job cannot go on, as a person can use it."""
 
 from collections.abc import Mapping
+from typing import Final
+
+_GOES_ON: Final = "Start the run again: it goes on where it stopped."
 
 
 class JobError(Exception):
@@ -25,14 +28,41 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: somebody asked for i
     """Somebody cancelled the job; what it has staged is taken away."""
 
 
+def balance(counts: Mapping[str, int]) -> None:
+    """Raise JobError UNBALANCED unless every row that was read went somewhere, and only once."""
+    if counts["read"] != counts["sent"] + counts["rejected"] + counts["skipped"]:
+        raise unbalanced(counts)
+
+
 def unbalanced(counts: Mapping[str, int]) -> JobError:
     """Rows that were read went nowhere, or somewhere twice."""
-    told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    numbers = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     return JobError(
         "UNBALANCED",
-        f"The numbers do not add up: {told}.",
+        f"The numbers do not add up: {numbers}.",
         "Keep the run and its source, and tell those who build Sluice.",
     )
+
+
+def gone(code: str, what: str) -> JobError:
+    """What the run is about was there when it was asked for."""
+    return JobError(
+        code, f"There is no {what} any more.", "Start a new run with one that is there."
+    )
+
+
+def other_topic() -> JobError:
+    """The queue's position is of another topic than the one that is read."""
+    return JobError(
+        "OTHER_TOPIC",
+        "The queue stands in another topic of that name, one that was deleted since.",
+        "Adopt the topic on the queue's page; then ask for a new run.",
+    )
+
+
+def not_staged(text: str, next_step: str = _GOES_ON) -> JobError:
+    """Some of what the run needs is not in its tables."""
+    return JobError("NOT_STAGED", text, next_step)
 
 
 def changed(file: str) -> JobError:

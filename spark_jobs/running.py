@@ -12,9 +12,10 @@ from spark_jobs.archive import preview as archive_preview
 from spark_jobs.contract import Arguments, JobState, Preview, Report, Tell
 from spark_jobs.exports import job as exports
 from spark_jobs.exports import preview as export_preview
+from spark_jobs.fencing import Outcome, own
 from spark_jobs.imports import job as imports
 from spark_jobs.imports import preview as import_preview
-from spark_jobs.problems import JobError, Stopped, spark_died, unbalanced
+from spark_jobs.problems import JobError, Stopped, balance, spark_died
 from spark_jobs.reconcile import job as reconcile
 from spark_jobs.reconcile import preview as reconcile_preview
 from spark_jobs.repairs import job as repairs
@@ -22,6 +23,7 @@ from spark_jobs.repairs import preview as repair_preview
 from spark_jobs.replay import job as replay
 from spark_jobs.replay import preview as replay_preview
 from spark_jobs.session import is_alive
+from spark_jobs.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +35,7 @@ _RAISED: Final = re.compile(r"^(?!org\.|java\.)[A-Za-z_][\w.]*: .*$", re.MULTILI
 class Job(NamedTuple):
     """A job: how it runs in a session, and what it would meet, which needs no session."""
 
-    run: Callable[["SparkSession", Arguments, Tell], Report]
+    run: Callable[[Work], Outcome]
     preview: Callable[[Arguments], Preview]
 
 
@@ -54,7 +56,7 @@ def loaded(_place: int) -> None:
 def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
     """Run the job to its end. Whatever stops it is told in the report, and never raised."""
     try:
-        return _balanced(_job(arguments.job).run(session, arguments, tell))
+        return _done(session, arguments, tell)
     except Stopped:
         return _ended(arguments, JobState.CANCELLED)
     except JobError as e:
@@ -83,19 +85,33 @@ def _job(name: str) -> Job:
     raise JobError("UNKNOWN_JOB", f"There is no job {name!r}.", f"Name one of {known}.")
 
 
-def _balanced(report: Report) -> Report:
-    if report.balances:
-        return report
-    counts = {"read": report.read, "sent": report.sent, "rejected": report.rejected}
-    raise unbalanced({**counts, "skipped": report.skipped})
+def _done(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
+    """The report of a run that came to its end, now or under a driver before this one."""
+    job = _job(arguments.job)
+    with psycopg.connect(arguments.database, autocommit=True) as database:
+        owned = own(database, arguments)
+        if owned.applied:
+            counts, facts = owned.counts, owned.facts
+        else:
+            counts, facts = job.run(Work(session, arguments, tell, database, owned))
+    balance(counts)
+    return Report(
+        job=arguments.job,
+        run=arguments.run,
+        state=JobState.DONE,
+        read=counts["read"],
+        sent=counts["sent"],
+        rejected=counts["rejected"],
+        skipped=counts["skipped"],
+        facts=facts,
+    )
 
 
 def _ended(arguments: Arguments, state: JobState, problem: JobError | None = None) -> Report:
-    told = None
+    why = None
     if problem is not None:
-        code, text, next_step = problem.told
-        told = code, plain_text(text), next_step
-    return Report(job=arguments.job, run=arguments.run, state=state, problem=told)
+        why = problem.code, plain_text(problem.text), problem.next_step
+    return Report(job=arguments.job, run=arguments.run, state=state, problem=why)
 
 
 def unforeseen(failure: Exception) -> JobError:

@@ -2,12 +2,11 @@
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
-from integration.delivery.collector import calm_collector
 from spark_jobs.problems import JobError
 
 if TYPE_CHECKING:
@@ -15,13 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_SECONDS: Final = 0.5
-# What may be over at the next try of a task; whatever else a job refuses, it refuses at once.
-_PASSING: Final = frozenset({"NOT_DELIVERED"})
-TRIES: Final = 3
 Watch = Callable[[], None]
 """Called about twice a second; what it raises stops the action."""
 Answer = TypeVar("Answer")
-Part = TypeVar("Part")
 
 
 def watched(session: "SparkSession", group: str, act: Callable[[], Answer], watch: Watch) -> Answer:
@@ -52,33 +47,11 @@ def watched(session: "SparkSession", group: str, act: Callable[[], Answer], watc
         raise
 
 
-def in_tasks(
-    session: "SparkSession",
-    group: str,
-    parts: Sequence[Part],
-    act: Callable[[Part], object],
-    watch: Watch,
-) -> None:
-    """Do something with each part, in a task of its own. Raises JobError for what they refuse."""
-
-    def task(part: Part) -> tuple[str, str, str] | None:
-        from pyspark import TaskContext  # noqa: PLC0415 - as in session.py
-
-        try:
-            with calm_collector():
-                act(part)
-        except JobError as e:
-            context = TaskContext.get()
-            tries = context.attemptNumber() + 1 if context is not None else TRIES
-            if e.code in _PASSING and tries < TRIES:
-                raise
-            return e.told
-        return None
-
-    wanted = session.sparkContext.parallelize(parts, max(len(parts), 1))
-    for told in watched(session, group, wanted.map(task).collect, watch):
-        if told is not None:
-            raise JobError(*told)
+def raise_refusal(answers: Iterable[object]) -> None:
+    """Raise what a task has refused, if one has: it answers so, lest Spark tries it again."""
+    for answer in answers:
+        if isinstance(answer, JobError):
+            raise answer
 
 
 def _end(context: "SparkContext", group: str, thread: threading.Thread) -> None:
@@ -99,9 +72,9 @@ def progress_of(session: "SparkSession", group: str) -> tuple[int, int]:
     for job in tracker.getJobIdsForGroup(group):
         found = tracker.getJobInfo(job)
         for stage in () if found is None else found.stageIds:
-            told = tracker.getStageInfo(stage)
-            if told is not None:
-                done, total = done + told.numCompletedTasks, total + told.numTasks
+            seen = tracker.getStageInfo(stage)
+            if seen is not None:
+                done, total = done + seen.numCompletedTasks, total + seen.numTasks
     return done, total
 
 

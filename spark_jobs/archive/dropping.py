@@ -7,18 +7,17 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-import psycopg
 from psycopg import sql
 from psycopg.errors import LockNotAvailable, UndefinedTable
 
 from integration.track_parts import BRIEF, DEFAULT, IN_UTC, LIST, ONE_AT_A_TIME, TABLE, parts_of
 from spark_jobs.archive.parameters import Rule
 from spark_jobs.archive.shelving import Manifest
-from spark_jobs.archive.sources import KEY, columns_of
-from spark_jobs.archive.writing import ArchiveContext
+from spark_jobs.archive.sources import KEY, columns_of, rule_of
+from spark_jobs.archive.writing import Archive
 from spark_jobs.contract import Progress
-from spark_jobs.fencing import claimed
 from spark_jobs.problems import JobError
+from spark_jobs.staging import Session
 from spark_jobs.tables import parquet
 from spark_jobs.tables.columns import Column, Kind, digest, digest_sql, select, tally_sql
 
@@ -26,34 +25,24 @@ ROWS_AT_ONCE: Final = 1_000
 PATIENT: Final = "SET LOCAL lock_timeout = '5s'"
 # A day or a row that somebody uses is asked for so often, a second apart.
 TRIES: Final = 60
-Session = psycopg.Connection[Any]
 Answer = TypeVar("Answer")
-# Rows of tracking that lie in no day are few; each goes for itself.
-LOOSE: Final = Rule(
-    table=DEFAULT,
-    source=f"{DEFAULT} t",
-    condition="true",
-    since="t.at",
-    removals=(f"DELETE FROM {DEFAULT} WHERE id = ANY(%(keys)s)",),
-)
 
 
-def drop(context: ArchiveContext, session: Session, manifest: Manifest) -> int:
+def drop(archive: Archive, manifest: Manifest) -> int:
     """Drop what the files of a part hold; how many of its rows are still here.
 
     The files stay, whatever is found here: somebody else may have removed the rows meanwhile.
     Raises JobError STILL_IN_USE, RUN_TAKEN, and Stopped; what is left is dropped by the next try.
     """
-    rule = context.parameters.rule
-    if rule is None and manifest["table"] != DEFAULT:
-        return 0 if _drop_day(context, session, manifest) else int(manifest["rows"])
-    return _drop_rows(context, session, manifest, rule or LOOSE)
+    if archive.parameters.rule is None and manifest["table"] != DEFAULT:
+        return 0 if _drop_day(archive, manifest) else int(manifest["rows"])
+    return _drop_rows(archive, manifest)
 
 
-def _patiently(context: ArchiveContext, what: str, act: Callable[[], Answer]) -> Answer:
+def _patiently(archive: Archive, what: str, act: Callable[[], Answer]) -> Answer:
     """Try again while somebody has a lock; batches wait for ours at most half a second."""
     for _ in range(TRIES):
-        context.tell.go_on()
+        archive.work.tell.go_on()
         try:
             return act()
         except LockNotAvailable:
@@ -65,26 +54,27 @@ def _patiently(context: ArchiveContext, what: str, act: Callable[[], Answer]) ->
     )
 
 
-def _drop_day(context: ArchiveContext, session: Session, manifest: Manifest) -> bool:
+def _drop_day(archive: Archive, manifest: Manifest) -> bool:
     """Take a partition off and drop it, if it holds exactly what was archived.
 
     Its rows are summed up once more while nobody can change one. That may take minutes, in which
     only this day is locked, and that for nobody who reads; neither is the run's own row.
     """
-    table = str(manifest["table"])
+    session, table = archive.work.database, str(manifest["table"])
     with session.transaction():
-        if not _is_held(context, session, table):
+        if not _is_held(archive, table):
             return True
-        if not _is_same(session, manifest):
+        if not _is_same(archive, manifest):
             return False
-        _patiently(context, table, lambda: _detach(context, session, table))
+        _patiently(archive, table, lambda: _detach(archive, table))
     # Apart from the lock on all of tracking: the files of a large table take their time to go.
-    _patiently(context, table, lambda: _remove(context, session, table))
+    _patiently(archive, table, lambda: _remove(archive, table))
     return True
 
 
-def _is_held(context: ArchiveContext, session: Session, table: str) -> bool:
+def _is_held(archive: Archive, table: str) -> bool:
     """Whether the day is still here; nobody adds, changes or removes a row of it from here on."""
+    session = archive.work.database
     held = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(sql.Identifier(table))
 
     def lock() -> None:
@@ -93,25 +83,26 @@ def _is_held(context: ArchiveContext, session: Session, table: str) -> bool:
             session.execute(held)
 
     try:
-        _patiently(context, table, lock)
+        _patiently(archive, table, lock)
     except UndefinedTable:
         return False
     return True
 
 
-def _is_same(session: Session, manifest: Manifest) -> bool:
+def _is_same(archive: Archive, manifest: Manifest) -> bool:
     """Whether the day has as many rows as its files, and these sum up to the same."""
-    if not _has_all(session, None, manifest):
+    if not _has_all(archive, manifest):
         return False
     statement = tally_sql(_columns(manifest), f"{manifest['table']} t", "true")
-    found = _ask(session, statement, {})
+    found = _ask(archive.work.database, statement, {})
     wanted = manifest["rows"], sum(file["sum"] for file in manifest["files"])
     return [tuple(map(int, row)) for row in found] == [wanted]
 
 
-def _detach(context: ArchiveContext, session: Session, table: str) -> None:
+def _detach(archive: Archive, table: str) -> None:
     """The one moment at which batches may have to wait; it is over with the commit."""
-    with claimed(session, context.arguments):
+    session = archive.work.database
+    with archive.work.claimed():
         session.execute(BRIEF)
         session.execute(ONE_AT_A_TIME)
         session.execute(IN_UTC)
@@ -120,31 +111,36 @@ def _detach(context: ArchiveContext, session: Session, table: str) -> None:
             session.execute(sql.SQL("ALTER TABLE {} DETACH PARTITION {}").format(parent, part))
 
 
-def _remove(context: ArchiveContext, session: Session, table: str) -> None:
-    with claimed(session, context.arguments):
-        session.execute(BRIEF)
-        session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
+def _remove(archive: Archive, table: str) -> None:
+    with archive.work.claimed():
+        archive.work.database.execute(BRIEF)
+        dropped = sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table))
+        archive.work.database.execute(dropped)
 
 
-def _drop_rows(context: ArchiveContext, session: Session, manifest: Manifest, rule: Rule) -> int:
+def _drop_rows(archive: Archive, manifest: Manifest) -> int:
     """Row by row as the files tell them: each is compared with what is here by now."""
-    if not _has_all(session, context.parameters.rule, manifest):
+    if not _has_all(archive, manifest):
         return int(manifest["rows"])
-    columns = _columns(manifest)
+    rule, columns = rule_of(archive.parameters, manifest["table"]), _columns(manifest)
     kept = done = 0
-    for lot in _lots(_archived(context, manifest, columns)):
-        act = partial(_drop_lot, context, session, rule, columns, dict(lot))
-        kept, done = kept + _patiently(context, rule.table, act), done + len(lot)
-        context.tell.progress(Progress(stage="drop", done=done, total=manifest["rows"], rows=done))
+    found = _archived(archive, manifest, columns)
+    while lot := dict(islice(found, ROWS_AT_ONCE)):
+        act = partial(_drop_lot, archive, rule, columns, lot)
+        kept, done = kept + _patiently(archive, rule.table, act), done + len(lot)
+        archive.work.tell.progress(
+            Progress(stage="drop", done=done, total=manifest["rows"], rows=done)
+        )
     return kept
 
 
-def _has_all(session: Session, rule: Rule | None, manifest: Manifest) -> bool:
+def _has_all(archive: Archive, manifest: Manifest) -> bool:
     """Whether the files have every column: a release may have brought one since.
 
     One that was gone when it was to be read has none, and is another table if it is here now.
     """
-    return list(columns_of(session, rule, manifest["table"])) == _columns(manifest)
+    rule = rule_of(archive.parameters, manifest["table"])
+    return list(columns_of(archive.work.database, rule)) == _columns(manifest)
 
 
 def _columns(manifest: Manifest) -> list[Column]:
@@ -152,40 +148,37 @@ def _columns(manifest: Manifest) -> list[Column]:
 
 
 def _archived(
-    context: ArchiveContext, manifest: Manifest, columns: Sequence[Column]
+    archive: Archive, manifest: Manifest, columns: Sequence[Column]
 ) -> Iterator[tuple[Any, str]]:
     """Key and digest of every row, as they are read back from the files."""
     if not manifest["files"]:
         return iter(())
-    own = parquet.settled(context.session)
-    found = parquet.read(own, context.shelf.folder, context.shelf.paths(manifest), columns)
+    own = parquet.settled(archive.work.session)
+    found = parquet.read(own, archive.shelf.folder, archive.shelf.paths(manifest), columns)
     place = [column.name for column in columns].index(KEY)
     pairs = found.rdd.map(lambda row: (row[place], digest(row[:-1])))
     return iter(pairs.toLocalIterator())
 
 
 def _drop_lot(
-    context: ArchiveContext,
-    session: Session,
-    rule: Rule,
-    columns: Sequence[Column],
-    lot: Mapping[Any, str],
+    archive: Archive, rule: Rule, columns: Sequence[Column], lot: Mapping[Any, str]
 ) -> int:
     """Remove those that are what was archived and that the rule still names; how many stay.
 
     They are locked before they are looked at, so that nobody changes them in between.
     """
+    session = archive.work.database
     keys = [UUID(key) if isinstance(key, str) else key for key in lot]
-    said = {"keys": keys, "at": context.parameters.at, "before": context.parameters.before}
+    said = {"keys": keys, "at": archive.parameters.at, "before": archive.parameters.before}
     chosen = f"t.{KEY} = ANY(%(keys)s)"
     condition = f"{rule.condition} AND {rule.since} < %(before)s::timestamptz AND {chosen}"
     here = select(columns, f"{rule.table} t", chosen)
-    with claimed(session, context.arguments):
+    with archive.work.claimed():
         session.execute(PATIENT)
         _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", said)
         found = dict(_ask(session, _digests(here, columns), said))
         over = _ask(session, _keys(rule.source, condition), said)
-        same = {str(key) for key, told in found.items() if lot.get(key) == told}
+        same = {str(key) for key, now in found.items() if lot.get(key) == now}
         gone = [key for (key,) in over if str(key) in same]
         for statement in rule.removals:
             session.execute(statement.encode(), {"keys": gone})
@@ -203,8 +196,3 @@ def _digests(rows: str, columns: Sequence[Column]) -> str:
 
 def _ask(session: Session, statement: str, said: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     return session.execute(statement.encode(), said).fetchall()
-
-
-def _lots(found: Iterator[Any]) -> Iterator[list[Any]]:
-    while lot := list(islice(found, ROWS_AT_ONCE)):
-        yield lot

@@ -1,14 +1,11 @@
-"""What an archive is told: it came as JSON, and is checked before anything is read."""
+"""What an archive is to do: with what, of which age, and by which rule of the cleanup."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import ClassVar
 
-from spark_jobs.parameters import Refusal, read, refusal
-
-bad: Final[Refusal] = refusal("archive")
+from spark_jobs.parameters import JobParameters
 
 
 class Kind(StrEnum):
@@ -37,28 +34,26 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveParameters:
+class ArchiveParameters(JobParameters):
     """What is archived: everything of a kind from before `before`, by the rule's moment `at`.
 
     Both are ISO texts. `folder` has a folder for each kind. Messages go by whole days and have no
     rule.
     """
 
+    JOB: ClassVar[str] = "archive"
     kind: Kind
     folder: str
     at: str
     before: str
     rule: Rule | None = None
 
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "ArchiveParameters":
-        """Check and read them. Raises JobError BAD_PARAMETERS."""
-        found = read(ArchiveParameters, said, bad)
-        for text in (found.at, found.before):
+    def check(self) -> None:
+        """Raise JobError for what does not go together."""
+        for text in (self.at, self.before):
             try:
                 datetime.fromisoformat(text)
             except ValueError as e:
-                raise bad(str(e)) from e
-        if (found.rule is None) != (found.kind is Kind.MESSAGES):
-            raise bad(f"the rule of {found.kind} is missing, or they have none")
-        return found
+                raise self.bad(str(e)) from e
+        if (self.rule is None) != (self.kind is Kind.MESSAGES):
+            raise self.bad(f"the rule of {self.kind} is missing, or they have none")

@@ -4,17 +4,17 @@ Of tracking a part is a partition whose days are all old; its ranges go by where
 disk. Of other tables there is one part, and each range lies within one day.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 
 from integration.track_parts import DEFAULT, IN_UTC, LIST, parts_of
 from spark_jobs.archive.parameters import ArchiveParameters, Rule
-from spark_jobs.tables.blocks import block_cuts
+from spark_jobs.parameters import RunPlan
+from spark_jobs.tables.ranges import Bound, block_cuts
 
 RANGE_ROWS: Final = 50_000
 MOST_RANGES: Final = 200
@@ -28,21 +28,8 @@ class Range:
     Numbers are blocks of the table, texts are moments.
     """
 
-    low: str | int | None
-    high: str | int | None
-
-    def condition(self, since: str) -> tuple[str, dict[str, Any]]:
-        """SQL over `t`, and what it is told. `since` is the moment of a row."""
-        said: dict[str, Any] = {}
-        conditions = ["true"]
-        for name, bound, sign in (("low", self.low, ">="), ("high", self.high, "<")):
-            if isinstance(bound, int):
-                said[name] = f"({bound},0)"
-                conditions.append(f"t.ctid {sign} %({name})s::tid")
-            elif bound is not None:
-                said[name] = bound
-                conditions.append(f"{since} {sign} %({name})s::timestamptz")
-        return " AND ".join(conditions), said
+    low: Bound
+    high: Bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,23 +41,11 @@ class Part:
     ranges: tuple[Range, ...]
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(RunPlan):
     """The parts of a run, in the order they are archived."""
 
     parts: tuple[Part, ...]
-
-    def told(self) -> dict[str, Any]:
-        return {"parts": list(map(asdict, self.parts))}
-
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "Plan":
-        """The inverse of `told`."""
-        return Plan(
-            tuple(
-                Part(**{**one, "ranges": tuple(Range(**each) for each in one["ranges"])})
-                for one in said["parts"]
-            )
-        )
 
 
 def plan(
@@ -83,7 +58,7 @@ def plan(
         found = [(parameters.rule.table, _moments(session, parameters, parameters.rule, rows))]
     made = [(table, ranges) for table, ranges in found if ranges]
     return Plan(
-        tuple(
+        parts=tuple(
             Part(number=number, table=table, ranges=tuple(ranges))
             for number, (table, ranges) in enumerate(made)
         )
@@ -119,8 +94,5 @@ def _moments(
     said = {"at": parameters.at, "before": parameters.before, "rows": max(rows, 2)}
     begins = [at.isoformat() for (at,) in session.execute(statement.encode(), said).fetchall()]
     # What is due only later, and older than all of these, lies in the first one.
-    return _between([None, *begins[1:], parameters.before]) if begins else []
-
-
-def _between(moments: Sequence[str | None]) -> list[Range]:
-    return [Range(low=low, high=high) for low, high in pairwise(moments)]
+    ends = [None, *begins[1:], parameters.before] if begins else []
+    return [Range(low=low, high=high) for low, high in pairwise(ends)]

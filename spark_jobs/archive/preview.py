@@ -3,17 +3,15 @@
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.errors import QueryCanceled
 
 from spark_jobs.archive import planning
 from spark_jobs.archive.parameters import ArchiveParameters
 from spark_jobs.archive.planning import Part
 from spark_jobs.archive.sources import KEY, Source, source_of
 from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
+from spark_jobs.tables.reading import look, seen
 
 SHOWN_CHARACTERS: Final = 2_000
-# A look must not be what slows the database down.
-LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '10s'"
 _KNOWN: Final[LiteralString] = (
     "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass(%s)"
 )
@@ -25,14 +23,11 @@ def preview(arguments: Arguments) -> Preview:
     Raises JobError BAD_PARAMETERS.
     """
     parameters = ArchiveParameters.of(arguments.parameters)
-    with psycopg.connect(arguments.database) as session:
-        session.execute("SET TRANSACTION READ ONLY")
-        session.execute(LONGEST_STATEMENT)
+    with look(arguments.database) as session:
         parts = _parts(session, parameters)
         sources = [source_of(session, parameters, part) for part in parts]
         counts = [_counted(session, *pair) for pair in zip(parts, sources, strict=True)]
         found = _first(session, sources[0]) if sources else []
-        session.rollback()
     return Preview(
         samples=found,
         rows=sum(count for count, _ in counts),
@@ -52,13 +47,11 @@ def _parts(session: psycopg.Connection[Any], parameters: ArchiveParameters) -> t
 def _counted(session: psycopg.Connection[Any], part: Part, source: Source) -> tuple[int, bool]:
     """How many rows a part has, and whether they were counted; else it is the planner's guess."""
     statement = f"SELECT count(*) FROM {source.source} WHERE {source.condition}"
-    try:
-        with session.transaction():
-            row = session.execute(statement.encode(), source.said).fetchone()
-            return int(row[0]) if row else 0, True
-    except QueryCanceled:
-        known = session.execute(_KNOWN, [part.table]).fetchone()
-        return int(known[0]) if known else 0, False
+    counted = seen(session, statement, source.said)
+    if counted is not None:
+        return int(counted[0][0]), True
+    known = session.execute(_KNOWN, [part.table]).fetchone()
+    return int(known[0]) if known else 0, False
 
 
 def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:
@@ -67,9 +60,5 @@ def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:
         "left((to_jsonb(t) - '{payload,edited_payload,headers}'::text[])::text, "
         f"{SHOWN_CHARACTERS}) FROM {source.source} WHERE {source.condition} LIMIT {SAMPLES}"
     )
-    try:
-        with session.transaction():
-            found = session.execute(statement.encode(), source.said).fetchall()
-    except QueryCanceled:
-        return []
+    found = seen(session, statement, source.said) or []
     return [Sample(place=f"{key}, {at}", ends="archived", text=text) for key, at, text in found]

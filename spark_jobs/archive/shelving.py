@@ -40,11 +40,6 @@ class Shelf:
     def ended(self, part: int) -> Manifest | None:
         return keeping.read_json(self._manifest(ENDED, part))
 
-    def all_ended(self) -> list[Manifest]:
-        """Of every part of the run that has come to its end, in their order."""
-        paths = sorted((self.folder / ENDED).glob(f"{self.run}-*.json"))
-        return [found for path in paths if (found := keeping.read_json(path)) is not None]
-
     def pending(self, part: int) -> Manifest | None:
         return keeping.read_json(self._manifest(PENDING, part))
 

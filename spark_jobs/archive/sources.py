@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import psycopg
 
-from integration.track_parts import DEFAULT
 from spark_jobs.archive.parameters import ArchiveParameters, Rule
 from spark_jobs.archive.planning import Part, Range
 from spark_jobs.tables.columns import Column, Kind, quoted, select
+from spark_jobs.tables.ranges import within
 
 DAY: Final = "day"
 KEY: Final = "id"
@@ -28,7 +28,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The rows of a part, as SQL over `source` told `said`; `since` tells their day."""
+    """The rows of a part, as SQL over `source` given `said`; `since` tells their day."""
 
     columns: tuple[Column, ...]
     source: str
@@ -43,45 +43,44 @@ class Source:
         return (*self.columns, Column(DAY, Kind.TEXT, day))
 
     def statement(self, part: Range) -> tuple[str, dict[str, Any]]:
-        """SQL for the rows of a range, with their day, and what it is told."""
-        condition, said = part.condition(self.since)
+        """SQL for the rows of a range, with their day, and what it is given."""
+        condition, values = within(part.low, part.high, self.since, "timestamptz")
         return (
             select(self.dated, self.source, f"{self.condition} AND {condition}"),
-            {**self.said, **said},
+            {**self.said, **values},
         )
+
+
+def rule_of(parameters: ArchiveParameters, table: str) -> Rule:
+    """Which rows of a table go, and how; those of tracking that lie in no day go one by one."""
+    return parameters.rule or Rule(
+        table=table,
+        source=f"{table} t",
+        condition="true",
+        since="t.at",
+        removals=(f"DELETE FROM {table} WHERE id = ANY(%(keys)s)",),
+    )
 
 
 def source_of(
     session: psycopg.Connection[Any], parameters: ArchiveParameters, part: Part
 ) -> Source:
     """What is read of a part; its columns are those that the table has now."""
-    said = {"at": parameters.at, "before": parameters.before}
-    rule = parameters.rule
-    if rule is None:
-        condition = "t.at < %(before)s::timestamptz" if part.table == DEFAULT else "true"
-        return Source(
-            columns=columns_of(session, rule, part.table),
-            source=f"{part.table} t",
-            condition=condition,
-            since="t.at",
-            said=said,
-        )
+    rule = rule_of(parameters, part.table)
     return Source(
-        columns=columns_of(session, rule, rule.table),
+        columns=columns_of(session, rule),
         source=rule.source,
         condition=f"{rule.condition} AND {rule.since} < %(before)s::timestamptz",
         since=rule.since,
-        said=said,
+        said={"at": parameters.at, "before": parameters.before},
     )
 
 
-def columns_of(
-    session: psycopg.Connection[Any], rule: Rule | None, table: str
-) -> tuple[Column, ...]:
+def columns_of(session: psycopg.Connection[Any], rule: Rule) -> tuple[Column, ...]:
     """All columns that a table has now, and one for each table whose rows go along."""
-    found = session.execute(_COLUMNS, [table]).fetchall()
+    found = session.execute(_COLUMNS, [rule.table]).fetchall()
     own = [Column(name, _KINDS.get(kind, Kind.TEXT), f"t.{quoted(name)}") for name, kind in found]
-    return (*own, *(_along(other, refers) for other, refers in (rule.along if rule else ())))
+    return (*own, *(_along(other, refers) for other, refers in rule.along))
 
 
 def _along(table: str, refers: str) -> Column:

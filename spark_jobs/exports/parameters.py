@@ -1,15 +1,13 @@
-"""What an export is told: it came as JSON, and is checked before anything is read."""
+"""What an export is to do: which rows, as what, and where they go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import ClassVar, Final
 
 from integration.paths import plain_steps
-from spark_jobs.parameters import Refusal, read, refusal
+from spark_jobs.parameters import JobParameters
 from spark_jobs.topics.target import Target
-
-bad: Final[Refusal] = refusal("export")
 
 # PostgreSQL takes no more columns, and nobody reads as many.
 MOST_COLUMNS: Final = 500
@@ -50,7 +48,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportParameters:
+class ExportParameters(JobParameters):
     """Which rows are exported, as what, and the folder that takes the run's own folder.
 
     Where there is a `target` they become messages of that queue instead, each with the payload that
@@ -61,6 +59,7 @@ class ExportParameters:
     for all.
     """
 
+    JOB: ClassVar[str] = "export"
     what: What
     format: Format
     folder: str
@@ -81,13 +80,6 @@ class ExportParameters:
     target: Target | None = None
     provider: int | None = None
 
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "ExportParameters":
-        """Check and read them. Raises JobError BAD_PARAMETERS."""
-        found = read(ExportParameters, said, bad)
-        found.check()
-        return found
-
     def check(self) -> None:
         """Raise JobError for what does not go together."""
         _check_names([column.name for column in self.columns])
@@ -97,11 +89,11 @@ class ExportParameters:
         if self.where is not None:
             steps_of(self.where[0])
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '\r\n\0"':
-            raise bad("the delimiter must be one ASCII character, and no quote")
+            raise self.bad("the delimiter must be one ASCII character, and no quote")
         if self.target is not None and self.format is not Format.JSON_LINES:
-            raise bad("the messages of a queue are JSON, and no rows of a file")
+            raise self.bad("the messages of a queue are JSON, and no rows of a file")
         if self.what is What.DOCUMENTS and self.deleted and self._is_bare:
-            raise bad(
+            raise self.bad(
                 "a deleted document has no line of its own: name columns, such as key=key and "
                 "deleted=deleted"
             )
@@ -116,7 +108,7 @@ def steps_of(path: str) -> tuple[str | int, ...]:
     """Names and places of a path. Raises JobError BAD_PARAMETERS for any other path."""
     steps = plain_steps(path)
     if steps is None:
-        raise bad(
+        raise ExportParameters.bad(
             f"{path!r} is no path of names and places, such as $.site.siteid or $.lines[0].item"
         )
     return steps
@@ -124,12 +116,12 @@ def steps_of(path: str) -> tuple[str | int, ...]:
 
 def _check_names(names: Sequence[str]) -> None:
     if len(names) > MOST_COLUMNS:
-        raise bad(f"there are more than {MOST_COLUMNS} columns")
+        raise ExportParameters.bad(f"there are more than {MOST_COLUMNS} columns")
     known = set()
     for name in names:
         if not name.strip() or "\n" in name or "\r" in name:
-            raise bad(f"{name!r} is no name of a column")
+            raise ExportParameters.bad(f"{name!r} is no name of a column")
         # Readers of Parquet do not tell them apart by case.
         if name.casefold() in known:
-            raise bad(f"two columns are named {name!r}")
+            raise ExportParameters.bad(f"two columns are named {name!r}")
         known.add(name.casefold())

@@ -3,17 +3,15 @@
 from typing import Any, Final
 
 import psycopg
-from psycopg.errors import QueryCanceled
 
 from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.selecting import Selection, selection
 from spark_jobs.exports.shaping import Row, csv_lines, json_lines, shaped
 from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.reading import look, seen
 
 SHOWN_CHARACTERS: Final = 2_000
-# A look must not be what slows the database down.
-LONGEST_STATEMENT: Final = "SET LOCAL statement_timeout = '10s'"
 _KEYS: Final = ("key", "message_id")
 
 
@@ -25,12 +23,11 @@ def preview(arguments: Arguments) -> Preview:
     parameters = ExportParameters.of(arguments.parameters)
     chosen = selection(parameters)
     columns, values = shaped(parameters, chosen)
-    with psycopg.connect(arguments.database) as session:
-        session.execute("SET TRANSACTION READ ONLY")
-        session.execute(LONGEST_STATEMENT)
-        found = [values(row) for row in _first(session, chosen)]
+    with look(arguments.database) as session:
+        # None where a filter that nearly nothing meets would take too long.
+        first = seen(session, f"{chosen.statement()} LIMIT {SAMPLES}", chosen.said) or []
         count, is_counted = _counted(session, chosen)
-        session.rollback()
+    found = [values(row) for row in first]
     texts = _texts(parameters, columns, found)
     size = sum(len(text.encode()) for text in texts)
     ends = "exported" if parameters.target is None else "sent"
@@ -46,26 +43,14 @@ def preview(arguments: Arguments) -> Preview:
     )
 
 
-def _first(session: psycopg.Connection[Any], chosen: Selection) -> list[Row]:
-    """None where a filter that nearly nothing meets would take too long."""
-    statement = f"{chosen.statement()} LIMIT {SAMPLES}".encode()
-    try:
-        with session.transaction():
-            return session.execute(statement, chosen.said).fetchall()
-    except QueryCanceled:
-        return []
-
-
 def _counted(session: psycopg.Connection[Any], chosen: Selection) -> tuple[int, bool]:
     """How many rows there are, and whether they were counted; else it is the planner's guess."""
-    try:
-        with session.transaction():
-            row = session.execute(chosen.counting().encode(), chosen.said).fetchone()
-            return int(row[0]) if row else 0, True
-    except QueryCanceled:
-        statement = f"EXPLAIN (FORMAT JSON) {chosen.statement()}".encode()
-        told = session.execute(statement, chosen.said).fetchone()
-        return int(told[0][0]["Plan"]["Plan Rows"]) if told else 0, False
+    counted = seen(session, chosen.counting(), chosen.said)
+    if counted is not None:
+        return int(counted[0][0]), True
+    statement = f"EXPLAIN (FORMAT JSON) {chosen.statement()}"
+    plan = session.execute(statement.encode(), chosen.said).fetchone()
+    return int(plan[0][0]["Plan"]["Plan Rows"]) if plan else 0, False
 
 
 def _texts(

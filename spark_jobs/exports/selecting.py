@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spark_jobs.exports.parameters import ExportParameters, Format, Wanted, What, bad, steps_of
+from spark_jobs.exports.parameters import ExportParameters, Format, Wanted, What, steps_of
 from spark_jobs.tables.columns import Column, Kind, select
 
 DOCUMENTS: Final = "integration_storedobject"
@@ -59,7 +59,7 @@ WHOLE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, t.xml)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is read: the columns of `source` for the rows that meet `condition`, told `said`.
+    """What is read: the columns of `source` for the rows that meet `condition`, given `said`.
 
     `source` holds {table} where the rows lie. `wanted` are the columns that are written; where
     they come out of payloads, `columns` has the payload instead.
@@ -84,14 +84,13 @@ class Selection:
 
 def selection(parameters: ExportParameters) -> Selection:
     """Raises JobError BAD_PARAMETERS for a column that is neither a field nor a path."""
-    if parameters.what is What.DOCUMENTS:
-        return _documents(parameters)
-    return _messages(parameters)
+    is_documents = parameters.what is What.DOCUMENTS
+    return _documents(parameters) if is_documents else _messages(parameters)
 
 
 def _documents(parameters: ExportParameters) -> Selection:
     said: dict[str, Any] = {"structure": parameters.structure, **_times(parameters)}
-    conditions = ["t.structure_id = %(structure)s", *_within("t.updated_at", parameters)]
+    conditions = ["t.structure_id = %(structure)s", *_within("t.updated_at", said)]
     if not parameters.deleted:
         conditions.append(f"NOT ({_DELETED})")
     if parameters.key:
@@ -117,7 +116,7 @@ def _documents(parameters: ExportParameters) -> Selection:
 
 def _messages(parameters: ExportParameters) -> Selection:
     said: dict[str, Any] = _times(parameters)
-    conditions = ["true", *_within("t.at", parameters)]
+    conditions = ["true", *_within("t.at", said)]
     if parameters.queues is not None:
         conditions.append("t.queue_id = ANY(%(queues)s::bigint[])")
         said["queues"] = list(parameters.queues)
@@ -146,8 +145,8 @@ def json_path(steps: Sequence[str | int]) -> str:
     >>> json_path(("lines", 0, "part number"))
     'strict $."lines"[0]."part number"'
     """
-    told = (f"[{one}]" if isinstance(one, int) else f".{json.dumps(one)}" for one in steps)
-    return f"strict ${''.join(told)}"
+    path = (f"[{one}]" if isinstance(one, int) else f".{json.dumps(one)}" for one in steps)
+    return f"strict ${''.join(path)}"
 
 
 def _all(fields: Mapping[str, Column], parameters: ExportParameters) -> list[Wanted]:
@@ -184,16 +183,12 @@ def _field(fields: Mapping[str, Column], name: str) -> Column:
     if name in fields:
         return fields[name]
     known = ", ".join([*fields, *([PAYLOAD.name, BASE64] if fields is OF_MESSAGES else [])])
-    raise bad(f"{name!r} is neither a path that begins with $ nor one of {known}")
+    raise ExportParameters.bad(f"{name!r} is neither a path that begins with $ nor one of {known}")
 
 
-def _within(column: str, parameters: ExportParameters) -> list[str]:
-    conditions = []
-    if parameters.since:
-        conditions.append(f"{column} >= %(since)s::timestamptz")
-    if parameters.until:
-        conditions.append(f"{column} < %(until)s::timestamptz")
-    return conditions
+def _within(column: str, times: Mapping[str, Any]) -> list[str]:
+    signs = {"since": ">=", "until": "<"}
+    return [f"{column} {signs[n]} %({n})s::timestamptz" for n in signs if n in times]
 
 
 def _times(parameters: ExportParameters) -> dict[str, Any]:

@@ -80,8 +80,8 @@ def json_lines(columns: Sequence[Column]) -> Callable[[Sequence[Row]], str]:
     def text(rows: Sequence[Row]) -> str:
         lines = []
         for row in rows:
-            told = map(_as_json, row, kinds)
-            members = ",".join(map(str.__add__, names, told))
+            values = map(_as_json, row, kinds)
+            members = ",".join(map(str.__add__, names, values))
             lines.append(f"{{{members}}}\n")
         return "".join(lines)
 
@@ -99,8 +99,8 @@ def csv_lines(
         made = io.StringIO(newline="")
         writer = csv.writer(made, delimiter=parameters.delimiter, lineterminator="\r\n")
         for row in rows:
-            told = map(_as_text, row, kinds)
-            writer.writerow(told if is_exact else map(harmless, told))
+            texts = map(_as_text, row, kinds)
+            writer.writerow(texts if is_exact else map(harmless, texts))
         return made.getvalue()
 
     return text

@@ -4,27 +4,26 @@ All of them are of one moment, so they are staged by one try: what an earlier on
 taken away. What is whole stays until every message is in Kafka, and is read again by every rerun.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final, LiteralString, NamedTuple
-from uuid import UUID
+from functools import partial
+from typing import Final, NamedTuple
 
 import psycopg
 from psycopg import sql
 
+from spark_jobs import staging
 from spark_jobs.exports.parameters import What
 from spark_jobs.exports.planning import Range
-from spark_jobs.exports.shaping import Row, json_lines, shaped
-from spark_jobs.exports.writing import Source, raw_rows
-from spark_jobs.imports.owning import Owned, stay_ours
-from spark_jobs.imports.staging import lock_number
-from spark_jobs.problems import JobError, lost
+from spark_jobs.exports.reading import Source, raw_rows
+from spark_jobs.exports.shaping import json_lines, shaped
+from spark_jobs.fencing import Owned
+from spark_jobs.problems import JobError
+from spark_jobs.sending import Sending, claim_range, send_range
+from spark_jobs.staging import Session, copy_rows, places
 from spark_jobs.tables.columns import Column, Kind
 from spark_jobs.topics.target import Target
 
-NAME: Final = "sluice export"
-# A message's place in its run: the range's number, and the row's within it.
-PLACES_BITS: Final = 32
 # The row, and which state of it: a rerun names it so again, and what changed since otherwise. No
 # index keeps a track's number unique; it tells rows of one moment apart.
 _IDS: Final = {
@@ -37,15 +36,16 @@ CREATE UNLOGGED TABLE {ranges} (number int PRIMARY KEY, rows bigint NOT NULL, se
 CREATE UNLOGGED TABLE {messages} (
   place bigint NOT NULL, id text NOT NULL, key text, payload text NOT NULL);
 """
-_DROP: Final = "DROP TABLE IF EXISTS {ranges}, {messages}"
 _BY_PLACE: Final = "CREATE INDEX IF NOT EXISTS {by_place} ON {messages} (place)"
 _WHOLE: Final = "whole"
 _SEAL: Final = "COMMENT ON TABLE {messages} IS {whole}"
 _SEALED: Final = "SELECT obj_description(to_regclass({name}), 'pg_class')"
-_LOCK: Final = "SELECT pg_advisory_xact_lock(%s)"
-_KNOWN: Final = "SELECT sent FROM {ranges} WHERE number = %s"
 _SAY: Final = "INSERT INTO {ranges} (number, rows) VALUES (%s, %s)"
 _COPY: Final = "COPY {messages} (place, id, key, payload) FROM STDIN"
+_READ: Final = """
+COPY (SELECT id, key, payload FROM {messages}
+  WHERE place >= {begin} AND place < {end} ORDER BY place) TO STDOUT (FORMAT binary)
+"""
 _SUMS: Final = """
 SELECT count(*), coalesce(sum(rows), 0)::bigint, count(sent), coalesce(sum(sent), 0)::bigint
 FROM {ranges}
@@ -69,105 +69,84 @@ class Message(NamedTuple):
     payload: str
 
 
-class Stage:
-    """The tables of one run."""
+class Stage(staging.Stage):
+    """The tables of one export."""
 
-    def __init__(self, run: str) -> None:
-        self._name = f"bulk_{UUID(run).hex}"
-        self._names = {
-            part: sql.Identifier(f"{self._name}_{part}")
-            for part in ("ranges", "messages", "by_place")
-        }
+    NAME = "sluice export"
+    PARTS = ("ranges", "messages")
 
-    def sql(self, text: LiteralString, **more: sql.Composable) -> sql.Composed:
-        return sql.SQL(text).format(**self._names, **more)
-
-    def remake(self, session: psycopg.Connection[Any]) -> None:
+    def remake(self, session: Session) -> None:
         """Empty tables. Waits for tasks of an earlier try that are at work with the old ones."""
         self.drop(session)
         session.execute(self.sql(_TABLES))
 
-    def order(self, session: psycopg.Connection[Any]) -> None:
+    def order(self, session: Session) -> None:
         """Let each range be found."""
-        session.execute(self.sql(_BY_PLACE))
+        session.execute(self.sql(_BY_PLACE, by_place=self.named("by_place")))
 
-    def seal(self, session: psycopg.Connection[Any]) -> None:
+    def seal(self, session: Session) -> None:
         """Say that all of it is there."""
         session.execute(self.sql(_SEAL, whole=sql.Literal(_WHOLE)))
 
-    def is_whole(self, session: psycopg.Connection[Any], ranges: int) -> bool:
+    def is_whole(self, session: Session, ranges: int) -> bool:
         """Whether all ranges are there; after a crash of the database the tables are empty."""
-        name = sql.Literal(f"{self._name}_messages")
+        name = sql.Literal(f"{self.name}_messages")
         found = session.execute(self.sql(_SEALED, name=name)).fetchone()
         return found == (_WHOLE,) and self.sums(session).ranges == ranges
 
-    def sums(self, session: psycopg.Connection[Any]) -> Sums:
+    def sums(self, session: Session) -> Sums:
         return Sums(*(session.execute(self.sql(_SUMS)).fetchone() or (0, 0, 0, 0)))
 
-    def drop(self, session: psycopg.Connection[Any]) -> None:
-        session.execute(self.sql(_DROP))
 
-    @staticmethod
-    def places(part: Range) -> tuple[int, int]:
-        """The first place of a range, and the first behind it."""
-        return part.number << PLACES_BITS, (part.number + 1) << PLACES_BITS
-
-
-def stage(source: Source, owned: Owned, part: Range) -> int:
-    """Keep the messages of a range, once, however often it is asked; how many they are.
+def stage(source: Source, owned: Owned, part: Range) -> None:
+    """Keep the messages of a range, once, however often it is asked.
 
     Raises JobError RUN_TAKEN, TOO_LARGE_FOR_TOPIC.
     """
-    target = source.parameters.target
-    assert target is not None  # noqa: S101 - else there are no messages
-    tables, count = Stage(owned.run), 0
-    first, _ = tables.places(part)
-    with psycopg.connect(source.database, application_name=NAME) as session:
-        if claim_range(session, tables, owned, part) is not None:
-            return 0
-        with session.cursor() as cursor, cursor.copy(tables.sql(_COPY)) as copy:
-            for one in messages(source, owned.run, part):
-                _fits(target, one)
-                copy.write_row((first + count, *one))
-                count += 1
+    tables = Stage(owned.run)
+    with psycopg.connect(source.database, application_name=tables.NAME) as session:
+        if claim_range(session, tables, owned, part.number) is not None:
+            return
+        first, _ = places(part.number)
+        rows = ((place, *one) for place, one in enumerate(_messages(source, owned.run, part), first))
+        count = copy_rows(session, tables.sql(_COPY), rows)
         session.execute(tables.sql(_SAY), [part.number, count])
-    return count
 
 
-def claim_range(
-    session: psycopg.Connection[Any], tables: Stage, owned: Owned, part: Range
-) -> tuple[int | None] | None:
-    """Hold a range until the transaction ends: what is written of it, or None if nothing is.
-
-    The look at the table comes first: from then on nobody replaces it by a new one.
-    Raises JobError RUN_TAKEN.
-    """
-    session.execute(_LOCK, [lock_number(owned.run, part.number)])
-    try:
-        known = session.execute(tables.sql(_KNOWN), [part.number]).fetchone()
-    except psycopg.errors.UndefinedTable:
-        raise lost() from None
-    stay_ours(session, owned)
-    return known
+def send(what: Sending, part: Range) -> None:
+    """Send a range, unless it was. Raises JobError: NOT_DELIVERED, KAFKA_UNUSABLE, RUN_TAKEN."""
+    tables = Stage(what.owned.run)
+    send_range(what, tables, part.number, partial(_records, tables, what.target, part))
 
 
-def messages(source: Source, run: str, part: Range) -> Iterator[Message]:
+def _records(
+    tables: Stage, target: Target, part: Range, session: Session
+) -> Iterator[tuple[bytes | None, bytes]]:
+    begin, end = map(sql.Literal, places(part.number))
+    read = tables.sql(_READ, begin=begin, end=end)
+    with session.cursor() as cursor, cursor.copy(read) as copy:
+        copy.set_types(["text", "text", "text"])
+        for id_, key, payload in copy.rows():
+            yield None if key is None else key.encode(), target.record(id_, payload)
+
+
+def _messages(source: Source, run: str, part: Range) -> Iterator[Message]:
     """The messages that the rows of a range become."""
     parameters, selection = source.parameters, source.selection
+    target = parameters.target
+    assert target is not None  # noqa: S101 - else there are no messages
     columns, values = shaped(parameters, selection)
-    text = _one_line(json_lines(columns))
+    lines = json_lines(columns)
     id_ = Column("its id", Kind.TEXT, _IDS[parameters.what])
     named = replace(selection, columns=(*selection.columns, id_, _KEY))
     for row in raw_rows(source._replace(selection=named), part):
         *_, own, key = row
-        yield Message(f"{run}~{own}", key, text(values(row)))
+        one = Message(f"{run}~{own}", key, lines([values(row)])[:-1])
+        _check_size(target, one)
+        yield one
 
 
-def _one_line(lines: Callable[[Sequence[Row]], str]) -> Callable[[Row], str]:
-    return lambda row: lines([row])[:-1]
-
-
-def _fits(target: Target, one: Message) -> None:
+def _check_size(target: Target, one: Message) -> None:
     size = target.excess(one.id, one.payload)
     if size:
         raise JobError(

@@ -1,48 +1,17 @@
 """Writes one range as lines of text, in a task of Spark: streamed, whatever its size."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import uuid4
 
 from spark_jobs.exports.parameters import ExportParameters, Format
-from spark_jobs.exports.planning import Range, condition_of
-from spark_jobs.exports.selecting import DOCUMENTS, Selection
-from spark_jobs.exports.shaping import Row, Shaped, csv_lines, header, json_lines, shaped
-from spark_jobs.tables.reading import rows
+from spark_jobs.exports.planning import Range
+from spark_jobs.exports.reading import Source, rows_of
+from spark_jobs.exports.shaping import Row, csv_lines, header, json_lines, shaped
 
 ROWS_AT_ONCE: Final = 100
-
-
-class Source(NamedTuple):
-    """Where a task reads: the database, the snapshot that all share, and which rows."""
-
-    database: str
-    snapshot: str
-    parameters: ExportParameters
-    selection: Selection
-
-
-def rows_of(source: Source, part: Range) -> Iterator[Row]:
-    """The rows of a range as values; documents in the order of their keys."""
-    return map(shaped(source.parameters, source.selection).values, raw_rows(source, part))
-
-
-def raw_rows(source: Source, part: Range) -> Iterator[Row]:
-    """The same as SQL gives them."""
-    selection = source.selection
-    condition, said = condition_of(part)
-    statement = selection.statement(condition, part.table)
-    if part.table == DOCUMENTS:
-        statement += " ORDER BY t.key"
-    return rows(
-        source.database,
-        source.snapshot,
-        statement,
-        {**selection.said, **said},
-        selection.columns,
-    )
 
 
 def write(source: Source, part: Range, folder: Path) -> int:
@@ -51,14 +20,16 @@ def write(source: Source, part: Range, folder: Path) -> int:
     A task that is tried again writes the same once more: only the whole file gets its name.
     """
     parameters = source.parameters
-    told = shaped(parameters, source.selection)
+    columns = shaped(parameters, source.selection).columns
     place = folder / f"part-{part.number:05}.{parameters.format}"
     beside = folder / f".{place.name}-{uuid4().hex[:8]}"
-    first, text = _form(parameters, told)
+    is_json = parameters.format is Format.JSON_LINES
+    text = json_lines(columns) if is_json else csv_lines(columns, parameters)
     count = 0
     with beside.open("w", encoding="utf-8", newline="") as file:
-        file.write(first)
-        for lot in _lots(rows_of(source, part)):
+        file.write("" if is_json else header(columns, parameters))
+        found = rows_of(source, part)
+        while lot := list(islice(found, ROWS_AT_ONCE)):
             file.write(text(lot))
             count += len(lot)
     beside.replace(place)
@@ -76,15 +47,3 @@ def count_rows(path: Path, parameters: ExportParameters) -> int:
             is_open ^= line.count(quote) % 2 == 1
             number += not is_open
     return number - 1
-
-
-def _form(parameters: ExportParameters, told: Shaped) -> tuple[str, Callable[[Sequence[Row]], str]]:
-    if parameters.format is Format.JSON_LINES:
-        return "", json_lines(told.columns)
-    return header(told.columns, parameters), csv_lines(told.columns, parameters)
-
-
-def _lots(wanted: Iterable[Any]) -> Iterator[list[Any]]:
-    left = iter(wanted)
-    while lot := list(islice(left, ROWS_AT_ONCE)):
-        yield lot

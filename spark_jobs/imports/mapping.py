@@ -13,10 +13,8 @@ from integration.envelope.json_text import parse_json
 from integration.envelope.xml_text import parse_xml
 from integration.policy.failure import Failure
 from spark_jobs.imports.parameters import Column, Format, ImportParameters, Kind
-from spark_jobs.imports.plain_values import has_nul, plainly, text_of
 from spark_jobs.imports.quick_mapping import quick
-from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Row, new_tuple, too_long
-from spark_jobs.problems import JobError
+from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, NUL, Flaw, Row, new_tuple, place_of, too_long
 
 MAX_DEPTH: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,307})", re.ASCII)
@@ -25,9 +23,6 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 # What a text becomes that is not of its column's kind; None is a value.
 WRONG: Final = object()
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_NUL: Final = Flaw(
-    "NUL_CHARACTER", "It has a NUL character, which neither JSON documents nor the database take."
-)
 _NO_NUMBER: Final = Flaw(
     "NOT_A_NUMBER", "It has a value that JSON cannot hold: NaN, an infinity, or such a year."
 )
@@ -126,9 +121,9 @@ class Mapper:
             text = encode(body)
         except ValueError:
             flaw = flaw or _NO_NUMBER
-            text = encode(plainly(body))
-        if "\\u0000" in text and has_nul(body):
-            flaw = flaw or _NUL
+            text = encode(_writable(body))
+        if "\\u0000" in text and _has_nul(body):
+            flaw = flaw or NUL
         if not text.isascii() and any("\udc80" <= sign <= "\udcff" for sign in text):
             flaw = flaw or _NO_TEXT
         if len(text) > LARGEST_ROW_CHARACTERS:
@@ -154,7 +149,7 @@ class Mapper:
         """A row's own text; of Parquet, which has none, its values under their names."""
         if row.text or not self._is_typed:
             return row.text
-        return encode(plainly(dict(zip(self.names, row.values, strict=True))))
+        return encode(_writable(dict(zip(self.names, row.values, strict=True))))
 
     def _body(self, values: Sequence[Any]) -> tuple[dict[str, Any], Flaw | None]:
         """The document, and the first thing wrong with it; what is wrong stays in as its text."""
@@ -167,12 +162,12 @@ class Mapper:
                     first = Flaw("MISSING_VALUE", f"{column.source} is empty.")
                 continue
             if column.kind is not None:
-                text = value if type(value) is str else text_of(value)
+                text = value if type(value) is str else _text_of(value)
                 value = text if column.kind is Kind.TEXT else _KINDS[column.kind](text)
                 if value is WRONG:
                     value = text
-                    told = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
-                    first = first or Flaw("WRONG_KIND", told)
+                    why = f"{column.source} is {text[:80]!r}, and should be {column.kind}."
+                    first = first or Flaw("WRONG_KIND", why)
             (_within(body, outer) if outer else body)[last] = value
         return body, first
 
@@ -183,28 +178,12 @@ def _flawed(flaw: DocumentFlaw, row: Row) -> Rejected:
 
 def _way(column: Column, names: Sequence[str]) -> _Way:
     *outer, last = column.target.split(".")
-    return _Way(_place(column, names), column, outer, last)
+    return _Way(place_of(column.source, names, "The source"), column, outer, last)
 
 
 def _itself(place: int, name: str) -> _Way:
     """A column whose name is its place, whatever signs it has."""
     return _Way(place, Column(source=name, target=name), (), name)
-
-
-def _place(column: Column, names: Sequence[str]) -> int:
-    if names.count(column.source) > 1:
-        raise JobError(
-            "COLUMN_TWICE",
-            f"The source has two columns named {column.source!r}, and one of them is mapped.",
-            "Give the columns names of their own in the file's first row.",
-        )
-    if column.source in names:
-        return names.index(column.source)
-    raise JobError(
-        "UNKNOWN_COLUMN",
-        f"The source has no column {column.source!r}; it has {', '.join(names)[:500]}.",
-        "Correct the map of the columns.",
-    )
 
 
 def _within(body: dict[str, Any], outer: Sequence[str]) -> dict[str, Any]:
@@ -240,3 +219,34 @@ _KINDS: Final[Mapping[Kind, Callable[[str], object]]] = {
     Kind.DATE: _date,
     Kind.JSON: _json,
 }
+
+
+def _text_of(value: object) -> str:
+    """A value as a text column would have it; numbers digit by digit.
+
+    >>> _text_of(Decimal("1E+7"))
+    '10000000'
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return encode(_writable(value)) if isinstance(value, dict | list) else str(value)
+
+
+def _writable(value: Any) -> Any:
+    """The same with a text wherever JSON has no such number."""
+    if isinstance(value, dict):
+        return {name: _writable(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    return str(value) if isinstance(value, Decimal) and not value.is_finite() else value
+
+
+def _has_nul(value: object) -> bool:
+    """Whether a NUL character is in any text or name of a document."""
+    if isinstance(value, dict):
+        return any(_has_nul(name) or _has_nul(member) for name, member in value.items())
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\0" in value

@@ -1,18 +1,15 @@
-"""What an import is told: it came as JSON, and is checked before anything is read."""
+"""What an import is to do: where rows come from, and what becomes of them."""
 
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from integration.paths import BadPath, compile_path
-from spark_jobs.imports.fields import missing_field
-from spark_jobs.parameters import Refusal, read, refusal
+from spark_jobs.parameters import JobParameters
 from spark_jobs.problems import JobError
 from spark_jobs.topics.target import Target
-
-bad: Final[Refusal] = refusal("import")
 
 
 class Format(StrEnum):
@@ -74,7 +71,7 @@ class Structure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportParameters:
+class ImportParameters(JobParameters):
     """Where rows come from, what becomes of them, and the queue that takes the rejects.
 
     Documents go into the structure; where there is a `target` they go there, and the structure,
@@ -83,6 +80,7 @@ class ImportParameters:
     row of XML. `arrival` is the run's arrival number: what was stored later by a message stays.
     """
 
+    JOB: ClassVar[str] = "import"
     source: str
     format: Format
     arrival: int
@@ -97,13 +95,6 @@ class ImportParameters:
     delimiter: str = ","
     quote: str = '"'
     has_header: bool = True
-
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "ImportParameters":
-        """Check and read them. Raises JobError: BAD_PARAMETERS, UNKNOWN_FIELD."""
-        found = read(ImportParameters, said, bad)
-        found.check()
-        return found
 
     @property
     def are_documents(self) -> bool:
@@ -120,9 +111,9 @@ class ImportParameters:
         if self.structure is not None:
             self._check_structure(self.structure)
         elif self.target is None:
-            raise bad("it names neither an object structure nor a queue")
+            raise self.bad("it names neither an object structure nor a queue")
         elif self.duplicates is not Duplicates.LAST:
-            raise bad("no structure makes keys of its rows, so none of them is a duplicate")
+            raise self.bad("no structure makes keys of its rows, so none of them is a duplicate")
         if not self.are_documents:
             self._check_map()
         match self.format:
@@ -138,12 +129,14 @@ class ImportParameters:
             try:
                 compile_path(path)
             except BadPath as e:
-                raise bad(str(e)) from e
+                raise self.bad(str(e)) from e
         if self.duplicates is Duplicates.NEWEST and not structure.version_path:
-            raise bad(f"{structure.name} has no version path that tells the newest row")
+            raise self.bad(f"{structure.name} has no version path that tells the newest row")
         if any(path.startswith("/") is not self.are_xml for path in structure.key_paths):
             made, wanted = ("XML", "JSON") if self.are_xml else ("JSON", "XML")
-            raise bad(f"its documents are {made}, and {structure.name} has key paths for {wanted}")
+            raise self.bad(
+                f"its documents are {made}, and {structure.name} has key paths for {wanted}"
+            )
 
     def _check_map(self) -> None:
         targets = [column.target for column in self.columns]
@@ -161,21 +154,23 @@ class ImportParameters:
 
     def _check_xml(self) -> None:
         if not self.record or set(self.record) & set("{}/@: \t\n"):
-            raise bad("it names no element that is one record, as in ASSET")
+            raise self.bad("it names no element that is one record, as in ASSET")
         for column in self.columns:
             *outer, last = column.source.split("/")
             names = [*outer, last.removeprefix("@")]
             if not all(names) or any("@" in name for name in names):
-                raise bad(f"{column.source!r} is no place in a record, as LOCATION/SITEID or @id")
+                raise self.bad(
+                    f"{column.source!r} is no place in a record, as LOCATION/SITEID or @id"
+                )
 
     def _check_csv(self) -> None:
         if not self.columns:
-            raise bad("a CSV file needs a map of its columns")
+            raise self.bad("a CSV file needs a map of its columns")
         for name, text in (("delimiter", self.delimiter), ("quote", self.quote)):
             if len(text) != 1 or not text.isascii() or text in "\r\n\0":
-                raise bad(f"the {name} must be one ASCII character")
+                raise self.bad(f"the {name} must be one ASCII character")
         if self.delimiter == self.quote:
-            raise bad("the delimiter and the quote are the same character")
+            raise self.bad("the delimiter and the quote are the same character")
         _check_encoding(self.encoding)
 
 
@@ -192,11 +187,11 @@ _WIDE: Final = frozenset(
 def _check_targets(targets: Sequence[str]) -> None:
     for target in targets:
         if not all(target.split(".")):
-            raise bad(f"{target!r} is no place in a document")
+            raise ImportParameters.bad(f"{target!r} is no place in a document")
         if targets.count(target) > 1:
-            raise bad(f"two columns are mapped to {target}")
+            raise ImportParameters.bad(f"two columns are mapped to {target}")
         if any(other.startswith(f"{target}.") for other in targets):
-            raise bad(f"{target} is mapped to a value and to an object")
+            raise ImportParameters.bad(f"{target} is mapped to a value and to an object")
 
 
 def _check_encoding(name: str) -> None:
@@ -204,6 +199,28 @@ def _check_encoding(name: str) -> None:
         is_plain = _SIGNS.encode(name) == _SIGNS.encode("ascii")
         known = codecs.lookup(name).name
     except (LookupError, UnicodeError):
-        raise bad(f"there is no encoding {name!r} of texts") from None
+        raise ImportParameters.bad(f"there is no encoding {name!r} of texts") from None
     if not is_plain or known in _WIDE or known.startswith(_SHIFTING):
-        raise bad(f"rows of {name} cannot be told apart by their bytes")
+        raise ImportParameters.bad(f"rows of {name} cannot be told apart by their bytes")
+
+
+def missing_field(schema: Any, place: str) -> str | None:
+    """The part of a place (names with dots between them) that a JSON Schema shuts out, if any.
+
+    Only what stands plainly in it counts, `properties` with no `additionalProperties`: where a
+    schema says more by references, conditions or patterns, each row is judged when it is there.
+
+    >>> missing_field({"properties": {"a": {}}, "additionalProperties": False}, "b.c")
+    'b'
+    """
+    passed: list[str] = []
+    for name in place.split("."):
+        passed.append(name)
+        if not isinstance(schema, dict):
+            return None
+        members = schema.get("properties")
+        known = members if isinstance(members, dict) else {}
+        if name not in known and schema.get("additionalProperties") is False:
+            return None if schema.get("patternProperties") else ".".join(passed)
+        schema = known.get(name)
+    return None

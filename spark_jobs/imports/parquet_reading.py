@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from spark_jobs.imports.arrow_values import category, values_of
 from spark_jobs.imports.cutting import Cut
 from spark_jobs.imports.parameters import ImportParameters
-from spark_jobs.imports.rows import Range, Row
+from spark_jobs.imports.rows import Range, Row, place_of
 from spark_jobs.problems import JobError
 
 # A portion is so many rows at most, fewer where rows are large.
@@ -58,12 +58,14 @@ def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
     wanted = dict.fromkeys(column.source for column in parameters.columns) or known
     found: dict[str, str] = {}
     for name in wanted:
-        if name not in known:
-            raise _unknown_column(path, name, schema.names)
-        if schema.names.count(name) > 1:
-            raise _twice(path, name)
+        place_of(name, schema.names, str(path))
         if not known[name]:
-            raise _no_form(path, name, schema.field(name).type)
+            raise JobError(
+                "COLUMN_TYPE",
+                f"The column {name!r} of {path} is {schema.field(name).type}, which no JSON "
+                "document can hold.",
+                "Leave the column out of the map, or write it with another type.",
+            )
         found[name] = known[name]
     return found
 
@@ -80,15 +82,12 @@ def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:
             use_threads=False,
         )
         for portion in portions:
-            columns = [values_of(portion.column(_place(portion.schema, name))) for name in names]
+            # Columns come in the file's order, not in the one they were asked for in.
+            places = map(portion.schema.get_field_index, names)
+            columns = [values_of(portion.column(place)) for place in places]
             # The numbers come last: none of them is drawn for a row that is not there.
             for values, line in zip(zip(*columns, strict=True), numbers, strict=False):
                 yield Row(line, "", values)
-
-
-def _place(schema: Any, name: str) -> int:
-    """Columns come in the file's order, not in the one they were asked for in."""
-    return int(schema.get_field_index(name))
 
 
 def _portion(facts: Any, groups: Sequence[int]) -> int:
@@ -114,27 +113,3 @@ def _opened(path: Path) -> Iterator[Any]:
             f"{path} cannot be read as Parquet: {str(e)[:300]}.",
             "Look whether it is whole, and of the format that the import was asked for.",
         ) from e
-
-
-def _unknown_column(path: Path, name: str, names: Sequence[str]) -> JobError:
-    return JobError(
-        "UNKNOWN_COLUMN",
-        f"{path} has no column {name!r}; it has {', '.join(names)[:500]}.",
-        "Correct the map of the columns, or import files of another schema apart.",
-    )
-
-
-def _twice(path: Path, name: str) -> JobError:
-    return JobError(
-        "COLUMN_TWICE",
-        f"{path} has two columns named {name!r}, and one of them is mapped.",
-        "Give the columns names of their own.",
-    )
-
-
-def _no_form(path: Path, name: str, kind: object) -> JobError:
-    return JobError(
-        "COLUMN_TYPE",
-        f"The column {name!r} of {path} is {kind}, which no JSON document can hold.",
-        "Leave the column out of the map, or write it with another type.",
-    )

@@ -1,14 +1,15 @@
 """Cuts files into ranges of whole rows, before anything is read: a rerun reads the same ones."""
 
 import glob
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from spark_jobs.imports import sources
 from spark_jobs.imports.parameters import ImportParameters
 from spark_jobs.imports.rows import Range
+from spark_jobs.parameters import RunPlan
 from spark_jobs.problems import JobError
 from spark_jobs.problems import changed as file_changed
 
@@ -16,7 +17,7 @@ RANGE_BYTES: Final = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(RunPlan):
     """What a run reads: each file as it was (size, time of its last change), and the ranges."""
 
     files: tuple[tuple[str, int, int], ...]
@@ -25,30 +26,6 @@ class Plan:
     @property
     def bytes(self) -> int:
         return sum(size for _, size, _ in self.files)
-
-    def told(self) -> dict[str, Any]:
-        return {
-            "files": [list(one) for one in self.files],
-            "ranges": list(map(asdict, self.ranges)),
-        }
-
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "Plan":
-        """The inverse of `told`; refuses files that are not what they were.
-
-        Raises JobError SOURCE_CHANGED.
-        """
-        plan = Plan.known(said)
-        plan.check()
-        return plan
-
-    @staticmethod
-    def known(said: Mapping[str, Any]) -> "Plan":
-        """The same without a look at the files, which may be gone once all was applied."""
-        return Plan(
-            files=tuple((name, size, changed) for name, size, changed in said.get("files", ())),
-            ranges=tuple(Range(**one) for one in said.get("ranges", ())),
-        )
 
     def check(self) -> None:
         """Raise JobError SOURCE_CHANGED unless every file is what it was."""

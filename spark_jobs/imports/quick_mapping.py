@@ -35,15 +35,15 @@ class _Way(NamedTuple):
     is_required: bool
 
 
-class Quick:
+class Quick(NamedTuple):
     """The document and the key of a row, or None where `mapping` has to say."""
 
-    def __init__(self, ways: Sequence[_Way], keys: Sequence[int]) -> None:
-        self._ways, self._keys = ways, keys
+    ways: Sequence[_Way]
+    keys: Sequence[int]
 
     def document(self, values: Sequence[str]) -> tuple[str, str] | None:
         parts = []
-        for place, name, write, is_required in self._ways:
+        for place, name, write, is_required in self.ways:
             value = values[place]
             if value:
                 written = write(value)
@@ -56,7 +56,7 @@ class Quick:
         return None if key is None else (f"{{{','.join(parts)}}}", key)
 
     def _key(self, values: Sequence[str]) -> str | None:
-        found = [values[place] for place in self._keys]
+        found = [values[place] for place in self.keys]
         if not all(map(str.strip, found)):
             return None
         key = found[0] if len(found) == 1 else f"[{','.join(map(_text, found))}]"

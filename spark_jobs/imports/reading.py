@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
 from spark_jobs.imports.parameters import Format, ImportParameters
-from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, Flaw, Range, Row, new_tuple, too_long
+from spark_jobs.imports.rows import (
+    LARGEST_ROW_CHARACTERS,
+    NUL,
+    Flaw,
+    Range,
+    Row,
+    new_tuple,
+    too_long,
+)
 from spark_jobs.problems import JobError, changed
 
 _BUFFER_BYTES: Final = 2**18
@@ -82,7 +90,8 @@ def _table(text: TextIO, part: Range, parameters: ImportParameters, width: int) 
         next(found, None)
     for row in found:
         if row.flaw is None and len(row.values) != width:
-            yield row._replace(values=(), flaw=_wrong_width(len(row.values), width))
+            why = f"It has {len(row.values)} columns, and the file has {width}."
+            yield row._replace(values=(), flaw=Flaw("COLUMN_COUNT", why))
         else:
             yield row
 
@@ -181,8 +190,8 @@ def _untaken(
 
 
 def _torn(first: int, number: int, line: str) -> Row:
-    told = f"The row that begins on line {first:,} cannot be taken apart: a quote is missing, or "
-    flaw = Flaw("BAD_CSV", f"{told}one too many.")
+    text = f"The row that begins on line {first:,} cannot be taken apart: a quote is missing, or "
+    flaw = Flaw("BAD_CSV", f"{text}one too many.")
     return _checked(Row(number, line.rstrip("\r\n"), (), flaw))
 
 
@@ -195,8 +204,8 @@ def _csv_lines(text: TextIO, first: int, parameters: ImportParameters) -> Iterat
             try:
                 row = Row(number, line, next(_reader([line], parameters), []))
             except csv.Error as e:
-                told = f"It is no row of CSV: {e}. A quote is missing in this file."
-                row = Row(number, line, (), Flaw("BAD_CSV", told))
+                why = f"It is no row of CSV: {e}. A quote is missing in this file."
+                row = Row(number, line, (), Flaw("BAD_CSV", why))
             yield _checked(row)
 
 
@@ -229,16 +238,11 @@ def _checked(row: Row) -> Row:
     if len(row.text) > LARGEST_ROW_CHARACTERS:
         return too_long(row.line, row.text, len(row.text))
     if "\0" in row.text:
-        text = "It has a NUL character, which neither JSON documents nor the database take."
-        return Row(row.line, row.text, (), Flaw("NUL_CHARACTER", text))
+        return Row(row.line, row.text, (), NUL)
     if not row.text.isascii() and any("\udc80" <= sign <= "\udcff" for sign in row.text):
         text = "It has bytes that are no text in the encoding of the run."
         return Row(row.line, row.text, (), Flaw("BAD_ENCODING", text))
     return row
-
-
-def _wrong_width(found: int, wanted: int) -> Flaw:
-    return Flaw("COLUMN_COUNT", f"It has {found} columns, and the file has {wanted}.")
 
 
 def _no_header(file: Path, why: str) -> JobError:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from spark_jobs.problems import JobError
+
 # Beyond this a row is not taken apart; its beginning and its place are kept.
 LARGEST_ROW_CHARACTERS: Final = 2**20
 # A named tuple's own constructor is a Python function: several times the time, for every row.
@@ -35,6 +37,11 @@ class Flaw(NamedTuple):
     text: str
 
 
+NUL: Final = Flaw(
+    "NUL_CHARACTER", "It has a NUL character, which neither JSON documents nor the database take."
+)
+
+
 class Row(NamedTuple):
     """One row, told by its `text`, by its `values` in the order of its source's columns, or both.
 
@@ -57,3 +64,20 @@ def too_long(line: int, beginning: str, characters: int) -> Row:
     kept = beginning[:LARGEST_ROW_CHARACTERS]
     text = f"The row has {characters:,} characters; {len(kept):,} are kept here."
     return Row(line, kept, (), Flaw("ROW_TOO_LONG", text))
+
+
+def place_of(name: str, names: Sequence[str], source: str) -> int:
+    """Where a column is among those of a source. Raises JobError UNKNOWN_COLUMN, COLUMN_TWICE."""
+    if names.count(name) > 1:
+        raise JobError(
+            "COLUMN_TWICE",
+            f"{source} has two columns named {name!r}, and one of them is mapped.",
+            "Give the columns names of their own.",
+        )
+    if name not in names:
+        raise JobError(
+            "UNKNOWN_COLUMN",
+            f"{source} has no column {name!r}; it has {', '.join(names)[:500]}.",
+            "Correct the map of the columns, or import files with other columns apart.",
+        )
+    return names.index(name)

@@ -1,12 +1,7 @@
-"""What became of each row of a run, kept in tables of the run's own until all of it is applied.
+"""What became of each row of a run, kept until all of it is applied or sent."""
 
-A range is staged in one transaction that also says so: whoever comes again, after a crash or
-because a task was tried twice, finds it done and does nothing.
-"""
-
-import hashlib
 from collections.abc import Sequence
-from typing import Any, Final, LiteralString, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -14,19 +9,19 @@ from psycopg import sql
 
 from integration.documents.refusals import plain_text
 from integration.policy.failure import Failure, FailureClass
-from spark_jobs.imports.envelopes import Envelopes
+from spark_jobs import staging
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.parameters import ImportParameters
-from spark_jobs.imports.rows import Range, Row
+from spark_jobs.imports.rows import Flaw, Range, Row
 from spark_jobs.imports.sources import rows_of
+from spark_jobs.staging import Session, places
+from spark_jobs.topics.target import Target
 
 NOTHING: Final = "\\N"
 # Of a row's own text so much is shown beside its failure; its payload has all that was read.
 SHOWN_CHARACTERS: Final = 10_000
 # So much is held before it is written; a row is at most about as large.
 PORTION_CHARACTERS: Final = 2 * 2**20
-# A row's place in its run: the range's number, and the row's within it.
-PLACES_BITS: Final = 32
 # A queue gets the very text, so nothing may rearrange it; the store will take it apart anyway.
 _TABLES: Final = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {ranges} (
@@ -39,91 +34,95 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {rejects} (
   place bigint PRIMARY KEY, file text NOT NULL, line bigint NOT NULL, code text NOT NULL,
   text text NOT NULL, fingerprint text NOT NULL, payload bytea NOT NULL, raw text NOT NULL);
 """
-_LOCK: Final = "SELECT pg_advisory_xact_lock(%s)"
-_KNOWN: Final = "SELECT read, good, bad FROM {ranges} WHERE number = %s"
+_KNOWN: Final = "SELECT 1 FROM {ranges} WHERE number = %s"
 _SAY: Final = "INSERT INTO {ranges} (number, file, read, good, bad) VALUES (%s, %s, %s, %s, %s)"
 _COPY_DOCUMENTS: Final = "COPY {documents} (place, line, key, version, {member}) FROM STDIN"
 _COPY_REJECTS: Final = (
     "COPY {rejects} (place, file, line, code, text, fingerprint, payload, raw) FROM STDIN"
 )
+_SUMS: Final = """
+SELECT count(*), coalesce(sum(read), 0)::bigint, coalesce(sum(good), 0)::bigint,
+  coalesce(sum(bad), 0)::bigint, count(sent), coalesce(sum(sent), 0)::bigint FROM {ranges}
+"""
 
 
-class Staged(NamedTuple):
-    """What a range came to."""
+class Sums(NamedTuple):
+    """What the ranges came to that are staged, and those of them that are sent."""
 
-    number: int
+    ranges: int
     read: int
     good: int
     bad: int
+    ranges_sent: int
+    sent: int
 
 
-class Stage:
-    """The tables of one run."""
+class Stage(staging.Stage):
+    """The tables of one import."""
 
-    def __init__(self, run: str) -> None:
-        self._name = f"bulk_{UUID(run).hex}"
-        self._names = {part: self.named(part) for part in ("ranges", "documents", "rejects")}
+    NAME = "sluice import"
+    PARTS = ("ranges", "documents", "rejects")
 
-    def named(self, part: str) -> sql.Identifier:
-        """The name of a table or an index of this run."""
-        return sql.Identifier(f"{self._name}_{part}")
-
-    def sql(self, text: LiteralString, **more: sql.Composable) -> sql.Composed:
-        return sql.SQL(text).format(**self._names, **more)
-
-    def make(self, session: psycopg.Connection[Any], parameters: ImportParameters) -> None:
+    def make(self, session: Session, parameters: ImportParameters) -> None:
         kind = sql.SQL("jsonb" if parameters.target is None else "text")
         session.execute(self.sql(_TABLES, kind=kind))
 
-    def drop(self, session: psycopg.Connection[Any]) -> None:
-        """All of it in one statement: what is half gone would be staged twice."""
-        session.execute(self.sql("DROP TABLE IF EXISTS {ranges}, {documents}, {rejects}"))
-
-    def staged(self, session: psycopg.Connection[Any]) -> list[Staged]:
-        found = session.execute(
-            self.sql("SELECT number, read, good, bad FROM {ranges} ORDER BY number")
-        )
-        return [Staged(*values) for values in found.fetchall()]
+    def sums(self, session: Session) -> Sums:
+        return Sums(*(session.execute(self.sql(_SUMS)).fetchone() or (0, 0, 0, 0, 0, 0)))
 
 
 def stage(
     database: str, run: str, parameters: ImportParameters, names: Sequence[str], part: Range
-) -> Staged:
+) -> None:
     """Read a range, map its rows, and keep what became of them: once, however often it is asked."""
     tables = Stage(run)
-    with psycopg.connect(database, application_name="sluice import") as session:
-        session.execute(_LOCK, [lock_number(run, part.number)])
-        known = session.execute(tables.sql(_KNOWN), [part.number]).fetchone()
-        if known is not None:
-            return Staged(part.number, *known)
+    with psycopg.connect(database, application_name=tables.NAME) as session:
+        tables.hold(session, part.number)
+        if session.execute(tables.sql(_KNOWN), [part.number]).fetchone() is not None:
+            return
         portions = _Portions(session, tables, parameters)
-        staged = _written(portions, Mapper(parameters, names), Envelopes(run, parameters), part)
-        number, *counts = staged
-        session.execute(tables.sql(_SAY), [number, part.file, *counts])
-        return staged
+        read, bad = _write(portions, Mapper(parameters, names), message_ids(run), part)
+        session.execute(tables.sql(_SAY), [part.number, part.file, read, read - bad, bad])
 
 
-def _written(portions: "_Portions", mapper: Mapper, envelopes: Envelopes, part: Range) -> Staged:
+def message_ids(run: str) -> str:
+    """How the ids of a run's messages begin: each is the run and the row's place in it."""
+    return f"{UUID(run)}~"
+
+
+def _write(portions: "_Portions", mapper: Mapper, ids: str, part: Range) -> tuple[int, int]:
+    """How many rows were read, and how many of them are rejected."""
     read = bad = 0
+    first, _ = places(part.number)
+    target = mapper.parameters.target
     for row in rows_of(part, mapper.parameters, mapper.names):
-        place = part.number << PLACES_BITS | read
+        place = first + read
         read += 1
-        became = envelopes.fitting(mapper.map(row), place)
+        became = mapper.map(row)
+        if target is not None and isinstance(became, Document):
+            became = _fitting(became, f"{ids}{place}", target)
         if isinstance(became, Document):
-            portions.good(_document_line(place, row.line, became))
+            portions.add(_document_line(place, row.line, became), is_good=True)
         else:
             bad += 1
-            portions.bad(_reject_line(place, part.file, row, became))
+            portions.add(_reject_line(place, part.file, row, became), is_good=False)
     portions.write()
-    return Staged(part.number, read, read - bad, bad)
+    return read, bad
+
+
+def _fitting(document: Document, message_id: str, target: Target) -> Document | Rejected:
+    """The same, but a document that its topic would refuse is rejected."""
+    size = target.excess(message_id, document.text)
+    if not size:
+        return document
+    text = f"As a message it has {size:,} bytes, and the topic takes {target.largest_bytes:,}."
+    return Rejected(Flaw("ROW_TOO_LONG", text), document.text.encode(), document.text)
 
 
 class _Portions:
     """Lines on their way into the stage: little is held, however many there are."""
 
-    def __init__(
-        self, session: psycopg.Connection[Any], tables: Stage, parameters: ImportParameters
-    ) -> None:
+    def __init__(self, session: Session, tables: Stage, parameters: ImportParameters) -> None:
         is_xml = parameters.are_xml and parameters.target is None
         member = sql.Identifier("xml" if is_xml else "document")
         self._session = session
@@ -131,14 +130,8 @@ class _Portions:
         self._lines: tuple[list[str], list[str]] = ([], [])
         self._held = 0
 
-    def good(self, line: str) -> None:
-        self._hold(self._lines[0], line)
-
-    def bad(self, line: str) -> None:
-        self._hold(self._lines[1], line)
-
-    def _hold(self, lines: list[str], line: str) -> None:
-        lines.append(line)
+    def add(self, line: str, *, is_good: bool) -> None:
+        self._lines[not is_good].append(line)
         self._held += len(line)
         if self._held > PORTION_CHARACTERS:
             self.write()
@@ -154,17 +147,17 @@ class _Portions:
 
 def _document_line(place: int, line: int, document: Document) -> str:
     text, key, version = document
-    told = NOTHING if version is None else version
     name = NOTHING if key is None else _escaped(key)
-    return f"{place}\t{line}\t{name}\t{told}\t{_escaped(text)}\n"
+    number = NOTHING if version is None else version
+    return f"{place}\t{line}\t{name}\t{number}\t{_escaped(text)}\n"
 
 
 def _reject_line(place: int, file: str, row: Row, rejected: Rejected) -> str:
     code, text = rejected.flaw[0], plain_text(rejected.flaw[1])
     fingerprint = Failure(FailureClass.PERMANENT, code, text).fingerprint
-    told = "\t".join(map(_escaped, (file, str(row.line), code, text, fingerprint)))
+    columns = "\t".join(map(_escaped, (file, str(row.line), code, text, fingerprint)))
     shown = _escaped(plain_text(rejected.shown[:SHOWN_CHARACTERS]))
-    return f"{place}\t{told}\t\\\\x{rejected.payload.hex()}\t{shown}\n"
+    return f"{place}\t{columns}\t\\\\x{rejected.payload.hex()}\t{shown}\n"
 
 
 def _escaped(text: str) -> str:
@@ -174,8 +167,3 @@ def _escaped(text: str) -> str:
     if not text.isprintable():
         text = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
     return text
-
-
-def lock_number(run: str, number: int) -> int:
-    digest = hashlib.blake2b(f"{run}/{number}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True)

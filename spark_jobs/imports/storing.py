@@ -1,22 +1,21 @@
-"""Applies what a run has staged: documents, rejects, and that it was done, in one commit."""
+"""Applies what a run has staged: documents, and rejects, in the commit that ends the run.
+
+Of several rows with one key one counts: which, and what becomes of the others, is here, too.
+"""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, LiteralString, NamedTuple
 
-import psycopg
-from psycopg.types.json import Jsonb
+from psycopg import sql
 
+from integration.documents.refusals import permanent
 from integration.newness import DOCUMENT, REST
-from spark_jobs.imports.duplicates import order, take_out
-from spark_jobs.imports.owning import Owned, claimed
 from spark_jobs.imports.parameters import Duplicates, Format, ImportParameters, Structure
 from spark_jobs.imports.planning import Plan
-from spark_jobs.imports.staging import Stage
-from spark_jobs.problems import JobError, unbalanced
+from spark_jobs.imports.staging import Stage, Sums
+from spark_jobs.problems import JobError, gone, not_staged, unbalanced
+from spark_jobs.staging import PLACES_BITS, Session
 
-_APPLIED: Final = """
-UPDATE integration_bulkrun SET applied = true, counts = %s WHERE id = %s
-"""
 # Of several rows with one key the first in the order counts. Keys go in sorted, as messages' do.
 _STORE: Final = (
     """
@@ -59,121 +58,134 @@ FROM {rejects} r, integration_queue q
 LEFT JOIN integration_enterpriseservice v ON v.id = q.default_service_id
 WHERE q.id = %(queue)s::bigint
 """
-_SUMS: Final = """
-SELECT count(*), coalesce(sum(read), 0)::bigint, coalesce(sum(good), 0)::bigint,
-  coalesce(sum(bad), 0)::bigint, count(sent), coalesce(sum(sent), 0)::bigint FROM {ranges}
+# Over the staged documents `d` of one key: the first in this order counts.
+_ORDER: Final[Mapping[Duplicates, LiteralString]] = {
+    Duplicates.LAST: "d.place DESC",
+    Duplicates.FIRST: "d.place",
+    Duplicates.NEWEST: "d.version DESC NULLS LAST, d.place DESC",
+    Duplicates.REJECT: "d.place",
+}
+# Most keys are there once; the others alone are sorted.
+_TAKE_OUT: Final = """
+WITH twice AS (
+  SELECT key FROM {documents} GROUP BY key HAVING count(*) > 1
+), placed AS (
+  SELECT d.place, row_number() OVER (PARTITION BY d.key ORDER BY {order}) AS number
+  FROM {documents} d JOIN twice USING (key)
+), taken AS (
+  DELETE FROM {documents} d USING placed n WHERE d.place = n.place AND n.number > 1
+  RETURNING d.place, d.line, coalesce(nullif(d.xml, ''), d.document::text) AS document
+), rejected AS (
+  INSERT INTO {rejects} (place, file, line, code, text, fingerprint, payload, raw)
+  SELECT t.place, r.file, t.line, %(code)s::text, %(text)s::text, %(cause)s::text,
+    convert_to(t.document, 'UTF8'), ''
+  FROM taken t JOIN {ranges} r ON r.number = t.place >> %(bits)s
+  WHERE %(rejects)s::boolean
+)
+SELECT count(*) FROM taken
 """
+_TWICE: Final = permanent("An earlier row of this import has the same key.", "DUPLICATE_ROW")
 _THERE: Final = "SELECT (SELECT count(*) FROM {documents}), (SELECT count(*) FROM {rejects})"
 # A run's documents are sorted once; the default would do it on the disk in hundreds of pieces.
 SORTING: Final = "SET LOCAL work_mem = '128MB'"
 
 
-class _Staged(NamedTuple):
-    """What the stage has: ranges, what they came to, and what is there by now."""
+class Staged(NamedTuple):
+    """What the ranges came to, and what is in the tables by now."""
 
-    ranges: int
-    read: int
-    good: int
-    bad: int
-    ranges_sent: int
-    sent: int
+    sums: Sums
     documents: int
     rejects: int
 
-
-def apply(
-    session: psycopg.Connection[Any], owned: Owned, parameters: ImportParameters, plan: Plan
-) -> Mapping[str, int]:
-    """Apply the whole run, or find that it was: how many rows were read, sent, rejected, skipped.
-
-    Raises JobError: UNKNOWN_RUN, RUN_TAKEN, NOT_STAGED, UNKNOWN_STRUCTURE, STRUCTURE_CHANGED,
-    UNKNOWN_QUEUE, UNBALANCED.
-    """
-    tables = Stage(owned.run)
-    with session.transaction():
-        before = claimed(session, owned)
-        if before is not None:
-            tables.drop(session)
-            return before
-        _exist(session, parameters)
-        session.execute(SORTING)
-        staged = _staged(session, tables, parameters, plan)
-        ends = _stored if parameters.target is None else _sent
-        counts = {"read": staged.read, **ends(session, owned, parameters, staged)}
-        if staged.read != counts["sent"] + counts["rejected"] + counts["skipped"]:
-            raise unbalanced(counts)
-        session.execute(_APPLIED, [Jsonb(counts), owned.run])
-        tables.drop(session)
-    return counts
+    def unbalanced(self) -> JobError:
+        counts = {"documents": self.documents, "rejects": self.rejects}
+        return unbalanced({**self.sums._asdict(), **counts})
 
 
-def complete(session: psycopg.Connection[Any], tables: Stage, plan: Plan) -> _Staged:
+def complete(session: Session, tables: Stage, plan: Plan) -> Staged:
     """What is staged, if all of it is. Raises JobError NOT_STAGED."""
-    sums = session.execute(tables.sql(_SUMS)).fetchone() or (0, 0, 0, 0, 0, 0)
-    there = session.execute(tables.sql(_THERE)).fetchone() or (0, 0)
-    staged = _Staged(*sums, *there)
-    if staged.ranges != len(plan.ranges):
-        raise JobError(
-            "NOT_STAGED",
-            f"{staged.ranges:,} of {len(plan.ranges):,} ranges are staged.",
-            "Start the run again: it goes on where it stopped.",
-        )
-    return staged
+    sums = tables.sums(session)
+    if sums.ranges != len(plan.ranges):
+        raise not_staged(f"{sums.ranges:,} of {len(plan.ranges):,} ranges are staged.")
+    return Staged(sums, *(session.execute(tables.sql(_THERE)).fetchone() or (0, 0)))
 
 
-def _staged(
-    session: psycopg.Connection[Any], tables: Stage, parameters: ImportParameters, plan: Plan
-) -> _Staged:
-    """The same, held against what the ranges came to. Raises JobError NOT_STAGED, UNBALANCED."""
+def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> int:
+    """Take rows out of the stage that have a key for which another row counts.
+
+    They go to the rejects where that was asked for. Returns how many they were; done again it
+    finds none.
+    """
+    session.execute(tables.sql("ANALYZE {documents}"))
+    said = {
+        "rejects": parameters.duplicates is Duplicates.REJECT,
+        "bits": PLACES_BITS,
+        "code": _TWICE.code,
+        "text": _TWICE.text,
+        "cause": _TWICE.fingerprint,
+    }
+    statement = tables.sql(_TAKE_OUT, order=sql.SQL(_ORDER[parameters.duplicates]))
+    found = session.execute(statement, said).fetchone()
+    return int(found[0]) if found else 0
+
+
+def finish(
+    session: Session, tables: Stage, parameters: ImportParameters, plan: Plan
+) -> Mapping[str, int]:
+    """Store the documents unless they were sent, and the rejects, in the caller's transaction.
+
+    Raises JobError: NOT_STAGED, UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, UNKNOWN_QUEUE, UNBALANCED.
+    """
+    _exist(session, parameters)
+    session.execute(SORTING)
+    staged = _whole(session, tables, parameters, plan)
+    is_rejected = parameters.duplicates is Duplicates.REJECT
+    if parameters.target is not None:
+        good, sent = staged.sums.good, staged.sums.sent
+    else:
+        good = staged.documents
+        if is_rejected:
+            good -= take_out(session, tables, parameters)
+        sent = _store(session, tables, parameters)
+    skipped = 0 if parameters.target is not None and is_rejected else good - sent
+    rejected = _reject(session, tables, parameters)
+    return {"read": staged.sums.read, "sent": sent, "rejected": rejected, "skipped": skipped}
+
+
+def _whole(session: Session, tables: Stage, parameters: ImportParameters, plan: Plan) -> Staged:
+    """What is staged, held against what the ranges came to.
+
+    Raises JobError NOT_STAGED, UNBALANCED.
+    """
     staged = complete(session, tables, plan)
-    taken = 0
+    sums, taken = staged.sums, 0
     if parameters.target is not None:
         # What does not count was taken out before the rest was sent.
-        taken = staged.good - staged.documents
-        is_sent = (staged.ranges_sent, staged.sent) == (staged.ranges, staged.documents)
+        taken = sums.good - staged.documents
+        is_sent = (sums.ranges_sent, sums.sent) == (sums.ranges, staged.documents)
         if taken < 0 or not is_sent:
-            raise unbalanced(staged._asdict())
-    bad = staged.bad + (taken if parameters.duplicates is Duplicates.REJECT else 0)
-    if (staged.documents + taken, staged.rejects) != (staged.good, bad):
-        raise unbalanced(staged._asdict())
+            raise staged.unbalanced()
+    bad = sums.bad + (taken if parameters.duplicates is Duplicates.REJECT else 0)
+    if (staged.documents + taken, staged.rejects) != (sums.good, bad):
+        raise staged.unbalanced()
     return staged
 
 
-def _stored(
-    session: psycopg.Connection[Any], owned: Owned, parameters: ImportParameters, staged: _Staged
-) -> Mapping[str, int]:
+def _store(session: Session, tables: Stage, parameters: ImportParameters) -> int:
     assert parameters.structure is not None  # noqa: S101 - checked with the parameters
-    tables, good = Stage(owned.run), staged.documents
-    if parameters.duplicates is Duplicates.REJECT:
-        good -= take_out(session, tables, parameters)
-    statement = tables.sql(_STORE, order=order(parameters.duplicates))
     said = {
-        "run": owned.run,
+        "run": tables.run,
         "arrival": parameters.arrival,
         "structure": parameters.structure.name,
     }
+    statement = tables.sql(_STORE, order=sql.SQL(_ORDER[parameters.duplicates]))
     found = session.execute(statement, said).fetchone()
-    stored = int(found[0]) if found else 0
-    rejected = _rejected(session, tables, owned.run, parameters)
-    return {"sent": stored, "rejected": rejected, "skipped": good - stored}
+    return int(found[0]) if found else 0
 
 
-def _sent(
-    session: psycopg.Connection[Any], owned: Owned, parameters: ImportParameters, staged: _Staged
-) -> Mapping[str, int]:
-    is_rejected = parameters.duplicates is Duplicates.REJECT
-    return {
-        "sent": staged.sent,
-        "rejected": _rejected(session, Stage(owned.run), owned.run, parameters),
-        "skipped": 0 if is_rejected else staged.good - staged.sent,
-    }
-
-
-def _rejected(
-    session: psycopg.Connection[Any], tables: Stage, run: str, parameters: ImportParameters
-) -> int:
+def _reject(session: Session, tables: Stage, parameters: ImportParameters) -> int:
     said = {
-        "run": run,
+        "run": tables.run,
         "arrival": parameters.arrival,
         "queue": parameters.rejects_queue,
         "unit": "Row" if parameters.format is Format.PARQUET else "Line",
@@ -181,32 +193,32 @@ def _rejected(
     return session.execute(tables.sql(_REJECT), said).rowcount
 
 
-def _exist(session: psycopg.Connection[Any], parameters: ImportParameters) -> None:
+def _exist(session: Session, parameters: ImportParameters) -> None:
     if parameters.structure is not None and parameters.target is None:
-        _same_structure(session, parameters.structure)
+        same_structure(session, parameters.structure)
     queue = parameters.rejects_queue
     known = session.execute("SELECT 1 FROM integration_queue WHERE id = %s", [queue]).fetchone()
     if known is None:
-        raise _unknown("queue", str(queue), "UNKNOWN_QUEUE")
+        raise gone("UNKNOWN_QUEUE", f"queue {queue}")
 
 
-def _same_structure(session: psycopg.Connection[Any], said: Structure) -> None:
+def same_structure(session: Session, wanted: Structure) -> int:
+    """The number of a structure that is as it was when the run was asked for.
+
+    Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED.
+    """
     found = session.execute(
-        "SELECT key_paths, version_path FROM integration_objectstructure WHERE name = %s",
-        [said.name],
+        "SELECT id, key_paths, version_path FROM integration_objectstructure WHERE name = %s",
+        [wanted.name],
     ).fetchone()
     if found is None:
-        raise _unknown("object structure", said.name, "UNKNOWN_STRUCTURE")
-    if (tuple(found[0]), found[1]) != (said.key_paths, said.version_path):
+        raise gone("UNKNOWN_STRUCTURE", f"object structure {wanted.name}")
+    number, key_paths, version_path = found
+    if (tuple(key_paths), version_path) != (wanted.key_paths, wanted.version_path):
         raise JobError(
             "STRUCTURE_CHANGED",
-            f"{said.name} has other key paths or another version path than when the run was "
+            f"{wanted.name} has other key paths or another version path than when the run was "
             "asked for.",
             "Start a new run: by the old paths documents would be stored under other keys.",
         )
-
-
-def _unknown(what: str, name: str, code: str) -> JobError:
-    return JobError(
-        code, f"There is no {what} {name} any more.", "Start a new run with one that is there."
-    )
+    return int(number)

@@ -1,6 +1,6 @@
 """Reads the records of an XML file as a stream: no entities, no document types, bounded.
 
-A record is an element of the name that the import was told, wherever it stands; one inside another
+A record is an element of the name that the import was given, wherever it stands; one inside another
 is part of that. A file is one range, because XML cannot be cut. Where its grammar breaks, what came
 before is read, and what follows is one row.
 """
@@ -96,8 +96,8 @@ class Records:
         if not self._width:
             return Row(line, text)
         values: list[str | None] = [None] * self._width
-        told = _collect(record, self._tree, values)
-        return Row(line, text, [value or "" for value in values], told)
+        flaw = _collect(record, self._tree, values)
+        return Row(line, text, [value or "" for value in values], flaw)
 
     def _forget(self) -> None:
         """Take away what was read, but what is still being built: it hangs on the last children.
@@ -120,8 +120,8 @@ class Records:
         if is_end:
             flaw = Flaw(FlawCode.TRUNCATED_XML, f"The file stops short at {where}.")
         else:
-            told = f"The XML breaks at {where} ({name}): nothing behind it is read."
-            flaw = Flaw(FlawCode.BAD_XML, told)
+            why = f"The XML breaks at {where} ({name}): nothing behind it is read."
+            flaw = Flaw(FlawCode.BAD_XML, why)
         at = offset_of(self._file, line, column)
         begin = self._record_before(at) if self._depth else at
         with self._file.open("rb") as opened:
@@ -170,15 +170,15 @@ def _tree(paths: Sequence[str]) -> Tree:
 
 def _collect(element: etree._Element, tree: Tree, values: list[str | None]) -> Flaw | None:
     """Put the values below an element in their places; the first thing that is wrong with them."""
-    told: Flaw | None = None
+    flaw: Flaw | None = None
     for child in element:
         below = tree.get(_local(child))
         if isinstance(below, dict):
-            told = _collect(child, below, values) or told
+            flaw = _collect(child, below, values) or flaw
     for name, place in tree.items():
         if isinstance(place, int):
-            told = _put(element, name, values, place) or told
-    return told
+            flaw = _put(element, name, values, place) or flaw
+    return flaw
 
 
 def _put(element: etree._Element, name: str, values: list[str | None], place: int) -> Flaw | None:

@@ -8,20 +8,21 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TextIO
+from typing import Final
 
 from spark_jobs.problems import JobError
-from spark_jobs.reconcile.fates import GRAVITY, UNNAMED
+from spark_jobs.reconcile.fates import UNNAMED
 from spark_jobs.reconcile.judging import Record, judged
 from spark_jobs.reconcile.knowing import Known
 
 NAMED: Final = 1_000
 Name = tuple[int, int, int, str, str, str]
 """Gravity, partition, offset, fate, and of a failure its code and id: the order is the order."""
+Write = Callable[[Iterable[Name]], None]
 
 
 @dataclass(slots=True)
@@ -39,81 +40,50 @@ class Account:
             self.fates[fate] += 1
             if fate not in UNNAMED:
                 failed = known.failures.get(offset)
-                told = ("", "") if failed is None else (failed.code, failed.id)
-                found.append((GRAVITY[fate], partition, offset, str(fate), *told))
+                failure = ("", "") if failed is None else (failed.code, failed.id)
+                found.append((fate.gravity, partition, offset, str(fate), *failure))
         self.names += len(found)
         self.named = heapq.nsmallest(NAMED, self.named + found)
         return found
 
-    def told(self) -> dict[str, Any]:
-        """As it travels from a task to the driver."""
-        return {"fates": dict(self.fates), "named": self.named, "names": self.names}
 
-
-def together(told: Iterable[Mapping[str, Any]]) -> Account:
+def together(accounts: Iterable[Account]) -> Account:
     """The accounts of all tasks as one."""
     whole = Account()
-    for one in told:
-        whole.fates.update(one["fates"])
-        whole.named = heapq.nsmallest(NAMED, whole.named + [_name(name) for name in one["named"]])
-        whole.names += one["names"]
+    for one in accounts:
+        whole.fates.update(one.fates)
+        whole.named = heapq.nsmallest(NAMED, whole.named + one.named)
+        whole.names += one.names
     return whole
-
-
-def _name(told: Sequence[Any]) -> Name:
-    gravity, partition, offset, fate, code, failure = told
-    return gravity, partition, offset, fate, code, failure
 
 
 def shown(name: Name) -> dict[str, object]:
     """A named offset as people and programs read it."""
     _, partition, offset, fate, code, failure = name
-    told: dict[str, object] = {"partition": partition, "offset": offset, "is": fate}
-    return {**told, "code": code, "failure": failure} if failure else told
+    place: dict[str, object] = {"partition": partition, "offset": offset, "is": fate}
+    return {**place, "code": code, "failure": failure} if failure else place
 
 
-class Names:
-    """One task's share of the file: it appears whole or not at all, also when it is tried again."""
+@contextmanager
+def share(file: str, number: int) -> Iterator[Write]:
+    """What writes one task's share of the file, which appears whole or not at all.
 
-    def __init__(self, file: str, number: int) -> None:
-        self._path = parts(file) / f"{number:06}.jsonl" if file else None
-        self._writing: TextIO | None = None
-
-    def __enter__(self) -> Self:
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writing = self._begun.open("w", encoding="utf-8")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        _failure: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        if self._writing is not None and self._path is not None:
-            self._writing.close()
-            if kind is None:
-                self._begun.replace(self._path)
-
-    @property
-    def _begun(self) -> Path:
-        assert self._path is not None  # noqa: S101 - asked only where there is a file
-        # Two tries of one task may be at work when a worker was thought dead.
-        return self._path.with_suffix(f".{os.getpid()}")
-
-    def write(self, names: Iterable[Name]) -> None:
-        if self._writing is not None:
-            self._writing.writelines(f"{json.dumps(shown(name))}\n" for name in names)
-
-
-def parts(file: str) -> Path:
-    """The folder of the tasks' shares."""
-    return Path(f"{file}.parts")
+    Also when the task is tried again: two tries of it may be at work when a worker was thought
+    dead. Where no file is asked for nothing is written.
+    """
+    if not file:
+        yield lambda _: None
+        return
+    path = _parts(file) / f"{number:06}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    begun = path.with_suffix(f".{os.getpid()}")
+    with begun.open("w", encoding="utf-8") as opened:
+        yield lambda names: opened.writelines(f"{json.dumps(shown(name))}\n" for name in names)
+    begun.replace(path)
 
 
 def joined(file: str) -> int:
-    """Make the file of its parts, in their order; returns its size in bytes.
+    """Make the file of its shares, in their order; returns its size in bytes.
 
     Raises JobError FILE_NOT_WRITTEN.
     """
@@ -121,7 +91,7 @@ def joined(file: str) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with begun.open("wb") as whole:
-            for part in _shares(file):
+            for part in sorted(_parts(file).glob("*.jsonl")):
                 with part.open("rb") as one:
                     shutil.copyfileobj(one, whole)
             whole.flush()
@@ -129,24 +99,21 @@ def joined(file: str) -> int:
         begun.replace(path)
         size = path.stat().st_size
     except OSError as e:
-        raise unwritten(file, e) from e
+        raise JobError(
+            "FILE_NOT_WRITTEN",
+            f"{file} cannot be written: {e.strerror or e}.",
+            "Look for room and rights in the shared folder; then drive the run again.",
+        ) from e
     drop(file)
     return size
 
 
 def drop(file: str) -> None:
-    """Take the parts away."""
+    """Take the shares away."""
     if file:
-        shutil.rmtree(parts(file), ignore_errors=True)
+        shutil.rmtree(_parts(file), ignore_errors=True)
 
 
-def unwritten(file: str, failure: OSError) -> JobError:
-    return JobError(
-        "FILE_NOT_WRITTEN",
-        f"{file} cannot be written: {failure.strerror or failure}.",
-        "Look for room and rights in the shared folder; then drive the run again.",
-    )
-
-
-def _shares(file: str) -> Iterator[Path]:
-    yield from sorted(parts(file).glob("*.jsonl"))
+def _parts(file: str) -> Path:
+    """The folder of the tasks' shares."""
+    return Path(f"{file}.parts")

@@ -1,122 +1,79 @@
 """The job itself: plan, let tasks read offsets and judge them, put their accounts together."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 
-from spark_jobs.contract import Arguments, Progress, Report, Tell
-from spark_jobs.problems import JobError
+from spark_jobs.contract import Progress
+from spark_jobs.fencing import Outcome
 from spark_jobs.reconcile import accounting, knowing
-from spark_jobs.reconcile.accounting import Account, Names
+from spark_jobs.reconcile.accounting import Account
 from spark_jobs.reconcile.fates import Fate, counted
 from spark_jobs.reconcile.knowing import Reading
 from spark_jobs.reconcile.parameters import ReconcileParameters
 from spark_jobs.topics import planning
-from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import TopicPlan
-from spark_jobs.topics.reading import KIND, kept, records
-from spark_jobs.watching import progress_of, watched
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from spark_jobs.topics.reading import KIND, in_shares
+from spark_jobs.watching import progress_of
+from spark_jobs.work import Work
 
 # So many records are judged together: what is known of them is read in a few statements.
 STRETCH: Final = 50_000
 APPLICATION: Final = "sluice reconcile"
 
 
-class Work(NamedTuple):
-    """What every task is told."""
-
-    run: str
-    database: str
-    reading: Reading
-    file: str
-
-
-def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
+def run(work: Work) -> Outcome:
     """Say what became of every record of the range. Raises JobError, Stopped, database errors."""
-    parameters = ReconcileParameters.of(arguments.parameters)
-    cluster = Cluster(arguments.kafka)
-    plan = _planned(cluster, parameters, arguments, tell)
-    with psycopg.connect(arguments.database, autocommit=True) as database:
-        reading = knowing.begin(database, parameters.queue, plan.uuid)
-    work = Work(arguments.run, arguments.database, reading, parameters.file)
-    frame = records(session, arguments.kafka, plan)
+    parameters = ReconcileParameters.of(work.arguments.parameters)
+    plan, file = planning.planned(work, parameters), parameters.file
+    reading = knowing.begin(work.database, parameters.queue, plan.uuid)
     try:
-        account = Account()
-        if frame is not None:
-            account = kept(cluster, plan, lambda: _account(session, frame, (work, plan), tell))
-        tell.go_on()
+        account = _account(work, plan, partial(_judged, work.arguments.database, reading, file))
         facts = _facts(plan, account)
-        if parameters.file:
-            facts |= {"file": parameters.file, "file_bytes": accounting.joined(parameters.file)}
+        if file:
+            facts |= {"file": file, "file_bytes": accounting.joined(file)}
     except BaseException:
-        accounting.drop(parameters.file)
+        accounting.drop(file)
         raise
-    return Report.done(arguments, counted(account.fates)._asdict(), facts)
-
-
-def _planned(
-    cluster: Cluster, parameters: ReconcileParameters, arguments: Arguments, tell: Tell
-) -> TopicPlan:
-    """What was planned for this run, if it is still there, or a plan made now and told."""
-    plan = planning.planned(cluster, parameters.wanted, arguments.plan)
-    if not arguments.plan:
-        tell.planned(plan.told())
-    for partition in plan.oldest:
-        tell.say(
-            f"Partition {partition} begins with the oldest message that Kafka still has: whether "
-            "older ones belonged to the range cannot be told any more."
-        )
-    return plan
+    return counted(account.fates), facts
 
 
 def _account(
-    session: "SparkSession", frame: "DataFrame", what: tuple[Work, TopicPlan], tell: Tell
+    work: Work, plan: TopicPlan, judge: Callable[[int, Iterator[Any]], Account]
 ) -> Account:
-    work, plan = what
-    columns = frame.selectExpr("partition", "offset", f"{KIND} AS kind")
+    def so_far() -> tuple[int, int]:
+        done, total = progress_of(work.session, work.owned.run)
+        return done, plan.offsets * done // max(total, 1)
 
-    def task(number: int, rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        try:
-            yield _judged(number, rows, work)
-        except JobError as e:
-            yield {"problem": e.told}
-
-    def watch() -> None:
-        done, total = progress_of(session, work.run)
-        read = plan.offsets * done // max(total, 1)
-        tell.progress(Progress(stage="judge", done=done, total=total, rows=read))
-        tell.go_on()
-
-    answers = watched(session, work.run, columns.rdd.mapPartitionsWithIndex(task).collect, watch)
-    for answer in answers:
-        if "problem" in answer:
-            raise JobError(*answer["problem"])
-    tasks = len(answers)
-    tell.progress(Progress(stage="judge", done=tasks, total=tasks, rows=plan.offsets))
-    return accounting.together(answers)
+    columns = "partition", "offset", f"{KIND} AS kind"
+    accounts = in_shares(work, plan, "judge", columns, judge, so_far=so_far)
+    tasks = len(accounts)
+    # What Spark tells of its tasks comes a little later than their answers.
+    work.tell.progress(Progress(stage="judge", done=tasks, total=tasks, rows=plan.offsets))
+    return accounting.together(accounts)
 
 
-def _judged(number: int, rows: Iterable[Any], work: Work) -> dict[str, Any]:
+def _judged(
+    database: str, reading: Reading, file: str, number: int, rows: Iterator[Any]
+) -> Account:
     """What one task reads; nothing of it is kept but counts and a bounded list."""
     account = Account()
     with (
-        psycopg.connect(work.database, autocommit=True, application_name=APPLICATION) as session,
-        Names(work.file, number) as names,
+        psycopg.connect(database, autocommit=True, application_name=APPLICATION) as session,
+        accounting.share(file, number) as write,
     ):
         for partition, offsets in _stretches(rows):
             ends = offsets[0][0], offsets[-1][0]
-            known = knowing.known(session, work.reading, partition, ends)
-            names.write(account.add(partition, offsets, known))
-    return account.told()
+            known = knowing.known(session, reading, partition, ends)
+            write(account.add(partition, offsets, known))
+    return account
 
 
-def _stretches(rows: Iterable[Any]) -> Iterator[tuple[int, Sequence[tuple[int, int]]]]:
+def _stretches(rows: Iterator[Any]) -> Iterator[tuple[int, Sequence[tuple[int, int]]]]:
     """Records of one partition together, a bounded number at a time."""
     for partition, found in groupby(rows, key=itemgetter(0)):
         while offsets := [(row[1], row[2]) for row in islice(found, STRETCH)]:
@@ -125,9 +82,7 @@ def _stretches(rows: Iterable[Any]) -> Iterator[tuple[int, Sequence[tuple[int, i
 
 def _facts(plan: TopicPlan, account: Account) -> dict[str, Any]:
     return {
-        "topic": plan.topic,
-        "ranges": {str(part.partition): [part.begin, part.end] for part in plan.parts},
-        "oldest": list(plan.oldest),
+        **plan.facts,
         "fates": {fate: account.fates[fate] for fate in map(str, Fate) if account.fates[fate]},
         "names": account.names,
         "named": [accounting.shown(name) for name in account.named],

@@ -5,11 +5,11 @@ batches that is whole. Everywhere else it is said that nobody knows any more.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from spark_jobs.reconcile.fates import Fate
-from spark_jobs.reconcile.knowing import Failed, Known
-from spark_jobs.topics.batches import Batch, covering
+from spark_jobs.reconcile.knowing import Batch, Failed, Known
 from spark_jobs.topics.reading import COPY, TICKET
 
 OPEN: Final = {
@@ -113,3 +113,30 @@ def _untraced(offset: int, known: Known, batches: Sequence[Batch]) -> Fate:
     # Before the first batch that is known: the queue was to begin there, or behind it.
     is_ours = known.began_at_beginning and known.whole
     return Fate.LOST if is_ours else Fate.UNKNOWN
+
+
+def covering(batches: Sequence[Batch], offsets: Sequence[int]) -> Iterator[list[Batch]]:
+    """For each of these rising offsets the batches that passed it.
+
+    A batch ends at the message that stopped it, and the next one begins with that: where two meet
+    so, only the later one has passed it.
+    """
+    waiting = iter(batches)
+    ahead = next(waiting, None)
+    under: list[Batch] = []
+    for offset in offsets:
+        while ahead is not None and ahead.first <= offset:
+            under.append(ahead)
+            ahead = next(waiting, None)
+        if (under and under[0].last < offset) or len(under) > 1:
+            under = [batch for batch in under if batch.last >= offset]
+        yield _without_stops(under, offset) if len(under) > 1 else under
+
+
+def _without_stops(under: Sequence[Batch], offset: int) -> list[Batch]:
+    ordered = sorted(under, key=lambda batch: batch.number)
+    return [
+        batch
+        for batch, later in zip_longest(ordered, ordered[1:])
+        if later is None or not (batch.last == offset == later.first)
+    ]

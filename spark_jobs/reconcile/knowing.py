@@ -4,7 +4,6 @@ Four things tell: the position, the log of batches (which ranges were passed, in
 moved the position), the failures, and tracking, which may be off, or gone with its day.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from spark_jobs.problems import JobError
-from spark_jobs.topics.batches import Batch, batches_of
+from integration.track_parts import LIST, parts_of
+from spark_jobs.problems import gone, other_topic
 
 # A batch's tracks are written right before its commit. What is nearer to the end of what tracking
 # still holds may have lost some of its rows with their day.
@@ -21,6 +20,11 @@ MARGIN: Final = timedelta(hours=1)
 # Batches whose numbers lie further apart than this are looked up apart: between them are those of
 # other queues, and of the time between two readings.
 NEAR: Final = 1_000
+_BATCHES: Final = """
+SELECT from_offset, to_offset, number, committed_at FROM integration_batchlog
+WHERE partition_id = %s AND topic_uuid = %s AND to_offset >= %s AND from_offset <= %s
+ORDER BY from_offset, number
+"""
 _QUEUE: Final = "SELECT direction, start_from, is_error_queue FROM integration_queue WHERE id = %s"
 _PLACE: Final = """
 SELECT id, topic_uuid, next_offset, low_watermark IS NOT NULL
@@ -46,13 +50,16 @@ SELECT "offset", arrival_batch, ended FROM integration_messagetrack
 WHERE queue_id = %s AND partition = %s AND arrival_batch BETWEEN %s AND %s
   AND at BETWEEN %s AND %s
 """
-_DAYS: Final = """
-SELECT pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits i
-JOIN pg_class c ON c.oid = i.inhrelid
-WHERE i.inhparent = 'integration_messagetrack'::regclass
-"""
 _OLDEST: Final = "SELECT date_trunc('day', min(at), 'UTC') FROM integration_messagetrack"
-_BEGINS: Final = re.compile(r"FROM \((?:'([^']+)'|MINVALUE)\)")
+
+
+class Batch(NamedTuple):
+    """A range of offsets that was passed in one commit, both ends included."""
+
+    first: int
+    last: int
+    number: int
+    committed_at: datetime
 
 
 class Failed(NamedTuple):
@@ -101,11 +108,7 @@ def begin(session: psycopg.Connection[Any], queue: int, uuid: str) -> Reading:
     """Look at the queue, once for a run. Raises JobError UNKNOWN_QUEUE."""
     found = session.execute(_QUEUE, [queue]).fetchone()
     if found is None or found[0] != "inbound":
-        raise JobError(
-            "UNKNOWN_QUEUE",
-            f"There is no inbound queue {queue} any more.",
-            "Start a new run with one that is there.",
-        )
+        raise gone("UNKNOWN_QUEUE", f"inbound queue {queue}")
     return Reading(queue, uuid, found[1] == "beginning", found[2], _tracked_since(session))
 
 
@@ -132,13 +135,9 @@ def _known(
         return Known()
     id_, uuid, next_offset, whole = place
     if uuid != reading.uuid:
-        raise JobError(
-            "OTHER_TOPIC",
-            "The queue stands in another topic of that name, one that was deleted since.",
-            "Adopt the topic on the queue's page; then ask for a new run.",
-        )
+        raise other_topic()
     first = session.execute(_FIRST, [id_, uuid]).fetchone()
-    batches = batches_of(session, (id_, uuid), ends)
+    batches = [Batch(*row) for row in session.execute(_BATCHES, [id_, uuid, *ends])]
     endings, tracked = _endings(session, (reading.queue, partition), batches, ends)
     failures = session.execute(_FAILURES, [reading.queue, uuid, partition, *ends])
     since = reading.tracked_since
@@ -204,12 +203,10 @@ def _stretches(batches: Sequence[Batch]) -> Iterator[list[Batch]]:
 def _tracked_since(session: psycopg.Connection[Any]) -> datetime | None:
     """The beginning of what tracking still holds; it goes by whole days, the oldest first."""
     session.execute("SET TimeZone = 'UTC'")
-    bounds = [_BEGINS.search(bound or "") for (bound,) in session.execute(_DAYS)]
-    begins = [found[1] for found in bounds if found is not None]
-    if None in begins:
-        return None
-    if begins:
-        return min(map(datetime.fromisoformat, begins))
+    days = [part.begin for part in parts_of(session.execute(LIST).fetchall())]
+    begins = [begin for begin in days if begin is not None]
+    if days:
+        return min(begins) if len(begins) == len(days) else None
     oldest = session.execute(_OLDEST).fetchone()
     found: datetime | None = None if oldest is None else oldest[0]
     return found

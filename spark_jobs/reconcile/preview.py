@@ -7,13 +7,12 @@ import psycopg
 
 from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
 from spark_jobs.reconcile import knowing
-from spark_jobs.reconcile.fates import SENTENCES
 from spark_jobs.reconcile.job import APPLICATION
 from spark_jobs.reconcile.judging import judged
 from spark_jobs.reconcile.parameters import ReconcileParameters
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster, Read
-from spark_jobs.topics.reading import kind_of
+from spark_jobs.topics.reading import kind_of, look
 
 
 def preview(arguments: Arguments) -> Preview:
@@ -23,10 +22,8 @@ def preview(arguments: Arguments) -> Preview:
     """
     parameters = ReconcileParameters.of(arguments.parameters)
     cluster = Cluster(arguments.kafka)
-    plan = planning.plan(cluster, parameters.wanted)
-    begin = {part.partition: part.begin for part in plan.parts}
-    end = {part.partition: part.end for part in plan.parts}
-    found = list(islice(cluster.read(plan.topic, begin, end), SAMPLES))
+    plan = planning.plan(cluster, parameters)
+    found = list(islice(look(cluster, plan), SAMPLES))
     samples: list[Sample] = []
     with psycopg.connect(
         arguments.database, autocommit=True, application_name=APPLICATION
@@ -34,9 +31,7 @@ def preview(arguments: Arguments) -> Preview:
         reading = knowing.begin(session, parameters.queue, plan.uuid)
         for partition, some in groupby(found, key=attrgetter("partition")):
             samples += _samples(session, reading, partition, list(some))
-    ranges = {str(part.partition): [part.begin, part.end] for part in plan.parts}
-    facts = {"topic": plan.topic, "ranges": ranges, "oldest": list(plan.oldest)}
-    return Preview(samples=samples, rows=plan.offsets, facts=facts)
+    return Preview(samples=samples, rows=plan.offsets, facts=plan.facts)
 
 
 def _samples(
@@ -56,7 +51,7 @@ def _samples(
                 ends=str(fate),
                 text="",
                 code="" if failed is None else failed.code,
-                why=SENTENCES[fate],
+                why=fate.sentence,
             )
         )
     return samples

@@ -2,21 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, LiteralString
-from uuid import UUID
+from typing import Any, Final, Self
 
-import psycopg
-from psycopg import sql
-
-from spark_jobs.imports.staging import lock_number
+from spark_jobs.fencing import Owned, fence
+from spark_jobs.parameters import RunPlan
 from spark_jobs.problems import JobError
-from spark_jobs.repairs.owning import Ours, fence
 from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.selection import COST, condition
+from spark_jobs.staging import Session, Stage
 
 # What one task reads, and what one commit edits: a second's work, and little memory.
 PART_BYTES: Final = 8 * 2**20
-PARTS: Final = ("items", "judged", "results", "applied", "outcomes")
 _FREEZES: Final = -1
 # What was chosen and what was done with it outlives a crash of the database; what was judged is
 # judged again.
@@ -60,8 +56,8 @@ class Part:
         return self.end - self.begin
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(RunPlan):
     """All parts of a run. Together they have every place from 0 on, once."""
 
     parts: tuple[Part, ...]
@@ -70,38 +66,29 @@ class Plan:
     def messages(self) -> int:
         return self.parts[-1].end if self.parts else 0
 
-    def told(self) -> dict[str, Any]:
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Self:
+        return cls(parts=tuple(Part(n, *bounds) for n, bounds in enumerate(said["parts"])))
+
+    def as_json(self) -> dict[str, Any]:
         return {"messages": self.messages, "parts": [[p.begin, p.end] for p in self.parts]}
 
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "Plan":
-        return Plan(tuple(Part(n, *bounds) for n, bounds in enumerate(said["parts"])))
 
+class Tables(Stage):
+    """The tables of one repair."""
 
-class Tables:
-    """The tables of one run."""
+    NAME = "sluice repair"
+    PARTS = ("items", "judged", "results", "applied", "outcomes")
 
-    def __init__(self, run: str) -> None:
-        name = f"bulk_{UUID(run).hex}"
-        self._items = f"{name}_items"
-        self._names = {part: sql.Identifier(f"{name}_{part}") for part in PARTS}
-
-    def sql(self, text: LiteralString, **more: sql.Composable) -> sql.Composed:
-        return sql.SQL(text).format(**self._names, **more)
-
-    def are_there(self, session: psycopg.Connection[Any]) -> bool:
-        found = session.execute("SELECT to_regclass(%s) IS NOT NULL", [self._items]).fetchone()
+    def are_there(self, session: Session) -> bool:
+        name = f"{self.name}_items"
+        found = session.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
         return bool(found and found[0])
-
-    def drop(self, session: psycopg.Connection[Any]) -> None:
-        """All of them at once."""
-        names = sql.SQL(", ").join(self._names.values())
-        session.execute(sql.SQL("DROP TABLE IF EXISTS {names}").format(names=names))
 
 
 def frozen(
-    session: psycopg.Connection[Any],
-    mine: Ours,
+    session: Session,
+    owned: Owned,
     parameters: RepairParameters,
     part_bytes: int = PART_BYTES,
 ) -> Plan:
@@ -109,22 +96,19 @@ def frozen(
 
     Raises JobError RUN_TAKEN.
     """
-    tables = Tables(mine.run)
+    tables = Tables(owned.run)
     with session.transaction():
-        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(mine.run, _FREEZES)])
+        tables.hold(session, _FREEZES)
         if not tables.are_there(session):
             session.execute(tables.sql(_ITEMS))
             _freeze(session, tables, parameters, part_bytes)
         found = session.execute(tables.sql(_PARTS)).fetchall()
-        fence(session, mine)
-    return Plan(tuple(Part(number, *bounds) for number, bounds in enumerate(found)))
+        fence(session, owned)
+    return Plan.of({"parts": found})
 
 
 def _freeze(
-    session: psycopg.Connection[Any],
-    tables: Tables,
-    parameters: RepairParameters,
-    part_bytes: int,
+    session: Session, tables: Tables, parameters: RepairParameters, part_bytes: int
 ) -> None:
     where, values = condition(parameters.selection)
     statement = tables.sql(_FREEZE, cost=COST, condition=where)
@@ -133,7 +117,7 @@ def _freeze(
     session.execute(tables.sql("ANALYZE {items}"))
 
 
-def still_frozen(session: psycopg.Connection[Any], run: str, plan: Plan) -> None:
+def still_frozen(session: Session, run: str, plan: Plan) -> None:
     """Raise JobError PLAN_LOST unless what was chosen is still there."""
     tables = Tables(run)
     if tables.are_there(session):

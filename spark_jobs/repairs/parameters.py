@@ -1,18 +1,16 @@
-"""What a repair is told: which failures, what is changed in them, and how they are released."""
+"""What a repair is to do: in which failures, what it changes, and how they are released."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import ClassVar
 
 from integration.policy.operations import NEVER, StopRule
 from integration.recipe_use import Rules
 from integration.recipes import Unreadable, compile_recipe
 from spark_jobs.imports.parameters import Structure
-from spark_jobs.parameters import Refusal, read, refusal
+from spark_jobs.parameters import JobParameters
 from spark_jobs.problems import JobError
-
-bad: Final[Refusal] = refusal("repair")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +33,14 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairParameters:
+class RepairParameters(JobParameters):
     """`structures` judge what comes of the change, by service; `defaults` are services by queue.
 
     Without `release` the changed messages stay on hold. `rate` is in messages a second, None for
     any; `query` is the selection as a list of failures asks for it.
     """
 
+    JOB: ClassVar[str] = "repair"
     selection: Selection
     recipe: str
     structures: Mapping[str, Structure] = field(default_factory=dict)
@@ -52,19 +51,16 @@ class RepairParameters:
     stop: StopRule = NEVER
     query: str = ""
 
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "RepairParameters":
-        """Check and read them. Raises JobError BAD_PARAMETERS, BAD_RECIPE."""
-        found = read(RepairParameters, said, bad)
+    def check(self) -> None:
+        """Raise JobError BAD_RECIPE for a change that cannot be made."""
         try:
-            compile_recipe(found.recipe)
+            compile_recipe(self.recipe)
         except Unreadable as e:
             raise JobError(
                 "BAD_RECIPE",
                 f"The change cannot be used: {e}.",
                 'Write a JSON Patch: [{"op": "replace", "path": "/siteid", "value": "NORTH"}].',
             ) from e
-        return found
 
     def rules(self) -> Rules:
         return Rules.of(self.structures, self.defaults)

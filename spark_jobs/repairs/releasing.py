@@ -4,18 +4,19 @@ The operation has the run's own id: there can be no second one. It tells of ever
 meant: those that wait for their release, and those that were left alone, each with the reason.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
-import psycopg
 from psycopg.types.json import Jsonb
 
 from spark_jobs.contract import SAMPLES
-from spark_jobs.problems import JobError, lost, unbalanced
+from spark_jobs.fencing import Outcome, Owned, apply
+from spark_jobs.problems import not_staged
 from spark_jobs.repairs.freezing import Plan, Tables
 from spark_jobs.repairs.judging import Kind
-from spark_jobs.repairs.owning import Ours
 from spark_jobs.repairs.parameters import RepairParameters
+from spark_jobs.staging import Session
 
 # Reasons beyond these are counted together: a schema may name something else in each message.
 MOST_CAUSES: Final = 40
@@ -61,69 +62,46 @@ INSERT INTO integration_configurationchange
 VALUES (clock_timestamp(), %(actor)s, 'change', 'operation', %(run)s, %(title)s,
   %(before)s, %(now)s, %(reason)s)
 """
-# Last of all, so that nobody waits for the run's row meanwhile.
-_END: Final = """
-UPDATE integration_bulkrun SET applied = true, counts = %(counts)s, facts = %(facts)s
-WHERE id = %(run)s AND epoch = %(epoch)s AND NOT applied
-"""
 
 
-def release(
-    session: psycopg.Connection[Any], mine: Ours, parameters: RepairParameters, plan: Plan
-) -> tuple[Mapping[str, int], Mapping[str, Any]]:
+def release(session: Session, owned: Owned, parameters: RepairParameters, plan: Plan) -> Outcome:
     """End the run: its counts and facts. Raises JobError NOT_STAGED, UNBALANCED, RUN_TAKEN."""
-    tables = Tables(mine.run)
+    tables = Tables(owned.run)
     with session.transaction():
-        kinds = {Kind(kind): count for kind, count in session.execute(tables.sql(_KINDS))}
-        if sum(kinds.values()) != plan.messages:
-            raise JobError(
-                "NOT_STAGED",
-                f"{sum(kinds.values()):,} of {plan.messages:,} messages had their turn.",
-                "Start the run again: it goes on where it stopped.",
-            )
-        counts = _counts(kinds, parameters)
-        if counts["read"] != counts["sent"] + counts["rejected"] + counts["skipped"]:
-            raise unbalanced(counts)
+        kinds = Counter({Kind(kind): count for kind, count in session.execute(tables.sql(_KINDS))})
+        if kinds.total() != plan.messages:
+            raise not_staged(f"{kinds.total():,} of {plan.messages:,} messages had their turn.")
         facts = _facts(session, tables, kinds, parameters)
+        same, rejected = facts["unchanged"], facts["not_applicable"] + facts["invalid"]
+        # What is right already is only released; else there is nothing to do with it.
+        counts = {
+            "read": kinds.total() - kinds[Kind.NOT_MEANT],
+            "sent": facts["edited"] + (same if parameters.release else 0),
+            "rejected": rejected,
+            "skipped": facts["changed_meanwhile"] + (0 if parameters.release else same),
+        }
         if counts["read"]:
-            _operate(session, tables, (mine, parameters, kinds))
-            facts["operation"] = mine.run
-        said = {"counts": Jsonb(counts), "facts": Jsonb(facts), "run": mine.run}
-        if session.execute(_END, {**said, "epoch": mine.epoch}).rowcount != 1:
-            raise lost()
+            _operate(session, owned, parameters, (counts, facts))
+            facts["operation"] = owned.run
+        # Last of all, so that nobody waits for the run's row meanwhile.
+        apply(session, owned, (counts, facts))
         tables.drop(session)
     return counts, facts
 
 
-def _counts(kinds: Mapping[Kind, int], parameters: RepairParameters) -> dict[str, int]:
-    """What is right already is only released; where nothing is, there is nothing to do with it."""
-    same = kinds.get(Kind.SAME, 0)
-    rejected = kinds.get(Kind.MISFIT, 0) + kinds.get(Kind.REFUSED, 0)
-    moved = (Kind.MOVED_ON, Kind.WRONG_STATE, Kind.GONE, Kind.IN_WORK)
-    return {
-        "read": sum(kinds.values()) - kinds.get(Kind.NOT_MEANT, 0),
-        "sent": kinds.get(Kind.EDITED, 0) + (same if parameters.release else 0),
-        "rejected": rejected,
-        "skipped": sum(kinds.get(one, 0) for one in moved) + (0 if parameters.release else same),
-    }
-
-
 def _facts(
-    session: psycopg.Connection[Any],
-    tables: Tables,
-    kinds: Mapping[Kind, int],
-    parameters: RepairParameters,
+    session: Session, tables: Tables, kinds: Counter[Kind], parameters: RepairParameters
 ) -> dict[str, Any]:
     """Counts by what came of the messages, why not, and some that were edited; no payload."""
-    edited, same = kinds.get(Kind.EDITED, 0), kinds.get(Kind.SAME, 0)
+    edited, same = kinds[Kind.EDITED], kinds[Kind.SAME]
     moved = (Kind.MOVED_ON, Kind.WRONG_STATE, Kind.GONE, Kind.IN_WORK)
     samples = session.execute(tables.sql(_SAMPLES), [SAMPLES]).fetchall()
     return {
         "edited": edited,
         "unchanged": same,
-        "not_applicable": kinds.get(Kind.MISFIT, 0),
-        "invalid": kinds.get(Kind.REFUSED, 0),
-        "changed_meanwhile": sum(kinds.get(one, 0) for one in moved),
+        "not_applicable": kinds[Kind.MISFIT],
+        "invalid": kinds[Kind.REFUSED],
+        "changed_meanwhile": sum(kinds[one] for one in moved),
         "to_release": edited + same if parameters.release else 0,
         "causes": causes(session.execute(tables.sql(_CAUSES)).fetchall()),
         "samples": [str(id_) for (id_,) in samples],
@@ -132,46 +110,44 @@ def _facts(
 
 def causes(ranked: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     """Why the change does not fit, the commonest first; the rare ones are counted together."""
-    told = [{"why": why, "messages": count} for why, count in ranked[:MOST_CAUSES]]
+    first = [{"why": why, "messages": count} for why, count in ranked[:MOST_CAUSES]]
     rest = sum(count for _, count in ranked[MOST_CAUSES:])
-    return [*told, {"why": OTHERWISE, "messages": rest}] if rest else told
+    return [*first, {"why": OTHERWISE, "messages": rest}] if rest else first
 
 
 def _operate(
-    session: psycopg.Connection[Any],
-    tables: Tables,
-    what: tuple[Ours, RepairParameters, Mapping[Kind, int]],
+    session: Session, owned: Owned, parameters: RepairParameters, outcome: Outcome
 ) -> None:
-    mine, parameters, kinds = what
+    """Make the operation, with an item for each message that was meant."""
+    tables, (counts, facts) = Tables(owned.run), outcome
     queues = session.execute(tables.sql(_QUEUES)).fetchall()
-    total = sum(kinds.values()) - kinds.get(Kind.NOT_MEANT, 0)
-    edited = kinds.get(Kind.EDITED, 0)
-    waiting = edited + kinds.get(Kind.SAME, 0) if parameters.release else 0
+    total, waiting = counts["read"], facts["to_release"]
     title = f"Repair {total:,} message{'' if total == 1 else 's'}"
     title += f" of {queues[0][1]}" if len(queues) == 1 else ""
-    state = "RUNNING" if waiting else "DONE"
+    chosen = {
+        "state": "RUNNING" if waiting else "DONE",
+        "rate": parameters.rate,
+        "late": parameters.late,
+    }
     stop = {"stop_after": parameters.stop.after, "stop_share": parameters.stop.share}
-    told = {"state": state, "rate": parameters.rate, "late": parameters.late, **stop}
     said = {
-        "run": mine.run,
+        **chosen,
+        "run": owned.run,
         "verb": "release" if parameters.release else "edit",
         "title": title[:TITLE_CHARACTERS],
         "query": parameters.query,
         "recipe": parameters.recipe,
         "release": parameters.release,
-        "late": parameters.late,
-        "actor": mine.actor,
-        "reason": mine.reason,
-        "state": state,
-        "rate": parameters.rate,
+        "actor": owned.actor,
+        "reason": owned.reason,
         "after": parameters.stop.after,
         "share": parameters.stop.share,
         "total": total,
         "handled": total - waiting,
-        "done": 0 if parameters.release else edited,
+        "done": 0 if parameters.release else facts["edited"],
         "queues": [id_ for id_, _ in queues],
         "before": Jsonb({"state": "PLANNED"}),
-        "now": Jsonb({name: value for name, value in told.items() if value}),
+        "now": Jsonb({name: value for name, value in {**chosen, **stop}.items() if value}),
     }
     session.execute(tables.sql(_ITEMS), said)
     session.execute(_OPERATION, said)

@@ -7,6 +7,7 @@ from integration import envelope
 from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.paths import compile_path, text_reader
 from spark_jobs.replay.parameters import Filter, ReplayParameters
+from spark_jobs.topics.cluster import Read
 from spark_jobs.topics.reading import KIND, TICKET, TICKET_HEADER
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -107,6 +108,12 @@ class Chooser:
                 return None
         return message
 
+    def seen(self, one: Read) -> Chosen | None:
+        """The same of a record that was read without Spark."""
+        fits = self.fits(one.key, one.value, one.headers)
+        place = (one.partition, one.offset, one.timestamp_ms)
+        return self.chosen(Found(*place, fits, one.key, one.value, one.headers))
+
     def choose(self, _session: object, lot: Sequence[Found]) -> list[tuple[Found, Chosen | None]]:
         """A Choose."""
         return [(one, self.chosen(one)) for one in lot]
@@ -153,11 +160,3 @@ def _said(value: bytes | None, headers: Headers) -> Said:
 def _binary(text: str) -> str:
     """A literal that no text can break out of."""
     return f"X'{text.encode().hex()}'"
-
-
-def looked_at(chooser: Chooser, records: Iterator[Any]) -> Iterator[tuple[Any, Chosen | None]]:
-    """Records that were read without Spark, each with the message it is if it was asked for."""
-    for one in records:
-        fits = chooser.fits(one.key, one.value, one.headers)
-        place = (one.partition, one.offset, one.timestamp_ms)
-        yield one, chooser.chosen(Found(*place, fits, one.key, one.value, one.headers))

@@ -4,15 +4,16 @@ The engine takes such rows beside what it reads, in the order of their arrival a
 of every released failure; its position stays where it is. Why so: decision 20.
 """
 
-from typing import Any, Final
+from typing import Final, LiteralString
 
-import psycopg
+from psycopg import sql
 
 from integration.policy.failure import Failure, FailureClass
-from spark_jobs.problems import JobError
-from spark_jobs.replay.applying import Outcome
+from spark_jobs.fencing import Outcome
+from spark_jobs.problems import JobError, gone, other_topic
 from spark_jobs.replay.parameters import ReplayParameters
-from spark_jobs.replay.staging import Stage, whole
+from spark_jobs.replay.staging import Share, Stage, whole
+from spark_jobs.staging import Session
 
 GIVEN_BACK: Final = Failure(
     FailureClass.TRANSIENT, "REPLAYED", "A replay gave the message back to its queue."
@@ -49,7 +50,7 @@ LEFT JOIN integration_seenmessage s ON q.dedupe AND s.queue_id = q.id
 """
 _UNNUMBERED: Final = """
 SELECT count(*), min(partition), (array_agg("offset" ORDER BY partition, "offset"))[1]
-FROM replayed WHERE why = '' AND batch IS NULL
+FROM {table} WHERE why = '' AND batch IS NULL
 """
 _GIVE: Final = """
 WITH given AS (
@@ -89,11 +90,11 @@ SELECT (SELECT count(*) FROM integration_queuepartition p
   WHERE p.queue_id = q.id AND p.topic_uuid <> %(uuid)s)
 FROM integration_queue q WHERE q.id = %(queue)s AND q.direction = 'inbound'
 """
-_WHY: Final = "SELECT why, count(*) FROM replayed WHERE why <> '' GROUP BY why"
+_WHY: Final = "SELECT why, count(*) FROM {table} WHERE why <> '' GROUP BY why"
 
 
 def give_back(
-    session: psycopg.Connection[Any], tables: Stage, parameters: ReplayParameters, uuid: str
+    session: Session, tables: Stage, parameters: ReplayParameters, uuid: str
 ) -> Outcome:
     """Write the rows, in the caller's transaction.
 
@@ -116,49 +117,45 @@ def give_back(
     session.execute(tables.sql(_NUMBERED), said)
     session.execute("ANALYZE replayed")
     if not parameters.apply_as_newest:
-        count, partition, offset = session.execute(_UNNUMBERED).fetchone() or (0, 0, 0)
-        if count:
-            raise unnumbered(count, partition, offset)
+        check_numbers(session, "replayed")
     _, share = tables.staged(session)
     whole(session, "replayed", share.chosen)
     (given,) = session.execute(tables.sql(_GIVE), said).fetchone() or (0,)
-    left_out = dict(session.execute(_WHY))
-    left_out["not_chosen"] = share.read - share.chosen
     # Somebody may have opened one of the rows in this very moment.
-    left_out["open"] = (
-        share.chosen
-        - given
-        - sum(number for why, number in left_out.items() if why not in {"open", "not_chosen"})
-    )
+    reasons = left_out(session, "replayed", share, (share.chosen - given, "open"))
     counts = {"read": share.read, "sent": given, "rejected": 0, "skipped": share.read - given}
-    return counts, {"left_out": {why: number for why, number in left_out.items() if number}}
+    return counts, {"left_out": reasons}
 
 
-def _exists(session: psycopg.Connection[Any], queue: int, uuid: str) -> None:
+def _exists(session: Session, queue: int, uuid: str) -> None:
     found = session.execute(_THERE, {"queue": queue, "uuid": uuid}).fetchone()
     if found is None:
-        raise JobError(
-            "UNKNOWN_QUEUE",
-            f"There is no inbound queue {queue} any more.",
-            "Start a new run with one that is there.",
-        )
+        raise gone("UNKNOWN_QUEUE", f"inbound queue {queue}")
     if found[0]:
         raise other_topic()
 
 
-def other_topic() -> JobError:
-    return JobError(
-        "OTHER_TOPIC",
-        "The queue stands in another topic of that name, one that was deleted since.",
-        "Adopt the topic on the queue's page; then ask for a new run.",
-    )
+def check_numbers(session: Session, table: LiteralString) -> None:
+    """Raise JobError NO_ARRIVAL_NUMBERS where nobody knows any more when messages arrived."""
+    found = session.execute(sql.SQL(_UNNUMBERED).format(table=sql.Identifier(table))).fetchone()
+    count, partition, offset = found or (0, 0, 0)
+    if count:
+        raise JobError(
+            "NO_ARRIVAL_NUMBERS",
+            f"Of {count:,} messages, the first at offset {offset:,} of partition {partition}, it "
+            "is not known when they arrived: they might be older than what is stored.",
+            "Choose a range without them, or have all of them applied as the newest, with a "
+            "reason.",
+        )
 
 
-def unnumbered(count: int, partition: int, offset: int) -> JobError:
-    """Messages of which nobody knows any more when they arrived."""
-    return JobError(
-        "NO_ARRIVAL_NUMBERS",
-        f"Of {count:,} messages, the first at offset {offset:,} of partition {partition}, it is "
-        "not known when they arrived: they might be older than what is stored.",
-        "Choose a range without them, or have all of them applied as the newest, with a reason.",
-    )
+def left_out(
+    session: Session, table: LiteralString, share: Share, left: tuple[int, str]
+) -> dict[str, int]:
+    """How many messages are left out, and why; `left` are all, and why the table's rest is."""
+    count, otherwise = left
+    whys = session.execute(sql.SQL(_WHY).format(table=sql.Identifier(table)))
+    found = {why: number for why, number in whys if why != otherwise}
+    found[otherwise] = count - sum(found.values())
+    found["not_chosen"] = share.read - share.chosen
+    return {why: number for why, number in found.items() if number}

@@ -1,17 +1,13 @@
-"""What a replay is told: it came as JSON, and is checked before anything is read."""
+"""What a replay is to do: which messages of a topic range, and where they go."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import ClassVar
 
 from integration.paths import BadPath, compile_path
 from spark_jobs.imports.parameters import Structure
-from spark_jobs.parameters import Refusal, read, refusal
 from spark_jobs.topics.planning import Wanted, bound
-
-bad: Final[Refusal] = refusal("replay")
 
 
 class Into(StrEnum):
@@ -37,7 +33,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayParameters:
+class ReplayParameters(Wanted):
     """An inbound queue, the range of its topic, and what becomes of the chosen messages.
 
     `provider_name` and `default_interface` name messages that do not say who they are. With a
@@ -45,31 +41,18 @@ class ReplayParameters:
     run's number for those that have none. `as_of` leaves out what was applied after that time.
     """
 
+    JOB: ClassVar[str] = "replay"
     provider: int
     provider_name: str
     queue: int
-    topic: str
     into: Into
     arrival: int
     default_interface: str = ""
     target: str = ""
     structure: Structure | None = None
-    begin: str = ""
-    end: str = ""
     chosen: Filter = Filter()
     apply_as_newest: str = ""
     as_of: str = ""
-
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "ReplayParameters":
-        """Check and read them. Raises JobError BAD_PARAMETERS."""
-        found = read(ReplayParameters, said, bad)
-        found.check()
-        return found
-
-    @property
-    def wanted(self) -> Wanted:
-        return Wanted(topic=self.topic, begin=self.begin, end=self.end)
 
     @property
     def until(self) -> datetime | None:
@@ -79,7 +62,7 @@ class ReplayParameters:
 
     def check(self) -> None:
         """Raise JobError for what does not go together."""
-        self.wanted.check()
+        Wanted.check(self)
         for is_wrong, why in (
             (self.as_of and self.until is None, f"{self.as_of!r} is no time with its zone"),
             (
@@ -104,7 +87,7 @@ class ReplayParameters:
             ),
         ):
             if is_wrong:
-                raise bad(why)
+                raise self.bad(why)
         self._check_path()
 
     def _check_path(self) -> None:
@@ -113,4 +96,4 @@ class ReplayParameters:
             try:
                 compile_path(path)
             except BadPath as e:
-                raise bad(str(e)) from e
+                raise self.bad(str(e)) from e

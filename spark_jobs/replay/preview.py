@@ -6,11 +6,12 @@ from typing import Final
 import psycopg
 
 from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
-from spark_jobs.replay.choosing import Chooser, looked_at
+from spark_jobs.replay.choosing import Chooser
 from spark_jobs.replay.job import check
 from spark_jobs.replay.parameters import ReplayParameters
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
+from spark_jobs.topics.reading import look
 
 # Of a range so many records are looked at for messages that fit.
 MOST: Final = 2_000
@@ -25,23 +26,24 @@ def preview(arguments: Arguments) -> Preview:
     cluster = Cluster(arguments.kafka)
     with psycopg.connect(arguments.database, autocommit=True) as database:
         check(database, cluster, parameters)
-    plan = planning.plan(cluster, parameters.wanted)
-    begin = {part.partition: part.begin for part in plan.parts}
-    end = {part.partition: part.end for part in plan.parts}
+    plan = planning.plan(cluster, parameters)
     samples: list[Sample] = []
     looked = chosen = 0
-    records = islice(cluster.read(plan.topic, begin, end), MOST)
-    for record, message in looked_at(Chooser(parameters), records):
+    chooser = Chooser(parameters)
+    for one in islice(look(cluster, plan), MOST):
         looked += 1
-        if message is None:
-            continue
-        chosen += 1
-        if len(samples) < SAMPLES:
-            place = f"partition {record.partition}, offset {record.offset:,}"
+        message = chooser.seen(one)
+        chosen += message is not None
+        if message is not None and len(samples) < SAMPLES:
+            place = f"partition {one.partition}, offset {one.offset:,}"
             samples.append(Sample(place=place, ends="chosen", text=message.message_id))
-    ranges = {str(part.partition): [part.begin, part.end] for part in plan.parts}
     return Preview(
         samples=samples,
         rows=round(plan.offsets * chosen / looked) if looked else 0,
-        facts={"topic": plan.topic, "ranges": ranges, "looked_at": looked, "chosen": chosen},
+        facts={
+            "topic": plan.topic,
+            "ranges": plan.ranges,
+            "looked_at": looked,
+            "chosen": chosen,
+        },
     )

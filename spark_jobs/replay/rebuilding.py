@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
-import psycopg
-
 from integration import envelope
 from integration.documents.refusals import permanent
 from integration.documents.structures import Entry, Plan, plan_for
 from integration.newness import DOCUMENT, REST
 from integration.policy.failure import Failure
+from spark_jobs.fencing import Outcome
 from spark_jobs.imports.parameters import Structure
-from spark_jobs.problems import JobError
-from spark_jobs.replay.applying import Outcome
+from spark_jobs.imports.storing import same_structure
+from spark_jobs.problems import JobError, other_topic
 from spark_jobs.replay.choosing import Chooser, Chosen, Found
-from spark_jobs.replay.giving import other_topic, unnumbered
+from spark_jobs.replay.giving import check_numbers, left_out
 from spark_jobs.replay.parameters import ReplayParameters
-from spark_jobs.replay.staging import Judged, Stage, Taken, first_rejects, keep_documents, whole
+from spark_jobs.replay.staging import Judged, Stage, Taken, keep_documents, whole
+from spark_jobs.staging import Session
 
 SHOWN_REJECTS: Final = 1_000
 # Only what was applied by then: in its batch, or by a later try of what had failed. What a person
@@ -78,10 +78,6 @@ SELECT j.partition, j."offset", j.key, j.version, j.document, j.xml, j.message_i
     ELSE '' END AS why
 FROM judged j
 """
-_UNNUMBERED: Final = """
-SELECT count(*), min(partition), (array_agg("offset" ORDER BY partition, "offset"))[1]
-FROM rebuilt WHERE why = '' AND batch IS NULL
-"""
 # As messages are judged one by one in the order of their arrival: one without a version replaces
 # all that came before it; among those behind it the highest version counts, the latest of equals.
 _STORE: Final = (
@@ -106,7 +102,9 @@ WITH bare AS (
 ) SELECT count(*) FROM stored
 """
 )
-_WHY: Final = "SELECT why, count(*) FROM rebuilt WHERE why <> '' GROUP BY why"
+_REJECTS: Final = '''
+SELECT partition, "offset", code, text FROM {rejects} ORDER BY partition, "offset" LIMIT %s
+'''
 # What a person had made of a failed message counts if it was tried since. What a replay gave back
 # had been applied as it came.
 _EDITED: Final = """
@@ -128,26 +126,25 @@ class Readable(NamedTuple):
     text: str | bytes
 
 
-class Judge:
+class Judge(NamedTuple):
     """Makes documents of chosen messages, each with the payload that was applied."""
 
-    def __init__(self, parameters: ReplayParameters, uuid: str, chooser: Chooser) -> None:
-        self._parameters = parameters
-        self._uuid = uuid
-        self._chooser = chooser
+    parameters: ReplayParameters
+    uuid: str
+    chooser: Chooser
 
     def choose(
-        self, session: psycopg.Connection[Any], lot: Sequence[Found]
+        self, session: Session, lot: Sequence[Found]
     ) -> list[tuple[Found, Chosen | None]]:
         """A Choose: where a person had corrected a failed message, that payload was applied."""
-        asked = [self._parameters.queue, self._uuid, lot[0].partition]
+        asked = [self.parameters.queue, self.uuid, lot[0].partition]
         found = session.execute(_EDITED, [*asked, lot[0].offset, lot[-1].offset])
         edited = {offset: bytes(value) for offset, value in found}
-        return [(one, self._chooser.chosen(one, edited.get(one.offset))) for one in lot]
+        return [(one, self.chooser.chosen(one, edited.get(one.offset))) for one in lot]
 
-    def keep(self, session: psycopg.Connection[Any], tables: Stage, lot: Sequence[Taken]) -> int:
+    def keep(self, session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
         """A Take."""
-        plan = plan_for(structure_of(self._parameters))
+        plan = plan_for(structure_of(self.parameters))
         judged: list[Judged] = [
             (record, message, entry_of(plan, message))
             for record, message in lot
@@ -173,7 +170,7 @@ def entry_of(plan: Plan, message: Chosen) -> Entry | Failure:
 
 
 def rebuild(
-    session: psycopg.Connection[Any], tables: Stage, parameters: ReplayParameters, uuid: str
+    session: Session, tables: Stage, parameters: ReplayParameters, uuid: str
 ) -> Outcome:
     """Store what the structure had, in the caller's transaction.
 
@@ -195,62 +192,38 @@ def rebuild(
         raise other_topic()
     session.execute(tables.sql("ANALYZE {documents}"))
     session.execute(tables.sql(_NUMBERED), said)
-    count, partition, offset = session.execute(_UNNUMBERED).fetchone() or (0, 0, 0)
-    if count:
-        raise unnumbered(count, partition, offset)
+    check_numbers(session, "rebuilt")
     _, share = tables.staged(session)
     whole(session, "rebuilt", share.chosen - share.rejected)
     (stored,) = session.execute(_STORE, said).fetchone() or (0,)
-    left_out = dict(session.execute(_WHY))
-    left_out["not_chosen"] = share.read - share.chosen
-    left_out["superseded"] = (
-        share.chosen
-        - share.rejected
-        - stored
-        - sum(number for why, number in left_out.items() if why != "not_chosen")
-    )
+    left = share.chosen - share.rejected - stored
+    facts = {
+        "left_out": left_out(session, "rebuilt", share, (left, "superseded")),
+        "rejects": [
+            dict(zip(("partition", "offset", "code", "text"), row, strict=True))
+            for row in session.execute(tables.sql(_REJECTS), [SHOWN_REJECTS])
+        ],
+    }
     counts = {
         "read": share.read,
         "sent": stored,
         "rejected": share.rejected,
         "skipped": share.read - stored - share.rejected,
     }
-    rejects = [
-        {"partition": row[0], "offset": row[1], "code": row[2], "text": row[3]}
-        for row in first_rejects(session, tables, SHOWN_REJECTS)
-    ]
-    facts = {"left_out": {why: number for why, number in left_out.items() if number}}
-    return counts, {**facts, "rejects": rejects}
+    return counts, facts
 
 
-def empty_structure(session: psycopg.Connection[Any], said: Structure) -> int:
+def empty_structure(session: Session, wanted: Structure) -> int:
     """The number of the structure.
 
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY.
     """
-    found = session.execute(
-        "SELECT s.id, s.key_paths, s.version_path, EXISTS (SELECT 1 FROM integration_storedobject "
-        "WHERE structure_id = s.id) FROM integration_objectstructure s WHERE s.name = %s",
-        [said.name],
-    ).fetchone()
-    if found is None:
-        raise JobError(
-            "UNKNOWN_STRUCTURE",
-            f"There is no object structure {said.name} any more.",
-            "Start a new run with one that is there.",
-        )
-    number, key_paths, version_path, has_documents = found
-    if (tuple(key_paths), version_path) != (said.key_paths, said.version_path):
-        raise JobError(
-            "STRUCTURE_CHANGED",
-            f"{said.name} has other key paths or another version path than when the run was asked "
-            "for.",
-            "Start a new run.",
-        )
-    if has_documents:
+    number = same_structure(session, wanted)
+    stored = "SELECT 1 FROM integration_storedobject WHERE structure_id = %s LIMIT 1"
+    if session.execute(stored, [number]).fetchone():
         raise JobError(
             "STRUCTURE_NOT_EMPTY",
-            f"{said.name} has documents already: what is rebuilt would mix with them.",
+            f"{wanted.name} has documents already: what is rebuilt would mix with them.",
             "Make a structure of its own for it, with the same paths.",
         )
-    return int(number)
+    return number

@@ -5,44 +5,42 @@ the topic drops repeats.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import psycopg
+from typing import Final, NamedTuple
 
 from integration.documents.refusals import plain_text
-from spark_jobs.replay.applying import Outcome
+from spark_jobs.fencing import Outcome
 from spark_jobs.replay.staging import Stage, Taken
+from spark_jobs.staging import Session
 from spark_jobs.topics.producing import Headers, open_sender
 
 # The name is that of integration.envelope.fields.
 ID_HEADER: Final = "sluice-message-id"
 
 
-class Sending:
-    """Sends the chosen messages of one share; a Take."""
+class Sending(NamedTuple):
+    """Sends the chosen messages of one share."""
 
-    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
-        self._settings = settings
-        self._topic = topic
+    settings: Mapping[str, str]
+    topic: str
 
-    def keep(self, _session: psycopg.Connection[Any], _tables: Stage, lot: Sequence[Taken]) -> int:
-        """Every record is in Kafka when it returns. Raises JobError NOT_DELIVERED."""
+    def keep(self, _session: Session, _tables: Stage, lot: Sequence[Taken]) -> int:
+        """A Take: every record is in Kafka when it returns. Raises JobError NOT_DELIVERED."""
         chosen = [message for _, message in lot if message is not None]
         if not chosen:
             return 0
-        sender = open_sender(self._settings)
+        sender = open_sender(self.settings)
         for message in chosen:
             record = message.record
             headers: Headers = list(record.headers)
             if not message.own_id:
                 # It was named after its place, and would be another message in another one.
                 headers.append((ID_HEADER, plain_text(message.message_id).encode()))
-            sender.send(self._topic, record.key, record.value, headers)
+            sender.send(self.topic, record.key, record.value, headers)
         sender.finish()
         return 0
 
 
-def sent(session: psycopg.Connection[Any], tables: Stage) -> Outcome:
+def sent(session: Session, tables: Stage) -> Outcome:
     """What all shares came to."""
     _, share = tables.staged(session)
     left = share.read - share.chosen

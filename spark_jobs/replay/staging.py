@@ -4,9 +4,8 @@ A task's share is staged in one transaction that also says so: whoever comes aga
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final, LiteralString, NamedTuple
-from uuid import UUID
 
 import psycopg
 from psycopg import sql
@@ -16,9 +15,10 @@ from integration.codec import encode_headers
 from integration.documents.refusals import plain_text
 from integration.documents.structures import Entry
 from integration.policy.failure import Failure
-from spark_jobs.imports.staging import lock_number
-from spark_jobs.problems import JobError
+from spark_jobs import staging
+from spark_jobs.problems import not_staged
 from spark_jobs.replay.choosing import Chosen, Found
+from spark_jobs.staging import Session, copy_rows
 
 _TABLES: Final = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {shares} (
@@ -53,6 +53,7 @@ _REJECTS: Final = 'COPY {rejects} (partition, "offset", code, text) FROM STDIN'
 LOT_BYTES: Final = 8 * 2**20
 LOT_RECORDS: Final = 1_000
 LONGEST: Final = 1_000
+NEW_RUN: Final = "Ask for a new run."
 
 Place = tuple[int, int]
 Taken = tuple[Found, Chosen | None]
@@ -66,29 +67,16 @@ class Share(NamedTuple):
     rejected: int = 0
 
 
-class Stage:
-    """The tables of one run."""
+class Stage(staging.Stage):
+    """The tables of one replay."""
 
-    def __init__(self, run: str) -> None:
-        self.run = run
-        name = f"bulk_{UUID(run).hex}"
-        self._names = {
-            part: sql.Identifier(f"{name}_{part}")
-            for part in ("shares", "messages", "documents", "rejects")
-        }
+    NAME = "sluice replay"
+    PARTS = ("shares", "messages", "documents", "rejects")
 
-    def sql(self, text: LiteralString) -> sql.Composed:
-        return sql.SQL(text).format(**self._names)
-
-    def make(self, session: psycopg.Connection[Any]) -> None:
+    def make(self, session: Session) -> None:
         session.execute(self.sql(_TABLES))
 
-    def drop(self, session: psycopg.Connection[Any]) -> None:
-        """All of it in one statement: what is half gone would be staged twice."""
-        names = "DROP TABLE IF EXISTS {shares}, {messages}, {documents}, {rejects}"
-        session.execute(self.sql(names))
-
-    def staged(self, session: psycopg.Connection[Any]) -> tuple[int, Share]:
+    def staged(self, session: Session) -> tuple[int, Share]:
         """How many shares are staged, and what they came to together."""
         found = session.execute(
             self.sql(
@@ -100,9 +88,9 @@ class Stage:
         return count, Share(*sums)
 
 
-Choose = Callable[[psycopg.Connection[Any], Sequence[Found]], Sequence[Taken]]
+Choose = Callable[[Session, Sequence[Found]], Sequence[Taken]]
 """Says which records of a lot are messages that were asked for; a lot is of one partition."""
-Take = Callable[[psycopg.Connection[Any], Stage, Sequence[Taken]], int]
+Take = Callable[[Session, Stage, Sequence[Taken]], int]
 """Keeps or sends what was chosen of a lot; returns how many cannot be."""
 
 
@@ -118,14 +106,16 @@ def stage(
     Raises JobError NOT_STAGED when the share of that number was another one.
     """
     choose, take = how
-    with psycopg.connect(database, application_name="sluice replay") as session:
-        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(tables.run, number)])
+    with psycopg.connect(database, application_name=tables.NAME) as session:
+        tables.hold(session, number)
         first = next(records, None)
         place = (None, None) if first is None else (first.partition, first.offset)
         known = session.execute(tables.sql(_KNOWN), [number]).fetchone()
         if known is not None:
             if known != place:
-                raise _other_shares()
+                raise not_staged(
+                    "The range is cut into other shares than when the run began.", NEW_RUN
+                )
             return
         share = Share()
         for lot in _lots(records if first is None else chain([first], records)):
@@ -136,42 +126,40 @@ def stage(
         session.execute(tables.sql(_SAY), [number, *place, *share])
 
 
-def keep_messages(session: psycopg.Connection[Any], tables: Stage, lot: Sequence[Taken]) -> int:
+def keep_messages(session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
     """A Take: the messages as they came, for their queue."""
-    with session.cursor() as cursor, cursor.copy(tables.sql(_MESSAGES)) as copy:
-        for record, message in lot:
-            if message is not None:
-                copy.write_row(
-                    (
-                        *(record.partition, record.offset, record.timestamp_ms, record.key),
-                        *(Jsonb(encode_headers(record.headers)), record.value),
-                        plain_text(message.message_id)[:LONGEST],
-                        plain_text(message.interface)[:100],
-                    )
-                )
+    rows = (
+        (
+            *(record.partition, record.offset, record.timestamp_ms, record.key),
+            *(Jsonb(encode_headers(record.headers)), record.value),
+            plain_text(message.message_id)[:LONGEST],
+            plain_text(message.interface)[:100],
+        )
+        for record, message in lot
+        if message is not None
+    )
+    copy_rows(session, tables.sql(_MESSAGES), rows)
     return 0
 
 
 Judged = tuple[Found, Chosen, Entry | Failure]
 
 
-def keep_documents(
-    session: psycopg.Connection[Any], tables: Stage, judged: Sequence[Judged]
-) -> int:
+def keep_documents(session: Session, tables: Stage, judged: Sequence[Judged]) -> int:
     """Documents as they would be stored; returns how many cannot be."""
+    documents: list[tuple[Any, ...]] = []
     rejects: list[tuple[Any, ...]] = []
-    with session.cursor() as cursor, cursor.copy(tables.sql(_DOCUMENTS)) as copy:
-        for record, message, entry in judged:
-            place = (record.partition, record.offset)
-            if isinstance(entry, Failure):
-                rejects.append((*place, entry.code, plain_text(entry.text)[:LONGEST]))
-                continue
-            told = (entry.key, entry.version, entry.document, entry.xml)
-            copy.write_row((*place, record.timestamp_ms, *told, plain_text(message.message_id)))
+    for record, message, entry in judged:
+        place = (record.partition, record.offset)
+        if isinstance(entry, Failure):
+            rejects.append((*place, entry.code, plain_text(entry.text)[:LONGEST]))
+        else:
+            stored = (entry.key, entry.version, entry.document, entry.xml)
+            id_ = plain_text(message.message_id)
+            documents.append((*place, record.timestamp_ms, *stored, id_))
+    copy_rows(session, tables.sql(_DOCUMENTS), documents)
     if rejects:
-        with session.cursor() as cursor, cursor.copy(tables.sql(_REJECTS)) as copy:
-            for row in rejects:
-                copy.write_row(row)
+        copy_rows(session, tables.sql(_REJECTS), rejects)
     return len(rejects)
 
 
@@ -189,7 +177,7 @@ def _lots(records: Iterator[Found]) -> Iterator[list[Found]]:
         yield lot
 
 
-def whole(session: psycopg.Connection[Any], table: LiteralString, expected: int) -> None:
+def whole(session: Session, table: LiteralString, expected: int) -> None:
     """Raise JobError NOT_STAGED unless the table has what the shares say they have kept.
 
     The stage is not written ahead: what the database lost in a crash must not be left out silently.
@@ -197,24 +185,4 @@ def whole(session: psycopg.Connection[Any], table: LiteralString, expected: int)
     counted = session.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
     (found,) = counted.fetchone() or (0,)
     if found != expected:
-        raise JobError(
-            "NOT_STAGED",
-            f"{found:,} of {expected:,} chosen messages are staged.",
-            "Ask for a new run.",
-        )
-
-
-def first_rejects(session: psycopg.Connection[Any], tables: Stage, most: int) -> list[Any]:
-    """The first of what cannot be stored: (partition, offset, code, text)."""
-    found = session.execute(
-        tables.sql('SELECT * FROM {rejects} ORDER BY partition, "offset" LIMIT %s'), [most]
-    )
-    return list(islice(found, most))
-
-
-def _other_shares() -> JobError:
-    return JobError(
-        "NOT_STAGED",
-        "The range is cut into other shares than when the run began.",
-        "Ask for a new run.",
-    )
+        raise not_staged(f"{found:,} of {expected:,} chosen messages are staged.", NEW_RUN)

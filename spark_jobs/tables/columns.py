@@ -21,21 +21,14 @@ class Kind(StrEnum):
     BYTES = "bytes"
 
 
+# In the database, and in Spark.
 _TYPES: Final = {
-    Kind.TEXT: "text",
-    Kind.JSON: "text",
-    Kind.WHOLE: "bigint",
-    Kind.FLAG: "boolean",
-    Kind.MOMENT: "bigint",
-    Kind.BYTES: "bytea",
-}
-SPARK_TYPES: Final = {
-    Kind.TEXT: "STRING",
-    Kind.JSON: "STRING",
-    Kind.WHOLE: "BIGINT",
-    Kind.FLAG: "BOOLEAN",
-    Kind.MOMENT: "BIGINT",
-    Kind.BYTES: "BINARY",
+    Kind.TEXT: ("text", "STRING"),
+    Kind.JSON: ("text", "STRING"),
+    Kind.WHOLE: ("bigint", "BIGINT"),
+    Kind.FLAG: ("boolean", "BOOLEAN"),
+    Kind.MOMENT: ("bigint", "BIGINT"),
+    Kind.BYTES: ("bytea", "BINARY"),
 }
 
 
@@ -49,7 +42,11 @@ class Column:
 
     @property
     def database_type(self) -> str:
-        return _TYPES[self.kind]
+        return _TYPES[self.kind][0]
+
+    @property
+    def spark_type(self) -> str:
+        return _TYPES[self.kind][1]
 
     @property
     def selected(self) -> str:
@@ -86,7 +83,7 @@ def tally_sql(columns: Sequence[Column], source: str, condition: str) -> str:
 
 def digest(values: Sequence[Any]) -> str:
     """A row's values as one text of 64 hexadecimal digits; the same as SQL's."""
-    text = "".join(map(_told, values))
+    text = "".join(map(_summand, values))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -101,7 +98,7 @@ def _piece(column: Column) -> str:
     return f"CASE WHEN {name} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"
 
 
-def _told(value: object) -> str:
+def _summand(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, bytes | bytearray):

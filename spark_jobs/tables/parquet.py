@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from spark_jobs.tables.columns import SPARK_TYPES, Column, Kind, digest, summed
+from spark_jobs.tables.columns import Column, Kind, digest, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,9 +46,9 @@ def frame(
 ) -> "DataFrame":
     """The rows of all parts, each read by a task of its own."""
     wanted = session.sparkContext.parallelize(parts, max(len(parts), 1)).flatMap(read)
-    schema = ", ".join(f"`{_named(one)}` {SPARK_TYPES[one.kind]}" for one in columns)
+    schema = ", ".join(f"{_named(one)} {one.spark_type}" for one in columns)
     raw = session.createDataFrame(wanted, schema, verifySchema=False)
-    return raw.selectExpr(*map(_as_stored, columns))
+    return raw.selectExpr(*_converted(columns, "timestamp_micros"))
 
 
 def write(rows: "DataFrame", folder: Path, by: str = "") -> None:
@@ -64,7 +64,7 @@ def read(
 ) -> "DataFrame":
     """The columns of these files as they were before they were written, and `file`, its name."""
     found = session.read.option("basePath", _address(folder)).parquet(*map(_address, paths))
-    return found.selectExpr(*map(_as_read, columns), "_metadata.file_path AS file")
+    return found.selectExpr(*_converted(columns, "unix_micros"), "_metadata.file_path AS file")
 
 
 def counts(session: "SparkSession", folder: Path) -> dict[str, int]:
@@ -99,14 +99,11 @@ def _address(path: Path) -> str:
 
 
 def _named(column: Column) -> str:
-    return column.name.replace("`", "``")
+    return f"`{column.name.replace('`', '``')}`"
 
 
-def _as_stored(column: Column) -> str:
-    name = _named(column)
-    return f"timestamp_micros(`{name}`) AS `{name}`" if column.kind is Kind.MOMENT else f"`{name}`"
-
-
-def _as_read(column: Column) -> str:
-    name = _named(column)
-    return f"unix_micros(`{name}`) AS `{name}`" if column.kind is Kind.MOMENT else f"`{name}`"
+def _converted(columns: Sequence[Column], function: str) -> Iterator[str]:
+    """The columns in Spark's SQL; what is a moment goes through the function."""
+    for column in columns:
+        name = _named(column)
+        yield f"{function}({name}) AS {name}" if column.kind is Kind.MOMENT else name

@@ -1,4 +1,4 @@
-"""Streams rows out of one moment of the database: each task reads what all others see."""
+"""Reads rows out of the database: all of one moment, or a short look at some of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,10 +6,13 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg import sql
+from psycopg.errors import QueryCanceled, UndefinedTable
 
 from spark_jobs.tables.columns import Column
 
 NAME: Final = "sluice bulk"
+# A look must not be what slows the database down.
+_LONGEST: Final = "SET LOCAL statement_timeout = '10s'"
 _BEGIN: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SHARE: Final = "SET TRANSACTION SNAPSHOT {}"
 
@@ -47,3 +50,35 @@ def rows(
             copy.set_types([column.database_type for column in columns])
             yield from copy.rows()
         session.rollback()
+
+
+@contextmanager
+def look(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A session that writes nothing, and in which no statement takes long."""
+    with psycopg.connect(database) as session:
+        session.execute("SET TRANSACTION READ ONLY")
+        session.execute(_LONGEST)
+        yield session
+        session.rollback()
+
+
+def seen(
+    session: psycopg.Connection[Any], statement: str, said: Mapping[str, Any]
+) -> list[tuple[Any, ...]] | None:
+    """The rows of a statement; None where it would take too long."""
+    try:
+        with session.transaction():
+            return session.execute(statement.encode(), said).fetchall()
+    except QueryCanceled:
+        return None
+
+
+def hold(session: psycopg.Connection[Any], table: str) -> bool:
+    """Keep a table from being removed while it is read; False where it is gone."""
+    name = sql.Identifier(table)
+    try:
+        with session.transaction():
+            session.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
+    except UndefinedTable:
+        return False
+    return True

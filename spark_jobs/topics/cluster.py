@@ -3,13 +3,13 @@
 Plans are made of the answers, and a preview reads its few records here, without Spark.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from datetime import datetime
 from operator import methodcaller
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -25,6 +25,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from spark_jobs.problems import JobError
 
+Client = TypeVar("Client")
 ANSWER_SECONDS: Final = 10.0
 # What goes wrong comes with the answers; the library's own lines would go to stderr.
 _QUIET: Final[Mapping[str, Any]] = {"log_level": 2}
@@ -112,10 +113,7 @@ class Cluster:
 
         Raises JobError CLUSTER_SILENT.
         """
-        try:
-            consumer = Consumer({**self._settings, **_CONSUMER})
-        except (KafkaException, ValueError, TypeError) as e:
-            raise unusable(str(e), self._settings) from None
+        consumer = made(Consumer, {**self._settings, **_CONSUMER})
         try:
             for partition in sorted(begin):
                 if begin[partition] < end[partition]:
@@ -140,16 +138,17 @@ class Cluster:
 
     @contextmanager
     def _asking(self, topic: str) -> Iterator[AdminClient]:
-        try:
-            client = AdminClient({**self._settings, **_QUIET})
-        except (KafkaException, ValueError, TypeError) as e:
-            raise unusable(str(e), self._settings) from None
+        client = made(AdminClient, {**self._settings, **_QUIET})
         try:
             yield client
         except KafkaException as e:
             error = e.args[0] if e.args and isinstance(e.args[0], KafkaError) else None
             if error is not None and error.code() in _NO_TOPIC:
-                raise _unknown_topic(topic) from None
+                raise JobError(
+                    "UNKNOWN_TOPIC",
+                    f"The topic {topic} is not on the cluster.",
+                    "Correct its name, or create it.",
+                ) from None
             raise self._silent(str(e) if error is None else error.str()) from e
         except FutureTimeoutError as e:
             raise self._silent("no answer came in time") from e
@@ -189,11 +188,19 @@ def _read(message: Message) -> Read:
     return Read(*place, timestamp_ms, message.key(), message.value(), headers)
 
 
+def made(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:
+    """A client of these settings. Raises JobError KAFKA_UNUSABLE."""
+    try:
+        return kind(settings)
+    except (KafkaException, ValueError, TypeError) as e:
+        raise unusable(str(e), settings) from None
+
+
 def unusable(why: str, settings: Mapping[str, Any]) -> JobError:
     """The settings make no client; whatever is secret in them stays so."""
     return JobError(
         "KAFKA_UNUSABLE",
-        f"No Kafka client can be made of the provider's settings: "
+        "No Kafka client can be made of the provider's settings: "
         f"{_without_secrets(why, settings)}.",
         "Correct the provider under Set up, then let the run go on.",
     )
@@ -204,11 +211,3 @@ def _without_secrets(text: str, settings: Mapping[str, Any]) -> str:
         if settings.get(name):
             text = text.replace(str(settings[name]), "***")
     return text
-
-
-def _unknown_topic(name: str) -> JobError:
-    return JobError(
-        "UNKNOWN_TOPIC",
-        f"The topic {name} is not on the cluster.",
-        "Correct its name, or create it.",
-    )

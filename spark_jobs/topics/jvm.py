@@ -10,6 +10,7 @@ from typing import Final
 from cryptography.hazmat.primitives import serialization
 
 from spark_jobs.problems import JobError
+from spark_jobs.topics.cluster import unusable
 
 # What both clients call by one name, and mean the same by it.
 _SAME: Final = (
@@ -24,11 +25,11 @@ _SAME: Final = (
     "reconnect.backoff.ms",
     "reconnect.backoff.max.ms",
     "request.timeout.ms",
+    "socket.connection.setup.timeout.ms",
 )
 _RENAMED: Final[Mapping[str, str]] = {
     "ssl.ca.pem": "ssl.truststore.certificates",
     "ssl.certificate.pem": "ssl.keystore.certificate.chain",
-    "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
 }
 _LOGINS: Final[Mapping[str, str]] = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -51,11 +52,6 @@ def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
     if protocol.endswith("SSL"):
         found |= _certificates(settings)
     return found
-
-
-def options(settings: Mapping[str, str]) -> dict[str, str]:
-    """The same as options of Spark's connector. Raises as `java_settings`."""
-    return {f"kafka.{name}": value for name, value in java_settings(settings).items()}
 
 
 def _login(settings: Mapping[str, str]) -> str:
@@ -96,11 +92,7 @@ def _pkcs8(pem: str) -> str:
     try:
         key = serialization.load_pem_private_key(pem.encode(), password=None)
     except (ValueError, TypeError) as e:
-        raise JobError(
-            "KAFKA_UNUSABLE",
-            "No Kafka client can be made of the provider's settings: its key cannot be read.",
-            "Correct the provider under Set up, then let the run go on.",
-        ) from e
+        raise unusable("its key cannot be read", {}) from e
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

@@ -5,12 +5,15 @@ A range that Kafka no longer has in full is refused by name, never read as far a
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
+from spark_jobs.parameters import JobParameters, RunPlan
 from spark_jobs.problems import JobError
 from spark_jobs.topics.cluster import Cluster, Topic
+from spark_jobs.work import Work
 
 Bound = int | datetime | Mapping[int, int] | None
 """The end of what there is, one offset for all partitions, a time, or an offset by partition."""
@@ -23,8 +26,8 @@ HOW: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A range as it was asked for; texts as `bound` reads them."""
+class Wanted(JobParameters):
+    """A job's range of a topic as it was asked for; texts as `bound` reads them."""
 
     topic: str
     begin: str = ""
@@ -49,7 +52,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPlan:
+class TopicPlan(RunPlan):
     """What a run reads, resolved. `oldest` are partitions whose time may begin before what is left.
 
     Asked for by time, messages that had expired cannot be told from messages that never were.
@@ -65,23 +68,14 @@ class TopicPlan:
         """How many offsets lie in it: never fewer than records, for offsets have gaps."""
         return sum(part.end - part.begin for part in self.parts)
 
-    def told(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "uuid": self.uuid,
-            "parts": [asdict(part) for part in self.parts],
-            "oldest": list(self.oldest),
-        }
+    @property
+    def ranges(self) -> dict[str, list[int]]:
+        return {str(part.partition): [part.begin, part.end] for part in self.parts}
 
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> "TopicPlan":
-        """The inverse of `told`."""
-        return TopicPlan(
-            topic=said["topic"],
-            uuid=said["uuid"],
-            parts=tuple(Part(**part) for part in said["parts"]),
-            oldest=tuple(said.get("oldest", ())),
-        )
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As people and programs read it in a report."""
+        return {"topic": self.topic, "ranges": self.ranges, "oldest": list(self.oldest)}
 
     def same(self, now: Topic) -> None:
         """Raise JobError TOPIC_REPLACED when it is another topic of that name by now."""
@@ -158,16 +152,21 @@ def plan(cluster: Cluster, wanted: Wanted) -> TopicPlan:
     return found
 
 
-def planned(cluster: Cluster, wanted: Wanted, said: Mapping[str, Any]) -> TopicPlan:
-    """The plan that a run has, if the topic still has all of it, or one made now.
+def planned(work: Work, wanted: Wanted) -> TopicPlan:
+    """The plan of a run, if the topic still has all of it.
 
     Raises what `plan` and `TopicPlan.check` raise.
     """
-    if not said:
-        return plan(cluster, wanted)
-    known = TopicPlan.of(said)
-    known.check(cluster.topic(known.topic))
-    return known
+    cluster = Cluster(work.arguments.kafka)
+    found = work.planned(TopicPlan, partial(plan, cluster, wanted))
+    if work.arguments.plan:
+        found.check(cluster.topic(found.topic))
+    for partition in found.oldest:
+        work.tell.say(
+            f"Partition {partition} begins with the oldest message that Kafka still has: whether "
+            "older ones belonged to the range cannot be told any more."
+        )
+    return found
 
 
 def _partitions(now: Topic, *bounds: Bound) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from spark_jobs.problems import JobError
+from spark_jobs.topics.cluster import made
 
 Headers = list[tuple[str, str | bytes | None]]
 # The promises of the road, as integration.kafka.client has them; nothing overrides them.
@@ -38,7 +39,6 @@ FULL_QUEUE_SECONDS: Final = 0.1
 LOOK_EVERY: Final = 500
 # It follows upon each broker's own reason, and tells less.
 ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the library's own name
-SECRET: Final = ("sasl.password", "ssl.key.pem")
 
 
 # One task follows the other in a process: to connect anew, and to be given a producer's number,
@@ -69,10 +69,7 @@ class Sender:
         # Why records time out is told here alone, such as a login that is refused.
         self._noticed: KafkaError | None = None
         callbacks = {"error_cb": self._notice, "on_delivery": self._report}
-        try:
-            self._producer = Producer({**_PATIENCE, **settings, **PRODUCER, **callbacks})
-        except (KafkaException, ValueError, TypeError) as e:
-            raise _unusable(str(e), settings) from None
+        self._producer = made(Producer, {**_PATIENCE, **settings, **PRODUCER, **callbacks})
 
     def send(
         self,
@@ -137,20 +134,9 @@ class Sender:
         # What waits in the client is not sent behind the task's back.
         self._producer.purge()
         why = [error.str() for error in (self._first, self._noticed) if error is not None]
-        told = "; ".join(dict.fromkeys(why)) or "no answer came in time"
+        reason = "; ".join(dict.fromkeys(why)) or "no answer came in time"
         raise JobError(
             "NOT_DELIVERED",
-            f"Kafka did not take every record ({told}).",
+            f"Kafka did not take every record ({reason}).",
             "Mend what it says, then let the run go on: what was sent is not sent again.",
         )
-
-
-def _unusable(why: str, settings: Mapping[str, Any]) -> JobError:
-    for name in SECRET:
-        if settings.get(name):
-            why = why.replace(str(settings[name]), "***")
-    return JobError(
-        "KAFKA_UNUSABLE",
-        f"No Kafka client can be made of the provider's settings: {why}.",
-        "Correct the provider under Set up, then let the run go on.",
-    )

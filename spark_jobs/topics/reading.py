@@ -1,18 +1,19 @@
 """Reads the planned offsets of a topic as rows of Spark, and names what is not there any more."""
 
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_jobs.problems import JobError, Stopped
-from spark_jobs.topics import jvm
 from spark_jobs.topics.cluster import Cluster, Read
+from spark_jobs.topics.jvm import java_settings
 from spark_jobs.topics.planning import TopicPlan
+from spark_jobs.watching import Answer, raise_refusal
+from spark_jobs.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Answer = TypeVar("Answer")
 # What one task reads: few enough that one that is tried again costs little, and never more tasks
 # than the driver can hear of.
 LEAST_OFFSETS: Final = 100_000
@@ -44,7 +45,7 @@ def records(
     if not begins:
         return None
     reader = session.read.format("kafka").options(
-        **jvm.options(settings),
+        **{f"kafka.{name}": value for name, value in java_settings(settings).items()},
         **{
             "assign": json.dumps({plan.topic: [int(partition) for partition in begins]}),
             "startingOffsets": json.dumps({plan.topic: begins}),
@@ -97,3 +98,41 @@ def kept(cluster: Cluster, plan: TopicPlan, act: Callable[[], Answer]) -> Answer
         raise
     plan.same(cluster.topic(plan.topic))
     return answer
+
+
+def in_shares(
+    work: Work,
+    plan: TopicPlan,
+    stage: str,
+    columns: Sequence[str],
+    act: Callable[[int, Iterator[Any]], Answer],
+    *,
+    so_far: Callable[[], tuple[int, int]],
+) -> Sequence[Answer]:
+    """What tasks make of the records of a plan: each of the rows of its share, and its number.
+
+    Raises what is refused in them, and what `records` and `kept` raise.
+    """
+    frame = records(work.session, work.arguments.kafka, plan)
+    if frame is None:
+        return ()
+
+    def task(number: int, rows: Iterable[Any]) -> Iterator[Answer | JobError]:
+        try:
+            yield act(number, iter(rows))
+        except JobError as e:
+            yield e
+
+    shares = frame.selectExpr(*columns).rdd
+    total, collect = shares.getNumPartitions(), shares.mapPartitionsWithIndex(task).collect
+    cluster = Cluster(work.arguments.kafka)
+    answers = kept(cluster, plan, lambda: work.watched(stage, total, collect, so_far))
+    raise_refusal(answers)
+    return answers
+
+
+def look(cluster: Cluster, plan: TopicPlan) -> Iterator[Read]:
+    """The records of a plan as a plain client reads them, until nobody asks on."""
+    begin = {part.partition: part.begin for part in plan.parts}
+    end = {part.partition: part.end for part in plan.parts}
+    return cluster.read(plan.topic, begin, end)

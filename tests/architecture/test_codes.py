@@ -32,7 +32,7 @@ WRITERS: dict[str, int | None] = {
     "_untaken": 2,
     "Flaw": 0,
     "JobError": 0,
-    "_unknown": 2,
+    "gone": 0,
 }
 WHY_A_RUN_FAILS = "## Why a run fails"
 LISTED = re.compile(r"^\| `([A-Z0-9_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)

@@ -14,7 +14,7 @@ from django.db import connection
 from crontasks.bulk.asking import cancel
 from crontasks.bulk.driving import again
 from integration.models import BulkRun, MessageError, Queue, StoredObject
-from spark_jobs.imports.staging import lock_number
+from spark_jobs.staging import lock_number
 from tests.support.builders import a_queue
 from tests.support.bulk import a_csv, an_asset_structure, an_import, storing
 from tests.support.kafka_world import Kafka

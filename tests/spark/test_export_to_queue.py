@@ -17,7 +17,7 @@ from crontasks.bulk.asking import cancel, preview
 from crontasks.bulk.driving import again
 from crontasks.bulk.telling import conninfo
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
-from spark_jobs.exports import sending, to_queue
+from spark_jobs.exports import staging, to_queue
 from spark_jobs.exports.staging import Stage
 from spark_jobs.problems import JobError
 from spark_jobs.topics.producing import Sender
@@ -147,7 +147,7 @@ def test_what_was_sent_and_not_written_down_is_sent_again_and_dropped_by_the_que
 ) -> None:
     """The task dies between Kafka's confirmation and its own commit."""
     some_documents(structure, ROWS)
-    original, marks = sending.send, tmp_path
+    original, marks = staging.send, tmp_path
 
     def dying(what: Any, part: Any) -> Any:
         finish = Sender.finish
@@ -177,7 +177,7 @@ def test_what_was_sent_and_not_written_down_is_sent_again_and_dropped_by_the_que
 
 def fail_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One range cannot be sent; the others are."""
-    original = sending.send
+    original = staging.send
 
     def failing(what: Any, part: Any) -> Any:
         if part.number == number:

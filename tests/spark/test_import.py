@@ -301,17 +301,17 @@ def test_a_commit_whose_answer_is_lost_is_done_with_all_that_is_told_of_it(
     tmp_path: Path, queue: Queue
 ) -> None:
     a_csv(tmp_path / "assets.csv", 100, bad=1)
-    original = import_job.apply
+    original = import_job.settle
 
     def unheard(*of_the_run: Any) -> Any:
         original(*of_the_run)
         raise psycopg.OperationalError("the connection is lost")
 
-    import_job.apply = unheard
+    import_job.settle = unheard
     try:
         run = driven(an_import(tmp_path / "assets.csv", queue))
     finally:
-        import_job.apply = original
+        import_job.settle = original
 
     assert (run.state, run.problem) == ("DONE", None)
     assert run.counts == {"read": 100, "sent": 99, "rejected": 1, "skipped": 0}

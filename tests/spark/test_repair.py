@@ -294,9 +294,9 @@ def test_a_cancelled_run_keeps_what_it_did_and_goes_on_when_asked(
     told = driving.RowTell.progress
     original = repair_job.apply
 
-    def one_part(database: str, mine: Any, part: freezing.Part) -> None:
+    def one_part(database: str, owned: Any, part: freezing.Part) -> None:
         if part.number == 0:
-            original(database, mine, part)
+            original(database, owned, part)
 
     def and_cancel(self: driving.RowTell, progress: Any) -> None:
         told(self, progress)

@@ -11,7 +11,7 @@ from crontasks.bulk import driving
 from crontasks.bulk.asking import ask, cancel, preview
 from crontasks.bulk.driving import again
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.telling import conninfo
+from crontasks.bulk.telling import arguments_of, conninfo
 from crontasks.cleanup.removing import database_time
 from integration.actions.errors import delete, edit, release
 from integration.models import (
@@ -25,9 +25,8 @@ from integration.models import (
     Queue,
     StoredObject,
 )
+from spark_jobs.fencing import own, settle
 from spark_jobs.problems import JobError
-from spark_jobs.repairs.owning import ours
-from spark_jobs.replay.applying import apply
 from spark_jobs.replay.staging import Stage
 from tests.support.builders import a_queue
 from tests.support.bulk import driven, shared_session, stages, storing
@@ -340,11 +339,11 @@ def test_a_driver_that_lost_the_run_gives_nothing_back(broker: Kafka) -> None:
     run = asked(a_queue(broker))
     tables = Stage(str(run.pk))
     with psycopg.connect(conninfo(), autocommit=True) as session:
-        mine = ours(session, str(run.pk))
+        owned = own(session, arguments_of(run))
         tables.make(session)
         BulkRun.objects.filter(pk=run.pk).update(epoch=F("epoch") + 1)
         with pytest.raises(JobError) as told:
-            apply(session, tables, (mine, 0), lambda: pytest.fail("it is another driver's"))
+            settle(session, owned, tables, lambda _: pytest.fail("it is another driver's"))
         assert told.value.code == "RUN_TAKEN"
         assert len(stages(run)) == 4
         tables.drop(session)

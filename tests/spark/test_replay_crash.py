@@ -11,7 +11,7 @@ from django.db import connection
 
 from crontasks.bulk.asking import ask
 from integration.models import BulkRun, ErrorChange, MessageError, Queue
-from spark_jobs.imports.staging import lock_number
+from spark_jobs.staging import lock_number
 from tests.support.builders import a_queue
 from tests.support.celery_world import Child
 from tests.support.flows import drain

@@ -61,7 +61,7 @@ def in_ranges(run: BulkRun, rows: int) -> BulkRun:
     """The run with its plan made, of ranges of so many rows."""
     with moment(conninfo()) as held:
         made = planning.plan(held.session, ExportParameters.of(run.parameters), rows)
-    BulkRun.objects.filter(pk=run.pk).update(plan=made.told())
+    BulkRun.objects.filter(pk=run.pk).update(plan=made.as_json())
     run.refresh_from_db()
     return run
 

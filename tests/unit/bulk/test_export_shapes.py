@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.exports.parameters import ExportParameters
 from spark_jobs.exports.payloads import Payload
-from spark_jobs.exports.planning import Range, condition_of
+from spark_jobs.tables.ranges import within
 from spark_jobs.exports.selecting import json_path, selection
 from spark_jobs.exports.shaping import csv_lines, harmless, json_lines, moment
 from spark_jobs.exports.writing import count_rows
@@ -96,10 +96,10 @@ def test_paths_are_told_to_the_database_as_its_own() -> None:
 
 
 def test_a_range_of_keys_and_one_of_blocks_have_their_ends() -> None:
-    keys = Range(number=0, table="integration_storedobject", low="A", high=None)
-    assert condition_of(keys) == ("true AND t.key >= %(low)s::text", {"low": "A"})
-    blocks = Range(number=1, table="integration_messagetrack_default", low=0, high=8)
-    assert condition_of(blocks)[1] == {"low": "(0,0)", "high": "(8,0)"}
+    keys = within("A", None, "t.key", "text")
+    assert keys == ("true AND t.key >= %(low)s::text", {"low": "A"})
+    _, values = within(0, 8, "t.key", "text")
+    assert values == {"low": "(0,0)", "high": "(8,0)"}
 
 
 @pytest.mark.parametrize(

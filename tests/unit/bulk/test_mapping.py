@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.contract import Arguments, Report
+from spark_jobs.contract import Arguments
 from spark_jobs.imports.mapping import Document, Mapper, Rejected
 from spark_jobs.imports.rows import Row
-from spark_jobs.problems import JobError
+from spark_jobs.problems import JobError, balance
 from tests.unit.bulk.job_requests import STRUCTURE, import_parameters
 
 NAMES = ["num", "site", "weight", "bought", "active", "more"]
@@ -136,10 +136,11 @@ def test_arguments_come_back_as_they_were_written() -> None:
         assert told.value.code == "BAD_ARGUMENTS"
 
 
-def test_a_report_balances_when_every_row_went_somewhere() -> None:
-    counts = {"read": 10, "sent": 7, "rejected": 2, "skipped": 1}
-    assert Report(job="import", run="r", state="done", **counts).balances  # type: ignore[arg-type]
-    assert not Report(job="import", run="r", state="done", read=1).balances  # type: ignore[arg-type]
+def test_counts_balance_when_every_row_went_somewhere() -> None:
+    balance({"read": 10, "sent": 7, "rejected": 2, "skipped": 1})
+    with pytest.raises(JobError) as told:
+        balance({"read": 1, "sent": 0, "rejected": 0, "skipped": 0})
+    assert told.value.code == "UNBALANCED"
 
 
 def test_null_is_a_value_of_the_kind_json() -> None:

@@ -22,7 +22,7 @@ FIELDS = st.text(alphabet='ab,"\n\r é', max_size=8)
 
 def read(path: Path, parameters: ImportParameters, range_bytes: int) -> list[Row]:
     plan = planning.plan(parameters, range_bytes)
-    assert Plan.of(plan.told()) == plan
+    assert Plan.of(plan.as_json()) == plan
     _cover(plan, path)
     width = len(header_of(path, parameters)) if parameters.format == "csv" else 0
     return [row for part in plan.ranges for row in rows(part, parameters, width)]
@@ -167,10 +167,10 @@ def test_a_folder_and_a_pattern_are_all_their_files(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changed_is_not_what_was_planned(tmp_path: Path) -> None:
-    plan = planning.plan(a_file(tmp_path, b"a\n1\n")).told()
+    plan = planning.plan(a_file(tmp_path, b"a\n1\n")).as_json()
     (tmp_path / "rows.csv").write_bytes(b"a\n1\n2\n")
     with pytest.raises(JobError) as told:
-        Plan.of(plan)
+        Plan.of(plan).check()
     assert told.value.code == "SOURCE_CHANGED"
 
 

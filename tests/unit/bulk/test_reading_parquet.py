@@ -29,7 +29,7 @@ def mapped(
         source=str(folder), format="parquet", columns=columns or [], structure=STRUCTURE
     )
     plan = planning.plan(parameters, range_bytes)
-    assert Plan.of(plan.told()) == plan
+    assert Plan.of(plan.as_json()) == plan
     names = sources.names_of([file for file, *_ in plan.files], parameters)
     found = []
     for part in plan.ranges:

@@ -1,0 +1,109 @@
+"""One run under way: what every job goes through, apart from what it does with its parts."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import psycopg
+
+from integration.delivery.collector import calm_collector
+from spark_jobs.contract import Arguments, Progress, Tell
+from spark_jobs.fencing import Claim, Owned, claimed
+from spark_jobs.parameters import RunPlan
+from spark_jobs.problems import JobError
+from spark_jobs.watching import Answer, raise_refusal, watched
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
+
+Part = TypeVar("Part")
+Plan = TypeVar("Plan", bound=RunPlan)
+# What may be over at the next try of a task; whatever else a job refuses, it refuses at once.
+_PASSING: Final = frozenset({"NOT_DELIVERED"})
+TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Spark, what was asked for, who is told of it, the database, and whose the run is.
+
+    Tasks cannot have it: they are given what they need of it.
+    """
+
+    session: "SparkSession"
+    arguments: Arguments
+    tell: Tell
+    database: psycopg.Connection[Any]
+    owned: Owned
+
+    def claimed(self) -> AbstractContextManager[Claim]:
+        """A transaction in which nobody takes the run; short, for its lease is not renewed."""
+        return claimed(self.database, self.owned)
+
+    def planned(self, kind: type[Plan], make: Callable[[], Plan]) -> Plan:
+        """What was planned for this run, or a plan that is made now and stored."""
+        if self.arguments.plan:
+            return kind.of(self.arguments.plan)
+        made = make()
+        self.tell.planned(made.as_json())
+        return made
+
+    def watched(
+        self,
+        stage: str,
+        total: int,
+        act: Callable[[], Answer],
+        so_far: Callable[[], tuple[int, int]],
+        *,
+        stages: Sequence[str] = (),
+    ) -> Answer:
+        """Return what an action of Spark returns, and say meanwhile how far it is.
+
+        `so_far` tells how much of the total is done, and how many rows that were. Raises Stopped,
+        JobError RUN_TAKEN, and what the action raises.
+        """
+
+        def watch() -> None:
+            done, rows = so_far()
+            progress = Progress(stage=stage, done=done, total=total, rows=rows, stages=stages)
+            self.tell.progress(progress)
+            self.tell.go_on()
+
+        watch()
+        answer = watched(self.session, self.arguments.run, act, watch)
+        watch()
+        return answer
+
+    def counter(self) -> "Accumulator[int]":
+        """Tasks add to it, and only here it is read."""
+        return self.session.sparkContext.accumulator(0)
+
+    def each(
+        self,
+        stage: str,
+        parts: Sequence[Part],
+        act: Callable[[Part], object],
+        so_far: Callable[[], tuple[int, int]],
+        *,
+        stages: Sequence[str] = (),
+    ) -> None:
+        """Do something with each part, in a task of its own. Raises what is refused in them."""
+
+        def task(part: Part) -> JobError | None:
+            from pyspark import TaskContext  # noqa: PLC0415 - as in session.py
+
+            try:
+                with calm_collector():
+                    act(part)
+            except JobError as e:
+                context = TaskContext.get()
+                tries = context.attemptNumber() + 1 if context is not None else TRIES
+                if e.code in _PASSING and tries < TRIES:
+                    raise
+                return e
+            return None
+
+        tasks = self.session.sparkContext.parallelize(parts, max(len(parts), 1)).map(task)
+        raise_refusal(self.watched(stage, len(parts), tasks.collect, so_far, stages=stages))
