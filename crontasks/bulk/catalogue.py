@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crontasks.bulk.job_requests import archive, exports, imports, reconcile, repairs, replay
+from crontasks.bulk.job_requests import archive, exports, imports, repairs, topics
 from crontasks.parameters import Dataclass
 
 
@@ -13,10 +13,10 @@ class Entry:
     """A job of `spark_jobs`.
 
     `job_request` is what people say of it, typed as the parameters of a cron task are: forms,
-    commands and schedules are made from it. `prepare` makes of it what the job is told, as JSON.
-    Where the job reads or writes Kafka, that has the provider's id as `provider`; where it needs an
-    arrival number, `arrival` is 0 and drawn when the run is stored. It raises BulkError and
-    JobError.
+    commands and schedules are made from it. `prepare` makes the parameters of the job of it, as
+    JSON. Where the job reads or writes Kafka, they have the provider's id as `provider`; where it
+    needs an arrival number, `arrival` is 0 and drawn when the run is stored. It raises BulkError
+    and JobError.
 
     `queues` are the fields of it that name queues, where these are all that a run concerns:
     people who may know of some external systems only may ask for no other job. `files` are those
@@ -61,8 +61,8 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             job="reconcile",
             title="Reconcile",
             sentence="Each offset of a topic is compared with what the database says became of it.",
-            job_request=reconcile.ReconcileRequest,
-            prepare=reconcile.prepare,
+            job_request=topics.ReconcileRequest,
+            prepare=topics.prepare_reconciliation,
             queues=("queue",),
         ),
         Entry(
@@ -84,8 +84,8 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             title="Replay",
             sentence="Messages of a topic are handed out again: to their queue, a topic, or a "
             "structure that is rebuilt.",
-            job_request=replay.ReplayRequest,
-            prepare=replay.prepare,
+            job_request=topics.ReplayRequest,
+            prepare=topics.prepare_replay,
         ),
     )
 }

@@ -32,6 +32,9 @@ WRITERS: dict[str, int | None] = {
     "_untaken": 2,
     "Flaw": 0,
     "JobError": 0,
+    "BulkError": 0,
+    "_named": 2,
+    "unknown": 0,
     "_unknown": 2,
 }
 WHY_A_RUN_FAILS = "## Why a run fails"
