@@ -155,7 +155,7 @@ def _entry(job: str) -> Entry:
 def _made(entry: Entry, job_request: Mapping[str, Any]) -> BulkRun:
     """A run that is not stored yet."""
     try:
-        parameters = entry.prepare(read(entry.job_request, job_request))
+        parameters = read(entry.job_request, job_request).parameters()
     except JobError as e:
         raise BulkError.of(e) from e
     except BadParametersError as e:

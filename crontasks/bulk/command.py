@@ -102,26 +102,32 @@ def drive_here(run: UUID, command: BaseCommand) -> bool:
         with suppress(RuntimeError):
             command.stderr.write("Cancelling; once more ends this process at once.")
 
-    go_on = f"To go on with it: python manage.py bulk_run {run} --again"
     before = signal.signal(signal.SIGINT, heard)
     try:
         ended = drive(run, owner=worker_name(), heed=heed)
     except KeyboardInterrupt as e:
         cancel(run)
-        raise CommandError(f"Ended at once. {go_on}") from e
+        raise CommandError(f"Ended at once. {_go_on(run)}") from e
     finally:
         signal.signal(signal.SIGINT, before)
-    if ended is None:
-        return False
-    command.stdout.write(_last_line(ended))
+    if ended is not None:
+        _write_end(ended, command)
+    return ended is not None
+
+
+def _write_end(run: BulkRun, command: BaseCommand) -> None:
+    command.stdout.write(_last_line(run))
     command.stdout.flush()
-    if ended.state == BulkState.CANCELLED:
-        command.stderr.write(f"Cancelled, and nothing of it counts. {go_on}")
-    if ended.state != BulkState.DONE:
+    if run.state == BulkState.CANCELLED:
+        command.stderr.write(f"Cancelled, and nothing of it counts. {_go_on(run.pk)}")
+    if run.state != BulkState.DONE:
         sys.exit(1)
-    return True
 
 
 def _last_line(run: BulkRun) -> str:
     said = {"run": str(run.pk), "state": run.state, **run.counts}
     return json.dumps({**said, "facts": run.facts, "problem": run.problem})
+
+
+def _go_on(run: UUID) -> str:
+    return f"To go on with it: python manage.py bulk_run {run} --again"

@@ -330,6 +330,7 @@ class CountingRequest:
     way: Way = option(Way.UP, "Which way.")
     loud: bool = option(False, "Whether it can be heard.")
     words: str = option("", "What is said, a word a line.", lines=True)
+    parameters = asdict
 
 
 def _counted(arguments: Arguments) -> Preview:
@@ -345,7 +346,6 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Entry:
         title="Counting",
         sentence="Numbers, one after the other.",
         job_request=CountingRequest,
-        prepare=asdict,
     )
     monkeypatch.setitem(CATALOGUE, "counting", entry)  # type: ignore[arg-type] # it is a dict
     job = running.Job(run=None, preview=_counted)  # type: ignore[arg-type] # never run here

@@ -31,26 +31,25 @@ class ArchiveRequest:
         most=36_500,
     )
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: the moment it judges by, and the rule of the cleanup.
 
-def prepare(job_request: ArchiveRequest) -> dict[str, Any]:
-    """The job's parameters: the moment it judges by, and the rule of the cleanup.
-
-    Raises BulkError NO_BULK_ROOT.
-    """
-    at = database_time()
-    rule = RULES.get(job_request.kind)
-    before = at - timedelta(days=job_request.older_than_days)
-    if rule is None:
-        before = first_kept({"at": at, "tracking_days": job_request.older_than_days})
-    parameters = {
-        "kind": job_request.kind,
-        "folder": str(storage.root() / FOLDER),
-        "at": at.isoformat(),
-        "before": before.isoformat(),
-        "rule": rule and _rule_parameters(rule),
-    }
-    ArchiveParameters.of(parameters)
-    return parameters
+        Raises BulkError NO_BULK_ROOT.
+        """
+        at = database_time()
+        rule = RULES.get(self.kind)
+        before = at - timedelta(days=self.older_than_days)
+        if rule is None:
+            before = first_kept({"at": at, "tracking_days": self.older_than_days})
+        parameters = {
+            "kind": self.kind,
+            "folder": str(storage.root() / FOLDER),
+            "at": at.isoformat(),
+            "before": before.isoformat(),
+            "rule": rule and _rule_parameters(rule),
+        }
+        ArchiveParameters.of(parameters)
+        return parameters
 
 
 def _rule_parameters(rule: Rule) -> dict[str, Any]:

@@ -60,31 +60,54 @@ class ExportRequest:
     )
     into_queue: str = option("", "The inbound queue that takes the rows, as messages; none: files.")
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names become what they stand for now, times what they mean now.
 
-def prepare(job_request: ExportRequest) -> dict[str, Any]:
-    """The job's parameters: names become what they stand for now, times what they mean now.
+        Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
+        """
+        is_documents = self.what is What.DOCUMENTS
+        for name in OF_MESSAGES if is_documents else OF_DOCUMENTS:
+            if getattr(self, name):
+                raise bad_job_request(f"{name} is not asked for {self.what}")
+        now = database_time()
+        into = self.into_queue
+        parameters = {
+            **as_given(self, "what", "format", "delimiter", "formulas"),
+            "folder": "" if into else str(storage.root() / storage.EXPORTS),
+            "columns": [column(line) for line in self.columns.splitlines() if line.strip()],
+            "since": _time("since", self.since, now),
+            "until": _time("until", self.until, now),
+            **(target_parameters(inbound_queue(into)) if into else {}),
+            **(self._documents() if is_documents else self._messages()),
+        }
+        if not (is_documents or parameters["until"]):
+            parameters["until"] = now.isoformat()
+        selection(ExportParameters.of(parameters))
+        return parameters
 
-    Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
-    """
-    is_documents = job_request.what is What.DOCUMENTS
-    for name in OF_MESSAGES if is_documents else OF_DOCUMENTS:
-        if getattr(job_request, name):
-            raise bad_job_request(f"{name} is not asked for {job_request.what}")
-    now = database_time()
-    into = job_request.into_queue
-    parameters = {
-        **as_given(job_request, "what", "format", "delimiter", "formulas"),
-        "folder": "" if into else str(storage.root() / storage.EXPORTS),
-        "columns": [column(line) for line in job_request.columns.splitlines() if line.strip()],
-        "since": _time("since", job_request.since, now),
-        "until": _time("until", job_request.until, now),
-        **(target_parameters(inbound_queue(into)) if into else {}),
-        **(_documents(job_request) if is_documents else _messages(job_request)),
-    }
-    if not (is_documents or parameters["until"]):
-        parameters["until"] = now.isoformat()
-    selection(ExportParameters.of(parameters))
-    return parameters
+    def _documents(self) -> dict[str, Any]:
+        structure = structure_named(self.structure)
+        path, sign, value = self.where.partition("=")
+        if self.where and not (path.strip() and sign):
+            raise bad_job_request(f"{self.where!r} is not PATH=VALUE, as in $.status=OPERATING")
+        return {
+            **as_given(self, "key", "deleted"),
+            "structure": structure.pk,
+            "structure_name": structure.name,
+            "where": [path.strip(), value.strip()] if self.where else None,
+        }
+
+    def _messages(self) -> dict[str, Any]:
+        if self.state and self.state not in set(Ended):
+            raise bad_job_request(
+                f"state is {self.state!r}, and should be one of {', '.join(Ended)}"
+            )
+        queues = None
+        # None stands for all queues, also those that were removed.
+        if self.queue or self.system:
+            meant = queues_of(queue=self.queue, system=self.system)
+            queues = list(meant.values_list("pk", flat=True))
+        return {**as_given(self, "service", "state", "payload"), "queues": queues}
 
 
 def column(line: str) -> dict[str, str]:
@@ -108,29 +131,3 @@ def _time(name: str, text: str, now: datetime) -> str:
         except (ValueError, OverflowError) as e:
             raise bad_job_request(f"{name} is {text[:60]!r}, and should be {HOW}") from e
     return at.astimezone(UTC).isoformat()
-
-
-def _documents(job_request: ExportRequest) -> dict[str, Any]:
-    structure = structure_named(job_request.structure)
-    path, sign, value = job_request.where.partition("=")
-    if job_request.where and not (path.strip() and sign):
-        raise bad_job_request(f"{job_request.where!r} is not PATH=VALUE, as in $.status=OPERATING")
-    return {
-        **as_given(job_request, "key", "deleted"),
-        "structure": structure.pk,
-        "structure_name": structure.name,
-        "where": [path.strip(), value.strip()] if job_request.where else None,
-    }
-
-
-def _messages(job_request: ExportRequest) -> dict[str, Any]:
-    if job_request.state and job_request.state not in set(Ended):
-        raise bad_job_request(
-            f"state is {job_request.state!r}, and should be one of {', '.join(Ended)}"
-        )
-    queues = None
-    # None stands for all queues, also those that were removed.
-    if job_request.queue or job_request.system:
-        meant = queues_of(queue=job_request.queue, system=job_request.system)
-        queues = list(meant.values_list("pk", flat=True))
-    return {**as_given(job_request, "service", "state", "payload"), "queues": queues}

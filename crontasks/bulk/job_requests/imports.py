@@ -39,29 +39,28 @@ class ImportRequest:
     encoding: str = option("utf-8", "The encoding of CSV files.")
     delimiter: str = option(",", "What stands between the columns of CSV files.")
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names become what they stand for now.
 
-def prepare(job_request: ImportRequest) -> dict[str, Any]:
-    """The job's parameters: names become what they stand for now.
-
-    Raises BulkError for a name that nobody has, and REJECTS_ELSEWHERE; JobError BAD_PARAMETERS,
-    UNKNOWN_FIELD.
-    """
-    if bool(job_request.structure) is bool(job_request.queue):
-        raise bad_job_request("it names an object structure or a queue, and only one of them")
-    parameters = {
-        "source": str(Path(job_request.source).absolute()),
-        **(
-            _into_queue(job_request.queue)
-            if job_request.queue
-            else {"structure": structure_parameters(structure_named(job_request.structure))}
-        ),
-        "arrival": 0,
-        "rejects_queue": _rejects_queue(job_request.rejects_queue).pk,
-        "columns": [column(line) for line in job_request.columns.splitlines() if line.strip()],
-        **as_given(job_request, "format", "record", "duplicates", "encoding", "delimiter"),
-    }
-    ImportParameters.of(parameters)
-    return parameters
+        Raises BulkError for a name that nobody has, and REJECTS_ELSEWHERE; JobError BAD_PARAMETERS,
+        UNKNOWN_FIELD.
+        """
+        if bool(self.structure) is bool(self.queue):
+            raise bad_job_request("it names an object structure or a queue, and only one of them")
+        parameters = {
+            "source": str(Path(self.source).absolute()),
+            **(
+                _into_queue(self.queue)
+                if self.queue
+                else {"structure": structure_parameters(structure_named(self.structure))}
+            ),
+            "arrival": 0,
+            "rejects_queue": _rejects_queue(self.rejects_queue).pk,
+            "columns": [column(line) for line in self.columns.splitlines() if line.strip()],
+            **as_given(self, "format", "record", "duplicates", "encoding", "delimiter"),
+        }
+        ImportParameters.of(parameters)
+        return parameters
 
 
 def _into_queue(name: str) -> dict[str, Any]:

@@ -48,45 +48,54 @@ class RepairRequest:
     )
     late: bool = option(False, "Also release what its sequential queue has gone on without.")
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names and times become what they stand for now.
 
-def prepare(job_request: RepairRequest) -> dict[str, Any]:
-    """The job's parameters: names and times become what they stand for now.
+        What fails from now on is not meant. Raises BulkError, JobError BAD_RECIPE.
+        """
+        if not any(getattr(self, name) for name in CHOOSING):
+            raise bad_job_request("say which failures are meant, for example by queue and code")
+        since, until = _time("since", self.since), _time("until", self.until)
+        try:
+            stop = StopRule.read(self.stop_after)
+        except ValueError as e:
+            raise bad_job_request(f"stop_after is {self.stop_after!r}: {e}") from e
+        parameters = {
+            "selection": {
+                **as_given(self, "code", "run", "text"),
+                "queues": self._queues(),
+                "fingerprint": self.cause,
+                "interface": "" if self.service == WITHOUT else self.service or None,
+                "since": None if since is None else since.isoformat(),
+                "until": (until or database_time()).isoformat(),
+            },
+            **as_given(self, "recipe", "release", "late", "rate"),
+            # What the changed messages are judged by.
+            "structures": {name: structure_parameters(s) for name, s in structures_now().items()},
+            "defaults": {str(queue): interface for queue, interface in defaults_now().items()},
+            "stop": asdict(stop),
+            "query": self._query(),
+        }
+        RepairParameters.of(parameters)
+        return parameters
 
-    What fails from now on is not meant. Raises BulkError, JobError BAD_RECIPE.
-    """
-    if not any(getattr(job_request, name) for name in CHOOSING):
-        raise bad_job_request("say which failures are meant, for example by queue and code")
-    since, until = _time("since", job_request.since), _time("until", job_request.until)
-    try:
-        stop = StopRule.read(job_request.stop_after)
-    except ValueError as e:
-        raise bad_job_request(f"stop_after is {job_request.stop_after!r}: {e}") from e
-    parameters = {
-        "selection": {
-            **as_given(job_request, "code", "run", "text"),
-            "queues": _queues(job_request),
-            "fingerprint": job_request.cause,
-            "interface": "" if job_request.service == WITHOUT else job_request.service or None,
-            "since": None if since is None else since.isoformat(),
-            "until": (until or database_time()).isoformat(),
-        },
-        **as_given(job_request, "recipe", "release", "late", "rate"),
-        # What the changed messages are judged by.
-        "structures": {name: structure_parameters(s) for name, s in structures_now().items()},
-        "defaults": {str(queue): interface for queue, interface in defaults_now().items()},
-        "stop": asdict(stop),
-        "query": _query(job_request),
-    }
-    RepairParameters.of(parameters)
-    return parameters
+    def _queues(self) -> list[int]:
+        """The queues that are meant, as they are now: they say whose run this is."""
+        is_of_none = self.system == WITHOUT
+        meant = queues_of(queue=self.queue, system="" if is_of_none else self.system)
+        meant = meant.filter(system=None) if is_of_none else meant
+        return list(meant.values_list("pk", flat=True))
 
-
-def _queues(job_request: RepairRequest) -> list[int]:
-    """The queues that are meant, as they are now: they say whose run this is."""
-    is_of_none = job_request.system == WITHOUT
-    meant = queues_of(queue=job_request.queue, system="" if is_of_none else job_request.system)
-    meant = meant.filter(system=None) if is_of_none else meant
-    return list(meant.values_list("pk", flat=True))
+    def _query(self) -> str:
+        """The same selection as a list of failures asks for it, as far as that knows how."""
+        said = {
+            "state": "HOLD",
+            **as_given(self, "queue", "system", "code"),
+            "interface": self.service,
+            "fingerprint": self.cause,
+            **as_given(self, "since", "until", "text"),
+        }
+        return urlencode({name: value for name, value in said.items() if value})
 
 
 def _time(name: str, text: str) -> datetime | None:
@@ -94,15 +103,3 @@ def _time(name: str, text: str) -> datetime | None:
     if at is None and text.strip():
         raise bad_job_request(f"{name} is {text!r}: write a time such as 2026-01-31T08:00")
     return at
-
-
-def _query(job_request: RepairRequest) -> str:
-    """The same selection as a list of failures asks for it, as far as that knows how."""
-    said = {
-        "state": "HOLD",
-        **as_given(job_request, "queue", "system", "code"),
-        "interface": job_request.service,
-        "fingerprint": job_request.cause,
-        **as_given(job_request, "since", "until", "text"),
-    }
-    return urlencode({name: value for name, value in said.items() if value})

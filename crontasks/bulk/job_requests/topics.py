@@ -35,6 +35,19 @@ class ReconcileRequest:
         "object a line; empty = the first 1,000 in the run's facts.",
     )
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names become what they stand for now.
+
+        Raises BulkError for a name that nobody has and for a file that cannot be, JobError
+        BAD_PARAMETERS.
+        """
+        parameters = {
+            **_range(inbound_queue(self.queue), self),
+            "file": _new_file(self.file) if self.file else "",
+        }
+        ReconcileParameters.of(parameters)
+        return parameters
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayRequest:
@@ -54,46 +67,31 @@ class ReplayRequest:
         "", "Apply them as if they had come now, also where newer data is stored: say why."
     )
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names become what they stand for now.
 
-def prepare_reconciliation(job_request: ReconcileRequest) -> dict[str, Any]:
-    """The job's parameters: names become what they stand for now.
-
-    Raises BulkError for a name that nobody has and for a file that cannot be, JobError
-    BAD_PARAMETERS.
-    """
-    parameters = {
-        **_range(inbound_queue(job_request.queue), job_request),
-        "file": _new_file(job_request.file) if job_request.file else "",
-    }
-    ReconcileParameters.of(parameters)
-    return parameters
-
-
-def prepare_replay(job_request: ReplayRequest) -> dict[str, Any]:
-    """The job's parameters: names become what they stand for now.
-
-    Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
-    """
-    queue = inbound_queue(job_request.queue)
-    if queue.is_error_queue:
-        raise bad_job_request(
-            f"{queue.name} is an error queue, and its records are copies of failures"
-        )
-    structure = None
-    if job_request.into is Into.STRUCTURE:
-        structure = structure_parameters(structure_named(job_request.target))
-    parameters = {
-        **_range(queue, job_request),
-        **as_given(job_request, "into", "target", "as_of"),
-        "provider_name": queue.provider.name,
-        "arrival": 0,
-        "default_interface": default_interface(queue),
-        "structure": structure,
-        "chosen": as_given(job_request, "key", "header", "path", "interface"),
-        "apply_as_newest": job_request.apply_as_newest.strip(),
-    }
-    ReplayParameters.of(parameters)
-    return parameters
+        Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
+        """
+        queue = inbound_queue(self.queue)
+        if queue.is_error_queue:
+            raise bad_job_request(
+                f"{queue.name} is an error queue, and its records are copies of failures"
+            )
+        structure = None
+        if self.into is Into.STRUCTURE:
+            structure = structure_parameters(structure_named(self.target))
+        parameters = {
+            **_range(queue, self),
+            **as_given(self, "into", "target", "as_of"),
+            "provider_name": queue.provider.name,
+            "arrival": 0,
+            "default_interface": default_interface(queue),
+            "structure": structure,
+            "chosen": as_given(self, "key", "header", "path", "interface"),
+            "apply_as_newest": self.apply_as_newest.strip(),
+        }
+        ReplayParameters.of(parameters)
+        return parameters
 
 
 def _range(queue: Queue, job_request: ReconcileRequest | ReplayRequest) -> dict[str, Any]:
