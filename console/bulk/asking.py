@@ -4,27 +4,38 @@ What was said travels in the address or in the form, so that nothing is stored b
 confirms it, and every step works without JavaScript.
 """
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.bulk import imports
-from console.bulk.forms import JobRequestForm, carried, job_request_of, number_of_run, reason_of
-from console.bulk.looking import asker_of, hindrance, looked_at, note_rows
-from console.bulk.showing import requested
+from console.bulk.forms import JobRequestForm
+from console.bulk.rights import asker_of, hindrance, reason_of, requested, shows_rows
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import parse_id, see
-from crontasks.bulk import deciding
+from crontasks.bulk.asking import ask_in_console, preview, within
 from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError
 from integration.selectors.bulk import runs
 
-EDIT, ASK = "edit", "ask"
+# A job request is a few names, a map and perhaps a recipe.
+JOB_REQUEST_CHARACTERS: Final = 200_000
+
+
+class BadJobRequestError(BadRequest):
+    """The form does not carry a job request as this console writes it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The form does not say what is asked for: its field “job_request” is missing or "
+            "cannot be read. Go back to Bulk jobs and begin again."
+        )
 
 
 @needs(Right.VIEW, Right.OPERATE)
@@ -35,50 +46,47 @@ def new(request: HttpRequest, job: str) -> HttpResponse:
         raise Http404("There is no such bulk job.")
     if why := hindrance(request, entry):
         raise PermissionDenied(why)
-    begun = _begun(request, entry)
     if request.method != "POST":
-        return _form(request, entry, begun)
-    if EDIT in request.POST:
-        return _form(request, entry, job_request_of(request))
-    if ASK in request.POST:
-        return _ask(request, entry, job_request_of(request))
-    if job == imports.IMPORT:
-        return preview(request, entry, imports.mapped(request))
-    form = JobRequestForm(request.POST, entry=entry, scope=scope_of(request.user), stored=begun)
+        return _form(request, entry, _begun(request, entry))
+    if "edit" in request.POST:
+        return _form(request, entry, _carried(request))
+    if "ask" in request.POST:
+        return _ask(request, entry, _carried(request))
+    if entry is imports.ENTRY:
+        return _preview(request, entry, imports.mapped(request, _carried(request)))
+    begun, scope = _begun(request, entry), scope_of(request.user)
+    form = JobRequestForm(request.POST, entry=entry, scope=scope, stored=begun)
     if not form.is_valid():
-        return show_form(request, form, status=422)
-    return preview(request, entry, form.job_request())
+        return _show_form(request, form, status=422)
+    return _preview(request, entry, form.job_request())
 
 
-def preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
+def _preview(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
     """What a run would meet, and the button that asks for it."""
     try:
-        found = looked_at(request, entry, job_request)
+        seen = preview(entry.job, within(entry, job_request, asker_of(request)))
     except BulkError as problem:
         return _form(request, entry, job_request, problem=problem)
-    if found.sees_text:
-        note_rows(request, entry, job_request)
+    is_import = entry is imports.ENTRY
     context = {
         "entry": entry,
-        "found": found,
-        "job_request": carried(job_request),
+        "preview": seen,
+        "good": sum(not one.code for one in seen.samples),
+        "bad": sum(bool(one.code) for one in seen.samples),
+        "sees_text": shows_rows(request, entry, job_request),
+        "job_request": json.dumps(job_request, ensure_ascii=False),
         "run": uuid4(),
-        "stepper": imports.stepper(job_request, imports.LOOK)
-        if entry.job == imports.IMPORT
-        else (),
+        "stepper": imports.stepper(job_request, imports.LOOK) if is_import else (),
     }
     return render(request, "console/bulk/preview.html", context)
 
 
 def _ask(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> HttpResponse:
+    # Drawn with the page: a second click asks for the same run.
+    number = parse_id(request.POST.get("run", "")) or uuid4()
+    asker, reason = asker_of(request), reason_of(request)
     try:
-        run = deciding.ask_for(
-            entry.job,
-            job_request,
-            asker_of(request),
-            number=number_of_run(request),
-            reason=reason_of(request),
-        )
+        run = ask_in_console(entry, job_request, asker, number=number, reason=reason)
     except BulkError as problem:
         return _form(request, entry, job_request, problem=problem)
     messages.success(request, "Asked for. The Spark driver takes it when it has ended what it has.")
@@ -92,18 +100,14 @@ def _form(
     *,
     problem: BulkError | None = None,
 ) -> HttpResponse:
-    if entry.job == imports.IMPORT:
-        return imports.step(request, entry, job_request, problem=problem)
+    if entry is imports.ENTRY:
+        return imports.step(request, job_request, problem=problem)
     form = JobRequestForm(entry=entry, scope=scope_of(request.user), stored=job_request)
-    return show_form(request, form, problem=problem, status=422 if problem else 200)
+    return _show_form(request, form, problem=problem, status=422 if problem else 200)
 
 
-def show_form(
-    request: HttpRequest,
-    form: JobRequestForm,
-    *,
-    problem: BulkError | None = None,
-    status: int = 200,
+def _show_form(
+    request: HttpRequest, form: JobRequestForm, *, problem: BulkError | None = None, status: int
 ) -> HttpResponse:
     context = {"entry": form.entry, "form": form, "problem": problem}
     return render(request, "console/bulk/new.html", context, status=status)
@@ -112,7 +116,23 @@ def show_form(
 def _begun(request: HttpRequest, entry: Entry) -> Mapping[str, Any]:
     """The job request of an earlier run, as far as this person may see it; empty without one."""
     number = parse_id(request.GET.get("again", ""))
-    found = None if number is None else runs.one(number, scope_of(request.user))
-    if found is None or found.run.job != entry.job:
+    shown = None if number is None else runs.one(number, scope_of(request.user))
+    if shown is None or shown.run.job != entry.job:
         return {}
-    return requested(found.run, request.user).values
+    return requested(shown.run, request.user).values
+
+
+def _carried(request: HttpRequest) -> dict[str, Any]:
+    """What a page of this console carries on. Raises BadJobRequestError, answered with a 400."""
+    text = request.POST.get("job_request", "")
+    try:
+        said = json.loads(text) if len(text) <= JOB_REQUEST_CHARACTERS else None
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or not all(_is_plain(value) for value in said.values()):
+        raise BadJobRequestError
+    return said
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)

@@ -1,28 +1,33 @@
-"""Runs of bulk jobs: the list with the jobs there are, the page of one, and what it wrote."""
+"""Runs of bulk jobs: the list with the jobs there are, the page of one, its files and its verbs."""
 
+from collections.abc import Callable
 from typing import Final, cast
 from uuid import UUID
 
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.bulk.looking import hindrance
-from console.bulk.showing import requested, title_of
-from console.bulk.words import STATES, sentence, stages
+from console.bulk.rights import hindrance, reason_of, requested
+from console.bulk.words import STATES, stages, summary, title_of
 from console.layout import trail
 from console.layout.access import Right, needs, scope_of
+from console.layout.answers import actor_of, see, tell_problem
 from console.layout.context import refresh_of
-from crontasks.bulk import storage
+from crontasks.bulk import deciding, storage
 from crontasks.bulk.catalogue import CATALOGUE
 from crontasks.bulk.errors import BulkError
 from crontasks.definitions import registry
+from integration.actions.configuration import Author
+from integration.errors import IntegrationError
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors import changes
 from integration.selectors.bulk import runs
 from integration.selectors.bulk.rejects import rejects
-from integration.selectors.bulk.runs import RunFilter, ShownRun
+from integration.selectors.bulk.runs import ShownRun
 from integration.selectors.failures.failures import Cursor
 
 # What is under way is looked at more often than other pages, unless the person wants no refresh.
@@ -37,11 +42,13 @@ SCHEDULED: Final = "bulk_job"
 @needs(Right.VIEW)
 def run_list(request: HttpRequest) -> HttpResponse:
     """Runs, the newest first, and the catalogue of jobs."""
-    scope = scope_of(request.user)
     job, state = request.GET.get("job", ""), request.GET.get("state", "")
-    wanted = RunFilter(job if job in CATALOGUE else "", state if state in set(BulkState) else "")
+    wanted = {
+        "job": job if job in CATALOGUE else "",
+        "state": state if state in set(BulkState) else "",
+    }
     cursor = Cursor.read(request.GET.get("at", ""))
-    page = runs.page(scope, wanted, cursor)
+    page = runs.page(scope_of(request.user), wanted, cursor)
     context = {
         "page": page,
         "lines": [(one, title_of(one.run)) for one in page.runs],
@@ -56,18 +63,18 @@ def run_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @needs(Right.VIEW)
 def run_page(request: HttpRequest, bulk_run_id: UUID) -> HttpResponse:
-    return show(request, wanted_run(request, bulk_run_id))
+    return _show(request, _wanted(request, bulk_run_id))
 
 
-def wanted_run(request: HttpRequest, run_id: UUID) -> ShownRun:
+def _wanted(request: HttpRequest, run_id: UUID) -> ShownRun:
     """The run, if this person may know of all it concerns. Raises Http404."""
-    found = runs.one(run_id, scope_of(request.user))
-    if found is None:
+    shown = runs.one(run_id, scope_of(request.user))
+    if shown is None:
         raise Http404("There is no such bulk run (any more).")
-    return found
+    return shown
 
 
-def show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpResponse:
+def _show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpResponse:
     """The page of a run, also as the answer to a verb that was not carried out."""
     run = shown.run
     refresh = refresh_of(request)
@@ -79,7 +86,7 @@ def show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRes
         "title": title_of(run),
         "entry": entry,
         "hindrance": hindrance(request, entry) if entry is not None else GONE,
-        "told": sentence(shown),
+        "summary": summary(shown),
         "stages": stages(shown),
         "rejects": rejects(run) if run.counts.get("rejected") else None,
         "requested": requested(run, request.user),
@@ -97,13 +104,11 @@ def show(request: HttpRequest, shown: ShownRun, *, status: int = 200) -> HttpRes
 @needs(Right.VIEW, Right.VIEW_PAYLOAD)
 def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> HttpResponse:
     """A file that the run wrote, as it is: never rendered by the browser."""
-    shown = wanted_run(request, bulk_run_id)
+    shown = _wanted(request, bulk_run_id)
     try:
         path = storage.exported_file(shown.run.pk, file)
     except BulkError as problem:
-        raise Http404("The run has no such file.") from problem
-    if path is None:
-        raise Http404("The run has no such file (any more).")
+        raise Http404("The run has no such file (any more).") from problem
     trail.note_download(request, "bulkrun", shown.run.pk, file)
     answer = FileResponse(
         path.open("rb"),
@@ -116,8 +121,41 @@ def run_file(request: HttpRequest, bulk_run_id: UUID, file: str) -> HttpResponse
 
 
 def _files(run: BulkRun) -> list[storage.Stored]:
-    """No files where the folder cannot be looked at: the page tells of the run all the same."""
+    """No files where the folder cannot be looked at: the page shows the run all the same."""
     try:
         return storage.exported(run.pk)
     except (BulkError, OSError):
         return []
+
+
+def _verb(
+    act: Callable[[BulkRun, Author], None], done: str
+) -> Callable[[HttpRequest, UUID], HttpResponse]:
+    """What a person decides about a run: a POST to a small resource of its own."""
+
+    @needs(Right.VIEW, Right.OPERATE)
+    def view(request: HttpRequest, bulk_run_id: UUID) -> HttpResponse:
+        shown = _wanted(request, bulk_run_id)
+        if request.method != "POST":
+            return see("bulk-run", bulk_run_id)
+        entry = CATALOGUE.get(shown.run.job)
+        if entry is not None and (why := hindrance(request, entry)):
+            raise PermissionDenied(why)
+        try:
+            act(shown.run, Author(actor_of(request), reason_of(request)))
+        except IntegrationError as problem:
+            tell_problem(request, problem)
+            return _show(request, _wanted(request, bulk_run_id), status=409)
+        messages.success(request, done)
+        return see("bulk-run", bulk_run_id)
+
+    return view
+
+
+cancel = _verb(
+    deciding.cancel_in_console,
+    "It is being cancelled. What has not been committed counts nothing.",
+)
+again = _verb(
+    deciding.again_in_console, "It waits for the driver again, and goes on where it stopped."
+)

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from console.bulk import asking, pages, uploads, verbs
+from console.bulk import asking, pages, uploads
 
 ONE = "bulk/<uuid:bulk_run_id>/"
 urlpatterns = [
@@ -11,6 +11,6 @@ urlpatterns = [
     path("bulk/uploads/", uploads.upload, name="bulk-uploads"),
     path(ONE, pages.run_page, name="bulk-run"),
     path(f"{ONE}files/<path:file>", pages.run_file, name="bulk-file"),
-    path(f"{ONE}cancellations/", verbs.cancel, name="bulk-cancel"),
-    path(f"{ONE}repetitions/", verbs.again, name="bulk-again"),
+    path(f"{ONE}cancellations/", pages.cancel, name="bulk-cancel"),
+    path(f"{ONE}repetitions/", pages.again, name="bulk-again"),
 ]

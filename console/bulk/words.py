@@ -1,10 +1,11 @@
-"""How pages speak of bulk runs: states, stages, what became of a row, and one sentence on each."""
+"""How pages speak of bulk runs: titles, states, stages, ends of rows, and one sentence on each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from crontasks.bulk import storage
+from crontasks.bulk.catalogue import CATALOGUE
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 from integration.selectors.bulk.runs import ShownRun, Standing
@@ -49,26 +50,30 @@ ENDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Summary:
     """What happens to a run in a sentence, and what a person may do about it."""
 
     what: str
     now: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A stage of a run's job: over, under way, or to come."""
-
-    words: str
-    state: str
+def title_of(run: BulkRun) -> str:
+    """What a run does, in a few words: the job and what it is about."""
+    entry = CATALOGUE.get(run.job)
+    if entry is None:
+        return run.job.capitalize()
+    files = [storage.shown(str(run.job_request.get(field) or "")) for field in entry.files]
+    names = ("structure", "topic", "queue", "kind")
+    about = [*files, *(str(run.job_request.get(name) or "") for name in names)]
+    named = ", ".join(one for one in about if one)
+    return f"{entry.title}: {named}" if named else entry.title
 
 
 def stage_words(stage: str) -> str:
     return STAGES.get(stage, stage.replace("_", " ").capitalize())
 
 
-def sentence(shown: ShownRun) -> Told:
+def summary(shown: ShownRun) -> Summary:
     """What happens to it now."""
     run, standing = shown.run, shown.standing
     match run.state:
@@ -77,26 +82,29 @@ def sentence(shown: ShownRun) -> Told:
         case BulkState.RUNNING:
             return _silent(standing) if standing.is_silent else _running(shown)
         case BulkState.DONE:
-            return Told(f"It is done: {_counted(shown)}.")
+            return Summary(f"It is done: {_counted(shown)}.")
         case BulkState.FAILED:
             return _failed(run)
         case BulkState.CANCELLED:
-            return Told(
+            return Summary(
                 CANCELLED.get(run.job, "It was cancelled, and nothing of it counts."),
                 "Run it again: it goes on where it stopped, with what was planned.",
             )
         case _:
-            return Told(str(run.state))
+            return Summary(str(run.state))
 
 
-def stages(shown: ShownRun) -> list[Stage]:
-    """All stages of its job where the job names them; else the one it is in."""
+def stages(shown: ShownRun) -> list[tuple[str, str]]:
+    """All stages of its job where the job names them, else the one it is in: words and state.
+
+    A stage is over, current, or comes later.
+    """
     standing = shown.standing
     names = standing.stages or ((standing.stage,) if standing.stage else ())
     at = names.index(standing.stage) if standing.stage in names else -1
     is_over = shown.run.state == BulkState.DONE
     return [
-        Stage(
+        (
             stage_words(name),
             "over" if is_over or place < at else "current" if place == at else "later",
         )
@@ -104,41 +112,41 @@ def stages(shown: ShownRun) -> list[Stage]:
     ]
 
 
-def _waiting(run: BulkRun) -> Told:
+def _waiting(run: BulkRun) -> Summary:
     if run.cancel_asked_at is not None:
-        return Told("It waits for the Spark driver, and is cancelled as soon as that takes it.")
-    return Told(
+        return Summary("It waits for the Spark driver, and is cancelled as soon as that takes it.")
+    return Summary(
         "It waits for the Spark driver, which takes one run after the other.",
         "Nothing. If no run is taken at all, look whether the driver is at work.",
     )
 
 
-def _running(shown: ShownRun) -> Told:
+def _running(shown: ShownRun) -> Summary:
     run, standing = shown.run, shown.standing
     if run.cancel_asked_at is not None:
-        return Told("It is being cancelled: its tasks are stopped, and nothing of it counts.")
+        return Summary("It is being cancelled: its tasks are stopped, and nothing of it counts.")
     if not standing.stage:
-        return Told(
+        return Summary(
             "It has begun; the driver looks at what there is to do."
             if not shown.is_planned
             else "What it reads is planned; the first tasks begin."
         )
     if standing.stage == "stage" and standing.is_staged and not standing.stages:
-        return Told("All rows are read and checked; they are stored in one commit now.")
-    return Told(f"{stage_words(standing.stage)}.")
+        return Summary("All rows are read and checked; they are stored in one commit now.")
+    return Summary(f"{stage_words(standing.stage)}.")
 
 
-def _silent(standing: Standing) -> Told:
+def _silent(standing: Standing) -> Summary:
     known = "" if standing.percent is None else f"; it was at {standing.percent} % then"
-    return Told(
+    return Summary(
         f"No answer from the driver: what is shown here is the last that is known of it{known}.",
         "The next driver goes on where this one stopped. Look whether one is at work.",
     )
 
 
-def _failed(run: BulkRun) -> Told:
+def _failed(run: BulkRun) -> Summary:
     _, text, next_step = run.problem or ("", "It failed, and nobody said why.", "")
-    return Told(storage.told(text), next_step)
+    return Summary(storage.with_short_names(text), next_step)
 
 
 def _counted(shown: ShownRun) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from console.bulk.looking import schedule_hindrance
+from console.bulk.rights import schedule_hindrance
 from console.cron.forms import Hindrance
 from crontasks import parameters
 from crontasks.definitions import Definition

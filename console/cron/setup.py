@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.bulk.showing import requested
+from console.bulk.rights import requested
 from console.cron.forms import MOMENTS, CronForm
 from console.cron.judging import asks_for_bulk_jobs, hindrance_for
 from console.cron.pages import found

@@ -32,7 +32,7 @@ class BulkJob:
 
     def run(self, parameters: BulkJobParameters, context: Context) -> Outcome:
         # The catalogue knows every job, and a worker that schedules none need not.
-        from crontasks.bulk.deciding import ask_by_schedule  # noqa: PLC0415
+        from crontasks.bulk.asking import ask_by_schedule  # noqa: PLC0415
 
         under_way = _under_way(context)
         if under_way is not None:

@@ -1,106 +1,227 @@
-"""Asking for a run of a bulk job; everything it needs is fixed and stored before it starts."""
+"""Asking for a run of a bulk job: judged for who asks, and stored with all that it needs.
+
+The command line may name any file of its machine; the console names files of the shared folder
+alone.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from psycopg.conninfo import make_conninfo
 
-from crontasks.bulk import sending
-from crontasks.bulk.catalogue import CATALOGUE
+from crontasks.bulk import sending, storage
+from crontasks.bulk.catalogue import CATALOGUE, Entry
 from crontasks.bulk.errors import BulkError, bad_job_request, unknown
-from crontasks.bulk.reach import queues_of
-from crontasks.bulk.sending import LEASE
-from crontasks.bulk.telling import arguments_of
 from crontasks.errors import BadParametersError
 from crontasks.parameters import read
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.clock import database_now
-from integration.models import BulkRun
-from integration.store.sessions import next_arrival
+from integration.kafka.client import connection
+from integration.models import BulkRun, Provider, Queue
+from integration.selectors.bulk.runs import LEASE
+from integration.selectors.scope import EVERYTHING, Scope
+from integration.store.sessions import TAKEOVER_SETTINGS, django_connection, next_arrival
 from spark_jobs import running
-from spark_jobs.contract import Preview
+from spark_jobs.contract import Arguments, Preview
 from spark_jobs.problems import JobError
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a run is asked for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks: the name for the history, what they may know of, and where their uploads lie."""
 
-    `number` is its id, drawn with a form, so that one that is sent twice asks once; `instance` is
-    the cron instance that asks.
-    """
+    name: str
+    scope: Scope = EVERYTHING
+    uploads: str = ""
 
-    number: UUID | None = None
-    instance: int | None = None
-
-
-NOWHERE: Final = Origin()
-
-
-def ask(
-    job: str,
-    job_request: Mapping[str, Any],
-    *,
-    actor: str,
-    reason: str = "",
-    origin: Origin = NOWHERE,
-    send: bool = True,
-) -> BulkRun:
-    """Store a run of the job, its arrival number drawn if it needs one. Raises BulkError.
-
-    `job_request` is JSON, with the fields that the catalogue has for the job. The run is sent to
-    the Spark driver once it is committed; without `send` it is kept for the caller, who drives it.
-    Raises IntegrityError where there is a run of the origin's number.
-    """
-    run = _prepared(job, job_request)
-    run.pk, run.instance = origin.number or run.pk, origin.instance
-    if "arrival" in run.parameters:
-        run.parameters["arrival"] = next_arrival()
-    run.actor, run.reason, run.asked_at = actor, reason, database_now()
-    run.lease_until = None if send else database_now() + LEASE
-    with transaction.atomic():
-        run.save(force_insert=True)
-        # What was asked stands in the run itself: it may hold what not everybody may see.
-        configuration.record(run, None, {"job": job}, Author(actor, reason))
-        if send:
-            sending.after_commit(run.pk)
-    return run
+    @property
+    def folder(self) -> str:
+        """The part of the folder that they may read: people with limits only what is their own."""
+        return "" if self.scope.is_whole else self.uploads
 
 
 def preview(job: str, job_request: Mapping[str, Any]) -> Preview:
     """What a run would meet; nothing is stored or written. Raises BulkError."""
     try:
-        return running.preview(arguments_of(_prepared(job, job_request)))
+        return running.preview(arguments_of(_made(_entry(job), job_request)))
     except JobError as e:
-        raise BulkError(e) from e
+        raise BulkError.of(e) from e
 
 
-def cancel(run: UUID) -> bool:
-    """Ask a run to stop; False when it has ended. One that never began ends with that."""
-    now = database_now()
-    unbegun = BulkRun.objects.filter(pk=run, state="ASKED", epoch=0)
-    if unbegun.update(state="CANCELLED", cancel_asked_at=now, ended_at=now, lease_until=None):
-        return True
-    still = BulkRun.objects.filter(pk=run, state__in=["ASKED", "RUNNING"], applied=False)
-    return bool(still.update(cancel_asked_at=now))
+def ask(
+    job: str, job_request: Mapping[str, Any], *, actor: str, reason: str = "", send: bool = True
+) -> BulkRun:
+    """Store a run of the job, its arrival number drawn if it needs one. Raises BulkError.
+
+    `job_request` is JSON, with the fields that the catalogue has for the job. The run is sent to
+    the Spark driver once it is committed; without `send` it is kept for the caller, who drives it.
+    """
+    return _stored(_made(_entry(job), job_request), Author(actor, reason), send=send)
 
 
-def _prepared(job: str, job_request: Mapping[str, Any]) -> BulkRun:
-    if job not in CATALOGUE:
-        raise unknown("bulk job", job)
-    entry = CATALOGUE[job]
+def ask_in_console(
+    entry: Entry, job_request: Mapping[str, Any], asker: Asker, *, number: UUID, reason: str = ""
+) -> BulkRun:
+    """Store a run under this number, with its sentinel where it reads files. Raises BulkError.
+
+    Whoever asks twice under one number, by a second click, gets the run that is there.
+    """
+    run = _made(entry, within(entry, job_request, asker))
+    run.pk = number
     try:
-        parameters = entry.prepare(read(entry.job_request, job_request))
+        with transaction.atomic():
+            _stored(run, Author(asker.name, reason))
+            if any(run.job_request.get(field) for field in entry.files):
+                # Before the commit: the driver sees no run without its sentinel.
+                storage.leave_sentinel(run)
+                run.save(update_fields=["sentinel"])
+    except IntegrityError:
+        known = BulkRun.objects.filter(pk=number).first()
+        if known is None:
+            raise
+        return known
+    return run
+
+
+def ask_by_schedule(
+    job: str, job_request: Mapping[str, Any], *, actor: str, instance: int | None
+) -> BulkRun:
+    """Store a run that a schedule asks for. Raises BulkError.
+
+    Who may store such a schedule was judged when it was stored. Which files it names is judged
+    each time: what a link or a pattern leads to may be another file by now.
+    """
+    entry = _entry(job)
+    run = _made(entry, within(entry, job_request, Asker(name=actor)))
+    run.instance = instance
+    return _stored(run, Author(actor, "by schedule"))
+
+
+def may_ask(entry: Entry, scope: Scope) -> bool:
+    """Whether this person may ask for the job at all."""
+    return scope.is_whole or bool(entry.queues)
+
+
+def within(entry: Entry, job_request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+    """The job request with its files by their whole path.
+
+    Raises BulkError OUT_OF_REACH, UNKNOWN_QUEUE for a queue that this person may not know of,
+    OUTSIDE_FOLDER, TOO_MANY_FILES, NO_BULK_ROOT.
+    """
+    if not asker.scope.is_whole:
+        _refuse_out_of_reach(entry, job_request, asker.scope)
+    files = {
+        field: str(storage.source_inside(str(job_request[field]), asker.folder))
+        for field in entry.files
+        if job_request.get(field)
+    }
+    return {**job_request, **files}
+
+
+def _refuse_out_of_reach(entry: Entry, job_request: Mapping[str, Any], scope: Scope) -> None:
+    for field in entry.shared:
+        if job_request.get(field):
+            # A queue of theirs beside it does not make what belongs to everybody theirs.
+            next_step = "Name a queue of yours instead, or ask somebody whom nothing limits."
+            raise _out_of_reach(f"The {field} {job_request[field]} belongs to", next_step)
+    names = _queue_names(entry, job_request)
+    if not names:
+        raise _out_of_reach(f"{entry.title} concerns", "Ask somebody whom nothing limits.")
+    for name in names:
+        # A queue that is out of scope is not there for this person.
+        if not Queue.objects.filter(scope.within("system"), name=name).exists():
+            raise unknown("UNKNOWN_QUEUE", "inbound queue", name)
+
+
+def _out_of_reach(what: str, next_step: str) -> BulkError:
+    why = f"{what} all external systems, and you may know of some only."
+    return BulkError("OUT_OF_REACH", why, next_step)
+
+
+def _queue_names(entry: Entry, job_request: Mapping[str, Any]) -> list[str]:
+    return [str(job_request[field]) for field in entry.queues if job_request.get(field)]
+
+
+def _entry(job: str) -> Entry:
+    if job not in CATALOGUE:
+        raise unknown("UNKNOWN_JOB", "bulk job", job)
+    return CATALOGUE[job]
+
+
+def _made(entry: Entry, job_request: Mapping[str, Any]) -> BulkRun:
+    """A run that is not stored yet."""
+    try:
+        parameters = read(entry.job_request, job_request).parameters()
     except JobError as e:
-        raise BulkError(e) from e
+        raise BulkError.of(e) from e
     except BadParametersError as e:
         raise bad_job_request(" ".join(e.mistakes).rstrip(".")) from e
+    queues = Queue.objects.filter(name__in=_queue_names(entry, job_request)).order_by("pk")
     return BulkRun(
-        job=job,
+        job=entry.job,
         job_request=dict(job_request),
         parameters=parameters,
-        queues=queues_of(entry, job_request),
+        queues=list(queues.values_list("pk", flat=True)),
     )
+
+
+def _stored(run: BulkRun, author: Author, *, send: bool = True) -> BulkRun:
+    """Raises IntegrityError where there is a run of its number."""
+    if "arrival" in run.parameters:
+        run.parameters["arrival"] = next_arrival()
+    run.actor, run.reason, run.asked_at = author.actor, author.reason, database_now()
+    run.lease_until = None if send else database_now() + LEASE
+    with transaction.atomic():
+        run.save(force_insert=True)
+        # What was asked stands in the run itself: it may hold what not everybody may see.
+        configuration.record(run, None, {"job": run.job}, author)
+        if send:
+            sending.after_commit(run.pk)
+    return run
+
+
+def arguments_of(run: BulkRun) -> Arguments:
+    """What the run's job is given, with the database and Kafka's secrets of this moment.
+
+    Raises JobError UNKNOWN_PROVIDER, ProviderUnusableError.
+    """
+    return Arguments(
+        job=run.job,
+        run=str(run.pk),
+        parameters=run.parameters,
+        database=conninfo(),
+        kafka=_kafka(run.parameters.get("provider")),
+        plan=run.plan,
+        epoch=run.epoch,
+    )
+
+
+def conninfo() -> str:
+    """The database as libpq reads it; sessions of what was killed end soon."""
+    where = django_connection().settings_dict
+    return make_conninfo(
+        dbname=where["NAME"],
+        user=where["USER"] or None,
+        password=where["PASSWORD"] or None,
+        host=where["HOST"] or None,
+        port=where["PORT"] or None,
+        connect_timeout=5,
+        options=TAKEOVER_SETTINGS,
+    )
+
+
+def _kafka(provider: int | None) -> dict[str, str]:
+    if provider is None:
+        return {}
+    row = Provider.objects.filter(pk=provider).first()
+    if row is None:
+        raise JobError(
+            "UNKNOWN_PROVIDER",
+            "The provider that the run was asked for is gone.",
+            "Start a new run with one that is there.",
+        )
+    return {name: str(value) for name, value in connection(row).properties.items()}

@@ -1,35 +1,42 @@
 """The bulk jobs there are, in the words of the people who start them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from crontasks.bulk.job_requests import archive, exports, imports, reconcile, repairs, replay
+from crontasks.bulk.job_requests import archive, exports, imports, repairs, topics
 from crontasks.parameters import Dataclass
+
+
+class JobRequest(Dataclass, Protocol):
+    """What people say of a job, typed as the parameters of a cron task are.
+
+    Forms, commands and schedules are made from it.
+    """
+
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters as JSON. Raises BulkError and JobError.
+
+        Where the job reads or writes Kafka, they have the provider's id as `provider`; where it
+        needs an arrival number, `arrival` is 0 and drawn when the run is stored.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A job of `spark_jobs`.
 
-    `job_request` is what people say of it, typed as the parameters of a cron task are: forms,
-    commands and schedules are made from it. `prepare` makes of it what the job is told, as JSON.
-    Where the job reads or writes Kafka, that has the provider's id as `provider`; where it needs an
-    arrival number, `arrival` is 0 and drawn when the run is stored. It raises BulkError and
-    JobError.
-
-    `queues` are the fields of it that name queues, where these are all that a run concerns:
-    people who may know of some external systems only may ask for no other job. `files` are those
-    that name files to be read, `shared` those that name what belongs to all external systems: for
-    people whom nothing limits. `edits` is whether the job changes payloads: it is for people who
-    may see and change them by hand.
+    `queues` are the fields of its job request that name queues, where these are all that a run
+    concerns: people who may know of some external systems only may ask for no other job. `files`
+    are those that name files to be read, `shared` those that name what belongs to all external
+    systems: for people whom nothing limits. `edits` is whether the job changes payloads: it is for
+    people who may see and change them by hand.
     """
 
     job: str
     title: str
     sentence: str
-    job_request: type[Dataclass]
-    prepare: Callable[[Any], dict[str, Any]]
+    job_request: type[JobRequest]
     queues: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
@@ -44,7 +51,6 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             title="Import",
             sentence="Rows of files become documents of a structure, or messages of a queue.",
             job_request=imports.ImportRequest,
-            prepare=imports.prepare,
             queues=("queue", "rejects_queue"),
             files=("source",),
             shared=("structure",),
@@ -54,15 +60,13 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             title="Repair",
             sentence="One change is made in held failures, and they are released.",
             job_request=repairs.RepairRequest,
-            prepare=repairs.prepare,
             edits=True,
         ),
         Entry(
             job="reconcile",
             title="Reconcile",
             sentence="Each offset of a topic is compared with what the database says became of it.",
-            job_request=reconcile.ReconcileRequest,
-            prepare=reconcile.prepare,
+            job_request=topics.ReconcileRequest,
             queues=("queue",),
         ),
         Entry(
@@ -70,22 +74,19 @@ CATALOGUE: Final[Mapping[str, Entry]] = {
             title="Export",
             sentence="Documents of a structure, or tracked messages, become files or messages.",
             job_request=exports.ExportRequest,
-            prepare=exports.prepare,
         ),
         Entry(
             job="archive",
             title="Archive",
             sentence="What is long over goes into Parquet by the day, and then from here.",
             job_request=archive.ArchiveRequest,
-            prepare=archive.prepare,
         ),
         Entry(
             job="replay",
             title="Replay",
             sentence="Messages of a topic are handed out again: to their queue, a topic, or a "
             "structure that is rebuilt.",
-            job_request=replay.ReplayRequest,
-            prepare=replay.prepare,
+            job_request=topics.ReplayRequest,
         ),
     )
 }

@@ -10,10 +10,11 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from crontasks.bulk.asking import ask, cancel, preview
+from crontasks.bulk.asking import ask, preview
 from crontasks.bulk.catalogue import CATALOGUE
+from crontasks.bulk.deciding import cancel
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from crontasks.parameters import Described, describe
@@ -30,7 +31,7 @@ class BulkCommand(BaseCommand):
     """
 
     job: ClassVar[str]
-    # Of the job request: what is told without a word before it; texts of lines, each by a word.
+    # Of the job request: what needs no word before it; texts of lines, each by a word.
     positional: ClassVar[Sequence[str]] = ()
     lines: ClassVar[Mapping[str, str]] = {}
 
@@ -64,31 +65,28 @@ class BulkCommand(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         job_request = self._job_request(options)
         actor = options["actor"] or f"manage.py bulk_{self.job}"
+        is_left = options["leave"]
         try:
             if options["dry_run"]:
-                self.stdout.write(
-                    json.dumps(asdict(preview(self.job, job_request)), ensure_ascii=False)
-                )
+                seen = asdict(preview(self.job, job_request))
+                self.stdout.write(json.dumps(seen, ensure_ascii=False))
                 return
-            is_left = options["leave"]
             run = ask(self.job, job_request, actor=actor, reason=options["reason"], send=is_left)
         except BulkError as e:
             raise CommandError(f"{e.job_code}: {e}") from e
         if is_left:
-            self.stdout.write(json.dumps(told(run)))
+            self.stdout.write(_last_line(run))
             return
         self.stderr.write(f"Run {run.pk} begins.")
-        ended = drive_here(run.pk, self.stderr)
-        if ended is None:
+        if not drive_here(run.pk, self):
             raise CommandError(f"Another driver has taken the run {run.pk}.")
-        tell_end(ended, self.stdout, self.stderr)
 
 
-def drive_here(run: UUID, errors: OutputWrapper) -> BulkRun | None:
-    """Drive it in this process; None when it is another's.
+def drive_here(run: UUID, command: BaseCommand) -> bool:
+    """Drive it in this process and write its last line; False when it is another's.
 
-    Ctrl-C cancels the run, as the console's button does. A second one ends this process at once:
-    then the next driver cancels it.
+    Ends the process with 1 when the run did not end well. Ctrl-C cancels the run, as the console's
+    button does. A second one ends this process at once: then the next driver cancels it.
     """
     is_asked = threading.Event()
 
@@ -102,38 +100,34 @@ def drive_here(run: UUID, errors: OutputWrapper) -> BulkRun | None:
         is_asked.set()
         # It may come amid a line of the log.
         with suppress(RuntimeError):
-            errors.write("Cancelling; once more ends this process at once.")
+            command.stderr.write("Cancelling; once more ends this process at once.")
 
     before = signal.signal(signal.SIGINT, heard)
     try:
-        return drive(run, owner=worker_name(), heed=heed)
+        ended = drive(run, owner=worker_name(), heed=heed)
     except KeyboardInterrupt as e:
         cancel(run)
         raise CommandError(f"Ended at once. {_go_on(run)}") from e
     finally:
         signal.signal(signal.SIGINT, before)
+    if ended is not None:
+        _write_end(ended, command)
+    return ended is not None
 
 
-def tell_end(run: BulkRun, output: OutputWrapper, errors: OutputWrapper) -> None:
-    """The last line; ends the process with 1 when the run did not end well."""
-    output.write(json.dumps(told(run)))
-    output.flush()
+def _write_end(run: BulkRun, command: BaseCommand) -> None:
+    command.stdout.write(_last_line(run))
+    command.stdout.flush()
     if run.state == BulkState.CANCELLED:
-        errors.write(f"Cancelled, and nothing of it counts. {_go_on(run.pk)}")
+        command.stderr.write(f"Cancelled, and nothing of it counts. {_go_on(run.pk)}")
     if run.state != BulkState.DONE:
         sys.exit(1)
 
 
+def _last_line(run: BulkRun) -> str:
+    said = {"run": str(run.pk), "state": run.state, **run.counts}
+    return json.dumps({**said, "facts": run.facts, "problem": run.problem})
+
+
 def _go_on(run: UUID) -> str:
     return f"To go on with it: python manage.py bulk_run {run} --again"
-
-
-def told(run: BulkRun) -> dict[str, object]:
-    """The run as its last line tells it."""
-    return {
-        "run": str(run.pk),
-        "state": run.state,
-        **run.counts,
-        "facts": run.facts,
-        "problem": run.problem,
-    }

@@ -1,25 +1,17 @@
-"""What people decide about runs of bulk jobs in the console: ask, stop, run again; each audited."""
+"""What people decide about a stored run of a bulk job: it is cancelled, or goes on."""
 
-from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
-from crontasks.bulk import sharing
-from crontasks.bulk.asking import Origin, ask, cancel, preview
-from crontasks.bulk.catalogue import CATALOGUE, Entry
-from crontasks.bulk.driving import again
-from crontasks.bulk.errors import unknown
-from crontasks.bulk.reach import Asker, within
+from crontasks.bulk import sending
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.errors import IntegrationError
 from integration.models import BulkRun
 from integration.policy.states import BulkState
-from integration.selectors.scope import EVERYTHING
-from spark_jobs.contract import Preview
+from integration.selectors.bulk.runs import LEASE, OPEN
 
 
 class BulkRunMovedError(IntegrationError):
@@ -34,77 +26,59 @@ class BulkRunMovedError(IntegrationError):
         )
 
 
-def look(job: str, job_request: Mapping[str, Any], asker: Asker) -> Preview:
-    """What a run of this job request would meet; nothing is stored. Raises BulkError."""
-    return preview(job, within(_entry(job), job_request, asker))
+def cancel(run: UUID) -> bool:
+    """Ask a run to stop; False when it has ended. One that never began ends with that."""
+    now = database_now()
+    # What an earlier try staged is taken away by the driver: that one is left to it.
+    unbegun = BulkRun.objects.filter(pk=run, state=BulkState.ASKED, epoch=0)
+    ended = {"state": BulkState.CANCELLED, "ended_at": now, "lease_until": None}
+    if unbegun.update(cancel_asked_at=now, **ended):
+        return True
+    still = BulkRun.objects.filter(pk=run, state__in=OPEN, applied=False)
+    return bool(still.update(cancel_asked_at=now))
 
 
-def ask_for(
-    job: str, job_request: Mapping[str, Any], asker: Asker, *, number: UUID, reason: str = ""
-) -> BulkRun:
-    """Store a run under this number, with its sentinel where it reads files. Raises BulkError.
+def again(run: UUID, *, send: bool = True) -> bool:
+    """Let a run that failed or was cancelled be driven again; it goes on where it stopped.
 
-    Whoever asks twice under one number, by a second click, gets the run that is there.
+    With `send` by the Spark driver, else by the caller, who drives it at once.
     """
-    entry = _entry(job)
-    said = within(entry, job_request, asker)
-    try:
-        with transaction.atomic():
-            run = ask(job, said, actor=asker.name, reason=reason, origin=Origin(number))
-            if any(said.get(field) for field in entry.files):
-                # Before the commit: the driver sees no run without its sentinel.
-                sharing.leave(run)
-                run.save(update_fields=["sentinel"])
-    except IntegrityError:
-        known = BulkRun.objects.filter(pk=number).first()
-        if known is None:
-            raise
-        return known
-    return run
+    ended = BulkRun.objects.filter(pk=run, state__in=[BulkState.FAILED, BulkState.CANCELLED])
+    is_open = ended.update(
+        state=BulkState.ASKED,
+        cancel_asked_at=None,
+        problem=None,
+        ended_at=None,
+        deaths=0,
+        sent_at=None,
+        lease_until=None if send else database_now() + LEASE,
+    )
+    if is_open and send:
+        sending.after_commit(run)
+    return bool(is_open)
 
 
-def ask_by_schedule(
-    job: str, job_request: Mapping[str, Any], *, actor: str, instance: int | None
-) -> BulkRun:
-    """Store a run that a schedule asks for. Raises BulkError.
-
-    Who may store such a schedule was judged when it was stored. Which files it names is judged
-    each time: what a link or a pattern leads to may be another file by now.
-    """
-    said = within(_entry(job), job_request, Asker(name=actor, scope=EVERYTHING, uploads=""))
-    return ask(job, said, actor=actor, reason="by schedule", origin=Origin(instance=instance))
-
-
-def stop(run: BulkRun, author: Author) -> None:
-    """End a run that waits, or let the driver end one that runs. Raises BulkRunMovedError."""
+def cancel_in_console(run: BulkRun, author: Author) -> None:
+    """Cancel it, audited. Raises BulkRunMovedError."""
     with transaction.atomic():
-        # What an earlier try staged is taken away by the driver: that one is left to it.
-        waiting = BulkRun.objects.filter(pk=run.pk, state=BulkState.ASKED, epoch=0)
-        ended = {"state": BulkState.CANCELLED, "ended_at": database_now()}
-        is_ended = bool(waiting.update(**ended, cancel_asked_at=database_now()))
-        if not is_ended and not cancel(run.pk):
-            raise _moved(run)
+        _lock(run)
         before = {"state": run.state, "cancel_asked": run.cancel_asked_at is not None}
-        state = BulkState.CANCELLED if is_ended else BulkState(run.state)
-        after = {"state": state.value, "cancel_asked": True}
-        configuration.record(run, before, after, author)
+        if not cancel(run.pk):
+            raise BulkRunMovedError(run.state)
+        run.refresh_from_db(fields=["state"])
+        configuration.record(run, before, {"state": run.state, "cancel_asked": True}, author)
 
 
-def run_again(run: BulkRun, author: Author) -> None:
-    """Let a failed or cancelled run go on where it stopped. Raises BulkRunMovedError."""
+def again_in_console(run: BulkRun, author: Author) -> None:
+    """Let it go on, audited. Raises BulkRunMovedError."""
     with transaction.atomic():
+        _lock(run)
         if not again(run.pk):
-            raise _moved(run)
-        after = {"state": BulkState.ASKED.value}
-        configuration.record(run, {"state": run.state}, after, author)
+            raise BulkRunMovedError(run.state)
+        configuration.record(run, {"state": run.state}, {"state": BulkState.ASKED.value}, author)
 
 
-def _entry(job: str) -> Entry:
-    if job not in CATALOGUE:
-        raise unknown("bulk job", job)
-    return CATALOGUE[job]
-
-
-def _moved(run: BulkRun) -> BulkRunMovedError:
-    run.refresh_from_db(fields=["state"])
-    return BulkRunMovedError(run.state)
+def _lock(run: BulkRun) -> None:
+    """Read its state anew, which nobody changes until the end of the transaction."""
+    locked = BulkRun.objects.select_for_update()
+    run.refresh_from_db(fields=["state", "cancel_asked_at"], from_queryset=locked)

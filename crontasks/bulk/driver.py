@@ -2,22 +2,25 @@
 
 import logging
 import os
+import time
 from typing import Any, Final
 from uuid import UUID
 
 from celery import signals
 
-from crontasks.bulk.driving import drive
-from crontasks.bulk.ending import stops
-from crontasks.bulk.sessions import Keeper
+from crontasks.bulk.driving import drive, session_settings, stops
 from crontasks.health.consumer import signs
 from crontasks.health.hearts import worker_node
 from crontasks.health.live_processes import SPARK
 from crontasks.running import shutdown
 from integration.selectors.deployment import may_act
-from spark_jobs.session import close_session
+from spark_jobs.problems import JobError
+from spark_jobs.running import loaded
+from spark_jobs.session import close_session, keep_workers, open_session, warm
 
 KEEP_SECONDS: Final = 5.0
+# Spark ends workers of Python after a minute without a task.
+KEPT_SECONDS: Final = 40.0
 ALONE: Final = ("-P", "solo", "-c", "1")
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,45 @@ def _heed() -> None:
         raise stops()
 
 
+class Keeper:
+    """Keeps a session open between runs: one that died is replaced before it is needed.
+
+    Where none can be had the driver lives on, and each run hears why.
+    """
+
+    def __init__(self) -> None:
+        self._known = ""
+        self._logged = ""
+        self._kept_at = 0.0
+
+    def keep(self) -> None:
+        """Open a session and warm it unless there is one; what is in the way is logged once."""
+        try:
+            self._open()
+        except JobError as e:
+            if e.code != self._logged:
+                logger.warning("no spark: %s", e.text, extra={"code": e.code})
+            self._logged = e.code
+        except Exception:
+            # Of a JVM that dies meanwhile; the next look finds it dead.
+            logger.exception("spark could not be kept warm")
+        else:
+            self._logged = ""
+
+    def _open(self) -> None:
+        session = open_session(session_settings())
+        name = session.sparkContext.applicationId
+        if name != self._known:
+            warm(session, loaded)
+            self._known = name
+            logger.info("spark is warm", extra={"application": name})
+        elif time.monotonic() - self._kept_at >= KEPT_SECONDS:
+            keep_workers(session, loaded)
+        else:
+            return
+        self._kept_at = time.monotonic()
+
+
 def _keep(keeper: Keeper) -> None:
     """A session that died takes its time to be replaced, and nothing is consumed meanwhile."""
     signs.begin_work()
@@ -52,7 +94,7 @@ def live(name: str, log_level: str) -> None:
     """Be the driver until the process is told to end."""
     from config.celery import app  # noqa: PLC0415 - the settings are read by then
 
-    # Before anything is consumed: the first run finds a session, or is told why there is none.
+    # Before anything is consumed: the first run finds a session, or hears why there is none.
     keeper = Keeper()
     keeper.keep()
 

@@ -9,7 +9,6 @@ a task too many does nothing.
 import json
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -18,15 +17,13 @@ from celery import current_app
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from crontasks.bulk.errors import died
 from crontasks.cursor import Cursor, django_cursor
 from crontasks.enqueue import DRIVE_RUN, enqueue
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.health.live_processes import SPARK
 from integration.store.sessions import alias
+from spark_jobs.problems import JobError
 
-# A driver that is silent for longer is taken for dead; so is a command that asked for a run.
-LEASE: Final = timedelta(seconds=30)
 # A run that so many drivers died under is given to no other one.
 MOST_DEATHS: Final = 3
 # As with queues (crontasks.running.starts): a lost Celery task costs ten seconds, nothing else.
@@ -77,8 +74,22 @@ def look(cursor: Cursor) -> list[UUID]:
 
     One statement that waits for nobody's locks. Raises psycopg.Error.
     """
-    cursor.execute(_LOOK, (json.dumps(died(MOST_DEATHS).told),))
+    cursor.execute(_LOOK, (json.dumps(as_problem(died(MOST_DEATHS))),))
     return _sent(cursor, [run for (run,) in cursor.fetchall()])
+
+
+def died(times: int) -> JobError:
+    """A run that ends its drivers is given to no other one."""
+    return JobError(
+        "DRIVER_DIED",
+        f"The process that drove it died {times} times.",
+        "Look into the Spark driver's log, for memory above all; then let it go on.",
+    )
+
+
+def as_problem(error: JobError) -> tuple[str, str, str]:
+    """Why a run failed, as its row has it."""
+    return error.code, error.text, error.next_step
 
 
 def after_commit(run: UUID) -> None:

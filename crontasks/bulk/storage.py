@@ -1,6 +1,11 @@
-"""The folder that the web and the Spark driver share: uploads, exports, the archive."""
+"""The folder that the web and the Spark driver share: uploads, exports, the archive.
+
+An upload is of no use where the driver looks at another disk under the same name. So the web
+leaves a sentinel with each run that reads from the folder, and the driver begins by reading it.
+"""
 
 import glob
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,10 +16,14 @@ from uuid import UUID
 from django.conf import settings
 
 from crontasks.bulk.errors import BulkError
+from integration.models import BulkRun
 from spark_jobs.problems import JobError
 
 UPLOADS: Final = "uploads"
 EXPORTS: Final = "exports"
+SENTINEL: Final = ".sentinel-"
+# Ends the name of an upload that is not whole.
+PART: Final = ".part"
 # Lists that jobs write where a person names the file.
 REPORTS: Final = "reports"
 # Of a folder or pattern so many files are looked at, and of an export so many are listed.
@@ -35,16 +44,14 @@ class Stored:
 
 def root() -> Path:
     """Raises BulkError NO_BULK_ROOT where no folder is set."""
-    found: Path | None = settings.SLUICE_BULK_ROOT
-    if found is None:
+    folder: Path | None = settings.SLUICE_BULK_ROOT
+    if folder is None:
         raise BulkError(
-            JobError(
-                "NO_BULK_ROOT",
-                "No folder is set for the files of bulk jobs.",
-                "Set SLUICE_BULK_ROOT to a folder that the web and the Spark driver share.",
-            )
+            "NO_BULK_ROOT",
+            "No folder is set for the files of bulk jobs.",
+            "Set SLUICE_BULK_ROOT to a folder that the web and the Spark driver share.",
         )
-    return found.absolute()
+    return folder.absolute()
 
 
 def is_set() -> bool:
@@ -59,10 +66,10 @@ def inside(name: str, within: str = "") -> Path:
     """
     folder = root().resolve() / within
     if not _is_name(name):
-        raise outside(name)
+        raise _outside(name)
     path = (folder / name).resolve()
     if not path.is_relative_to(folder):
-        raise outside(name)
+        raise _outside(name)
     return path
 
 
@@ -75,14 +82,23 @@ def source_inside(name: str, within: str = "") -> Path:
     path = inside(name)
     allowed = inside(within) if within else root().resolve()
     if ".." in Path(name).parts or not path.is_relative_to(allowed):
-        raise outside(name)
+        raise _outside(name)
     # A link may lead anywhere, and a pattern goes through it.
-    for number, found in enumerate(_found(path)):
+    for number, file in enumerate(_files(path)):
         if number == MOST_FILES:
-            raise _too_many(name)
-        if not found.resolve().is_relative_to(allowed):
-            raise outside(name)
+            raise BulkError(
+                "TOO_MANY_FILES",
+                f"{name[:200]!r} finds more than {MOST_FILES:,} files.",
+                "Name a part of them, or ask for the run with manage.py.",
+            )
+        if not file.resolve().is_relative_to(allowed):
+            raise _outside(name)
     return path
+
+
+def uploads_of(person: int) -> str:
+    """Where the uploads of a person lie, within the folder."""
+    return f"{UPLOADS}/{person}"
 
 
 def shown(path: str) -> str:
@@ -95,7 +111,7 @@ def shown(path: str) -> str:
     return path
 
 
-def told(text: str) -> str:
+def with_short_names(text: str) -> str:
     """A sentence of a job with the names of files as people know them: within the folder."""
     if not is_set():
         return text
@@ -109,17 +125,17 @@ def exported(run: UUID) -> list[Stored]:
     if not is_set():
         return []
     folder = inside(f"{EXPORTS}/{run}")
-    found = sorted(path for path in folder.rglob("*") if _is_for_people(path, folder))
-    return [_stored(path, folder) for path in found[:LISTED_FILES]]
+    files = sorted(path for path in folder.rglob("*") if _is_for_people(path, folder))
+    return [_stored(path, folder) for path in files[:LISTED_FILES]]
 
 
-def exported_file(run: UUID, name: str) -> Path | None:
-    """One of these files; None when there is none of that name. Raises BulkError OUTSIDE_FOLDER."""
+def exported_file(run: UUID, name: str) -> Path:
+    """One of these files. Raises BulkError OUTSIDE_FOLDER, also when there is none of that name."""
     folder = inside(f"{EXPORTS}/{run}")
     path = inside(f"{EXPORTS}/{run}/{name}")
-    if not path.is_relative_to(folder):
-        raise outside(name)
-    return path if _is_for_people(path, folder) else None
+    if not _is_for_people(path, folder):
+        raise _outside(name)
+    return path
 
 
 def listed(folder: str) -> list[Stored]:
@@ -127,29 +143,17 @@ def listed(folder: str) -> list[Stored]:
     place = inside(folder)
     if not place.is_dir():
         return []
-    found = [_stored(path, place) for path in place.iterdir() if _is_for_people(path, place)]
-    return sorted(found, key=lambda one: one.changed_at, reverse=True)
+    files = [_stored(path, place) for path in place.iterdir() if _is_for_people(path, place)]
+    return sorted(files, key=lambda one: one.changed_at, reverse=True)
 
 
-def outside(name: str) -> BulkError:
+def _outside(name: str) -> BulkError:
     """A name leads out of the folder, or out of the part of it that is one's own."""
     return BulkError(
-        JobError(
-            "OUTSIDE_FOLDER",
-            f"{name[:200]!r} does not lie within the folder of bulk jobs, or not within the part "
-            "of it that you may use.",
-            "Name a file within it, without a leading slash.",
-        )
-    )
-
-
-def _too_many(name: str) -> BulkError:
-    return BulkError(
-        JobError(
-            "TOO_MANY_FILES",
-            f"{name[:200]!r} finds more than {MOST_FILES:,} files.",
-            "Name a part of them, or ask for the run with manage.py.",
-        )
+        "OUTSIDE_FOLDER",
+        f"{name[:200]!r} does not lie within the folder of bulk jobs, or not within the part "
+        "of it that you may use.",
+        "Name a file within it, without a leading slash.",
     )
 
 
@@ -160,7 +164,7 @@ def _is_name(name: str) -> bool:
     return bool(name) and "\0" not in name and is_short and len(name) < 4_000
 
 
-def _found(path: Path) -> Iterator[Path]:
+def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
         return path.rglob("*")
     return map(Path, glob.iglob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern
@@ -177,3 +181,44 @@ def _stored(path: Path, folder: Path) -> Stored:
     facts = path.stat()
     changed_at = datetime.fromtimestamp(facts.st_mtime, UTC)
     return Stored(str(path.relative_to(folder)), facts.st_size, changed_at)
+
+
+def leave_sentinel(run: BulkRun) -> None:
+    """Write the run's sentinel and note where it lies. Raises BulkError UPLOAD_FAILED."""
+    place = inside(f"{UPLOADS}/{SENTINEL}{run.pk}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("w") as file:
+            file.write(str(run.pk))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as e:
+        raise unwritable(e) from e
+    run.sentinel = str(place)
+
+
+def prove_sentinel(run: BulkRun) -> None:
+    """Read the sentinel that the web left, if it left one. Raises JobError UPLOAD_NOT_SHARED."""
+    if not run.sentinel:
+        return
+    why = f"{run.sentinel} is not the one that the web wrote"
+    try:
+        if Path(run.sentinel).read_text() == str(run.pk):
+            return
+    except OSError as e:
+        why = f"{run.sentinel} cannot be read here: {e.strerror}"
+    raise JobError(
+        "UPLOAD_NOT_SHARED",
+        f"The driver does not see the folder that the web writes uploads to: {why}.",
+        "Let SLUICE_BULK_ROOT lead to the same folder under the same name for both, then run it "
+        "again.",
+    )
+
+
+def unwritable(problem: OSError) -> BulkError:
+    """The folder takes nothing from the web."""
+    return BulkError(
+        "UPLOAD_FAILED",
+        f"The file could not be written: {problem.strerror or type(problem).__name__}.",
+        "Look whether the folder of bulk jobs has room and may be written by the web.",
+    )

@@ -33,6 +33,10 @@ WRITERS: dict[str, int | None] = {
     "Flaw": 0,
     "JobError": 0,
     "gone": 0,
+    "BulkError": 0,
+    "_named": 2,
+    "unknown": 0,
+    "_unknown": 2,
 }
 WHY_A_RUN_FAILS = "## Why a run fails"
 LISTED = re.compile(r"^\| `([A-Z0-9_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)

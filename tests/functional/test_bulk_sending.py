@@ -17,8 +17,7 @@ from django.utils import timezone
 
 from config.celery import app
 from crontasks.bulk import sending
-from crontasks.bulk.asking import cancel
-from crontasks.bulk.driving import again
+from crontasks.bulk.deciding import again, cancel
 from crontasks.cursor import django_cursor
 from crontasks.dispatch.dispatcher import Dispatcher
 from crontasks.health import live_processes

@@ -10,9 +10,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from console.bulk.words import sentence
+from console.bulk.words import summary
 from console.models import Limit
-from crontasks.bulk.driving import LEASE, drive
+from crontasks.bulk.driving import drive
 from integration.models import (
     BulkRun,
     ConfigurationChange,
@@ -36,7 +36,7 @@ def queue() -> Queue:
 def told(run: BulkRun) -> str:
     found = runs.one(run.pk, EVERYTHING)
     assert found is not None
-    return sentence(found).what
+    return summary(found).what
 
 
 class TestList:
@@ -122,9 +122,6 @@ class TestRun:
         assert f"{ended - runs.LEASE:%d %B %Y, %H:%M:%S} UTC" in page
         assert "to go" not in page
         assert "0 %" not in page.replace("40 %", "")
-
-    def test_the_lease_that_pages_know_is_the_drivers(self) -> None:
-        assert runs.LEASE == LEASE
 
     def test_what_an_earlier_try_had_done_is_part_of_the_bar_and_not_of_the_pace(
         self, queue: Queue
@@ -218,7 +215,7 @@ class TestRun:
     ) -> None:
         job_request = {"source": "/elsewhere/a.csv", "structure": "ASSET", "columns": "A=a"}
         run = a_run(queue, job_request=job_request)
-        monkeypatch.setattr("console.bulk.showing.PLAIN", frozenset({"structure"}))
+        monkeypatch.setattr("console.bulk.rights.PLAIN", frozenset({"structure"}))
         operator, editor = logged_in("Operators"), logged_in("Editors")
         assert "A=a" in see(editor, run)
         hidden = see(operator, run)

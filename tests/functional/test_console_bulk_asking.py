@@ -78,7 +78,7 @@ def mapped(page: Any) -> dict[str, str]:
     form = {"look": "1", "job_request": hidden(page.text, "job_request")}
     for line in page.context["lines"]:
         form[f"column-{line.number}"] = line.column
-        form[f"place-{line.number}"] = line.becomes.place
+        form[f"place-{line.number}"] = line.becomes.target
         form[f"kind-{line.number}"] = line.becomes.kind
         form |= {f"required-{line.number}": "on"} if line.becomes.required else {}
     return {**form, "place-3": " "}
@@ -94,7 +94,7 @@ class TestImport:
         said = [form[f"parameter-{name}"].value() for name in ("format", "delimiter", "encoding")]
         assert said == ["csv", ";", "utf-8"]
         lines = {line.column: line for line in columns(client).context["lines"]}
-        places = [line.becomes.place for line in lines.values()]
+        places = [line.becomes.target for line in lines.values()]
         assert places == ["assetnum", "siteid", "facts.weight", "long-name"]
         assert lines["WEIGHT"].becomes.kind == "integer"
         assert lines["SITEID"].becomes.required
@@ -207,8 +207,8 @@ class TestImport:
         client = logged_in("Editors")
         answer = new(client, form={"edit": "1", "job_request": json.dumps(REQUEST)})
         lines = {line.column: line.becomes for line in answer.context["lines"]}
-        assert lines["WEIGHT"].place == "facts.weight"
-        assert lines["Long-Name"].place == "", "it was left out before"
+        assert lines["WEIGHT"].target == "facts.weight"
+        assert lines["Long-Name"].target == "", "it was left out before"
         back = next(one for one in answer.context["stepper"] if one.title == "Target")
         form = client.get(back.address).context["form"]
         assert form["parameter-rejects_queue"].value() == "assets-in"
@@ -225,7 +225,7 @@ class TestImport:
         assert page.context["form"]["parameter-structure"].value() == "ASSET"
         page = columns(client, again=str(run.pk))
         lines = {line.column: line.becomes for line in page.context["lines"]}
-        assert lines["Long-Name"].place == ""
+        assert lines["Long-Name"].target == ""
         assert lines["WEIGHT"].kind == "integer"
         other = a_run(job="other", job_request={"structure": "NOTHERE"})
         assert step(client, again=str(other.pk)).context["source"] == ""
@@ -330,6 +330,7 @@ class CountingRequest:
     way: Way = option(Way.UP, "Which way.")
     loud: bool = option(False, "Whether it can be heard.")
     words: str = option("", "What is said, a word a line.", lines=True)
+    parameters = asdict
 
 
 def _counted(arguments: Arguments) -> Preview:
@@ -345,7 +346,6 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Entry:
         title="Counting",
         sentence="Numbers, one after the other.",
         job_request=CountingRequest,
-        prepare=asdict,
     )
     monkeypatch.setitem(CATALOGUE, "counting", entry)  # type: ignore[arg-type] # it is a dict
     job = running.Job(run=None, preview=_counted)  # type: ignore[arg-type] # never run here

@@ -10,12 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
+from console.bulk.uploads import Arriving
 from crontasks.builtin.history_cleanup import HistoryCleanup, HistoryParameters
-from crontasks.bulk import sharing, storage, uploads
+from crontasks.bulk import storage
 from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from crontasks.outcome import Context
@@ -158,8 +159,9 @@ def test_a_folder_that_takes_nothing_is_told(root: Path, settings: Any) -> None:
 
 
 def test_what_breaks_off_leaves_nothing(root: Path) -> None:
-    arriving = uploads.Arriving("uploads/1", "a.csv")
-    arriving.write(CONTENT)
+    arriving = Arriving(RequestFactory().post("/"), "uploads/1")
+    arriving.new_file("file", "a.csv", "text/csv", None)
+    arriving.receive_data_chunk(CONTENT, 0)
     [part] = there(root)
     assert part.name.startswith(".")
     assert storage.listed("uploads/1") == []
@@ -170,12 +172,12 @@ def test_what_breaks_off_leaves_nothing(root: Path) -> None:
 class TestSharing:
     def test_the_driver_reads_what_the_web_left(self, root: Path, queue: Queue) -> None:
         run = a_run(queue)
-        sharing.leave(run)
-        sharing.prove(run)
+        storage.leave_sentinel(run)
+        storage.prove_sentinel(run)
         for spoil in (lambda p: p.write_text("of another disk"), Path.unlink):
             spoil(Path(run.sentinel))
             with pytest.raises(JobError) as told:
-                sharing.prove(run)
+                storage.prove_sentinel(run)
             assert told.value.code == "UPLOAD_NOT_SHARED"
 
     @pytest.mark.django_db(transaction=True)
@@ -188,7 +190,7 @@ class TestSharing:
         assert (ended.state, ended.problem[0]) == ("FAILED", "UPLOAD_NOT_SHARED")
 
     def test_what_was_asked_for_elsewhere_has_nothing_to_prove(self, queue: Queue) -> None:
-        sharing.prove(a_run(queue))
+        storage.prove_sentinel(a_run(queue))
 
 
 class TestCleanup:
@@ -235,7 +237,7 @@ class TestCleanup:
 
     def test_a_sentinel_goes_with_its_run(self, root: Path) -> None:
         run = a_run()
-        sharing.leave(run)
+        storage.leave_sentinel(run)
         run.save(update_fields=["sentinel"])
         sentinel = self.aged(Path(run.sentinel))
         self.clean()

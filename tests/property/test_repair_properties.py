@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crontasks.bulk.job_requests.repairs import told_of
+from crontasks.bulk.job_requests.lookups import structure_parameters
 from integration.documents.exact_json import encode
 from integration.models import ObjectStructure
 from integration.recipe_rules import subject_of
@@ -103,7 +103,7 @@ def test_a_repair_makes_what_a_bulk_edit_makes(
     said = {
         "selection": {"queues": [7]},
         "recipe": recipe,
-        "structures": {"MXASSET": told_of(structure)},
+        "structures": {"MXASSET": structure_parameters(structure)},
         "defaults": {"7": "MXASSET"},
     }
     judge = Judge(RepairParameters.of(json.loads(json.dumps(said))))

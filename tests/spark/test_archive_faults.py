@@ -12,9 +12,9 @@ from django.db import connection
 from django.utils import timezone
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import cancel
-from crontasks.bulk.driving import again, drive
-from crontasks.bulk.telling import conninfo
+from crontasks.bulk.asking import conninfo
+from crontasks.bulk.deciding import again, cancel
+from crontasks.bulk.driving import drive
 from integration.models import BulkRun, ErrorChange, MessageError, MessageTrack, Queue
 from integration.store import track_days
 from spark_jobs.archive import dropping, job

@@ -11,8 +11,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from crontasks.bulk.asking import cancel
-from crontasks.bulk.driving import again
+from crontasks.bulk.deciding import again, cancel
 from integration.models import BulkRun, MessageError, Queue, StoredObject
 from spark_jobs.staging import lock_number
 from tests.support.builders import a_queue

@@ -15,7 +15,7 @@ from django.core.management import call_command, load_command_class
 from django.utils import timezone
 
 from crontasks import ticks
-from crontasks.bulk import sessions
+from crontasks.bulk import driver
 from crontasks.bulk.command import BulkCommand
 from crontasks.models import CronInstance
 from integration.models import BulkRun
@@ -81,12 +81,12 @@ class TestHere:
         def jobs() -> int:
             return len(open_session(SPARK).sparkContext.statusTracker().getJobIdsForGroup())
 
-        keeper = sessions.Keeper()
+        keeper = driver.Keeper()
         keeper.keep()
         before = jobs()
         keeper.keep()
         assert jobs() == before, "it was warmed a moment ago"
-        monkeypatch.setattr(sessions, "KEPT_SECONDS", 0.0)
+        monkeypatch.setattr(driver, "KEPT_SECONDS", 0.0)
         keeper.keep()
         assert jobs() == before + 1
 

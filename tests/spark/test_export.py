@@ -13,9 +13,8 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import cancel
-from crontasks.bulk.driving import again, drive
-from crontasks.bulk.files import files_of
+from crontasks.bulk.deciding import again, cancel
+from crontasks.bulk.driving import drive
 from integration.models import (
     BulkRun,
     MessageTrack,
@@ -29,6 +28,7 @@ from tests.support.exports import (
     a_plain_queue,
     an_export,
     csv_of,
+    files_of,
     folder_of,
     in_ranges,
     left_over,

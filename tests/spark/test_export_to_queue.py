@@ -13,9 +13,8 @@ from confluent_kafka import Message
 from django.db import connection
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import cancel, preview
-from crontasks.bulk.driving import again
-from crontasks.bulk.telling import conninfo
+from crontasks.bulk.asking import conninfo, preview
+from crontasks.bulk.deciding import again, cancel
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.exports import staging, to_queue
 from spark_jobs.exports.staging import Stage

@@ -9,8 +9,9 @@ import pytest
 from django.db import connection, transaction
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import cancel, preview
-from crontasks.bulk.driving import again, drive
+from crontasks.bulk.asking import preview
+from crontasks.bulk.deciding import again, cancel
+from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.imports import job as import_job

@@ -14,10 +14,9 @@ import pytest
 from django.db import connection, connections
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import preview
-from crontasks.bulk.driving import again
+from crontasks.bulk.asking import arguments_of, preview
+from crontasks.bulk.deciding import again
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.telling import arguments_of
 from integration.actions import errors
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.contract import JobState, Report, Tell

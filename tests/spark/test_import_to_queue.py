@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Message
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import cancel, preview
-from crontasks.bulk.driving import again
+from crontasks.bulk.asking import preview
+from crontasks.bulk.deciding import again, cancel
 from integration.envelope import Document, read
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, StoredObject
 from spark_jobs.imports import job as import_job

@@ -9,7 +9,8 @@ import pytest
 from django.db import connection
 
 from crontasks.bulk.asking import ask, preview
-from crontasks.bulk.driving import again, drive
+from crontasks.bulk.deciding import again
+from crontasks.bulk.driving import drive
 from crontasks.bulk.errors import BulkError
 from integration.actions import blocks
 from integration.actions.errors import delete, edit, release

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import cancel, preview
-from crontasks.bulk.driving import again
+from crontasks.bulk.asking import preview
+from crontasks.bulk.deciding import again, cancel
 from crontasks.running.operating import run_operation
 from integration.actions import errors, operation_trial, operations
 from integration.models import (

@@ -8,10 +8,9 @@ import pytest
 from django.db.models import F
 
 from crontasks.bulk import driving
-from crontasks.bulk.asking import ask, cancel, preview
-from crontasks.bulk.driving import again
+from crontasks.bulk.asking import arguments_of, ask, conninfo, preview
+from crontasks.bulk.deciding import again, cancel
 from crontasks.bulk.errors import BulkError
-from crontasks.bulk.telling import arguments_of, conninfo
 from crontasks.cleanup.removing import database_time
 from integration.actions.errors import delete, edit, release
 from integration.models import (

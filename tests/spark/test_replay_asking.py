@@ -11,9 +11,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from crontasks import ticks
-from crontasks.bulk.asking import ask
-from crontasks.bulk.driving import again, drive
-from crontasks.bulk.telling import conninfo
+from crontasks.bulk.asking import ask, conninfo
+from crontasks.bulk.deciding import again
+from crontasks.bulk.driving import drive
 from crontasks.cleanup.removing import database_time
 from crontasks.models import CronInstance
 from integration.actions.errors import delete, edit, release

@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyspark
 import pytest
 
-from crontasks.bulk.asking import ask
-from crontasks.bulk.telling import arguments_of
+from crontasks.bulk.asking import arguments_of, ask
 from devstack import ports
 from integration.models import BulkRun
 from tests.support.bulk import SPARK

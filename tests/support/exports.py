@@ -3,12 +3,11 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
-from crontasks.bulk.asking import ask
-from crontasks.bulk.telling import conninfo
+from crontasks.bulk.asking import ask, conninfo
 from integration.models import BulkRun, ObjectStructure, Queue, StoredObject
 from spark_jobs.exports import planning
 from spark_jobs.exports.job import MANIFEST
@@ -78,6 +77,21 @@ def left_over(run: BulkRun) -> list[Path]:
 def manifest_of(run: BulkRun) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder_of(run) / MANIFEST).read_text())
     return found
+
+
+class RunFile(NamedTuple):
+    """A file of a manifest: its rows, size and checksum as they were when it was written."""
+
+    name: str
+    path: Path
+    rows: int
+    bytes: int
+    sha256: str
+
+
+def files_of(run: BulkRun) -> list[RunFile]:
+    """Its files in their order, as the manifest lists them."""
+    return [RunFile(path=folder_of(run) / one["name"], **one) for one in manifest_of(run)["files"]]
 
 
 def lines_of(run: BulkRun) -> list[str]:

@@ -1,1 +1,1 @@
-"""What people say of a job, made into what the job is told: a module for each job."""
+"""What people say of a job, made into the parameters of the job."""

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-from crontasks.bulk import moments, storage
+from crontasks.bulk import storage
 from crontasks.cleanup.failures import FAILURES
 from crontasks.cleanup.pasts import HISTORY
-from crontasks.cleanup.removing import first_kept
+from crontasks.cleanup.removing import database_time, first_kept
 from crontasks.cleanup.rules import Rule
 from crontasks.parameters import option
 from spark_jobs.archive.parameters import ArchiveParameters, Kind
 
-FOLDER = "archive"
-RULES = {Kind.FAILURES: FAILURES, Kind.RUNS: next(r for r in HISTORY if r.name == "runs")}
+FOLDER: Final = "archive"
+RULES: Final = {Kind.FAILURES: FAILURES, Kind.RUNS: next(r for r in HISTORY if r.name == "runs")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,29 +30,28 @@ class ArchiveRequest:
         most=36_500,
     )
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: the moment it judges by, and the rule of the cleanup.
 
-def prepare(job_request: ArchiveRequest) -> dict[str, Any]:
-    """What the job is told: the moment it judges by, and the rule of the cleanup.
-
-    Raises BulkError NO_BULK_ROOT.
-    """
-    at = moments.now()
-    rule = RULES.get(job_request.kind)
-    before = at - timedelta(days=job_request.older_than_days)
-    if rule is None:
-        before = first_kept({"at": at, "tracking_days": job_request.older_than_days})
-    parameters = {
-        "kind": str(job_request.kind),
-        "folder": str(storage.root() / FOLDER),
-        "at": at.isoformat(),
-        "before": before.isoformat(),
-        "rule": rule and _told(rule),
-    }
-    ArchiveParameters.of(parameters)
-    return parameters
+        Raises BulkError NO_BULK_ROOT.
+        """
+        at = database_time()
+        rule = RULES.get(self.kind)
+        before = at - timedelta(days=self.older_than_days)
+        if rule is None:
+            before = first_kept({"at": at, "tracking_days": self.older_than_days})
+        parameters = {
+            "kind": self.kind,
+            "folder": str(storage.root() / FOLDER),
+            "at": at.isoformat(),
+            "before": before.isoformat(),
+            "rule": rule and _rule_parameters(rule),
+        }
+        ArchiveParameters.of(parameters)
+        return parameters
 
 
-def _told(rule: Rule) -> dict[str, Any]:
+def _rule_parameters(rule: Rule) -> dict[str, Any]:
     """The rule as the job reads it, which knows nothing of this room."""
     return {
         "table": rule.table,

@@ -1,19 +1,28 @@
 """An export as a person asks for it."""
 
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from crontasks.bulk import moments, storage
-from crontasks.bulk.errors import bad_job_request, unknown
-from crontasks.bulk.job_requests.imports import inbound, target_of
+from crontasks.bulk import storage
+from crontasks.bulk.errors import bad_job_request
+from crontasks.bulk.job_requests.lookups import (
+    as_given,
+    inbound_queue,
+    moment,
+    queues_of,
+    structure_named,
+    target_parameters,
+)
+from crontasks.cleanup.removing import database_time
 from crontasks.parameters import option
-from integration.models import ExternalSystem, ObjectStructure, Queue
+from integration import durations
 from integration.policy.states import Ended
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, What
 from spark_jobs.exports.selecting import selection
 
-FOLDER = "exports"
-# What only one of the two has; said of the other it is a slip.
+HOW: Final = "a time such as 2026-01-31T10:00Z, a day such as 2026-01-31, or how long ago: 7 d"
+# Of one of the two alone: with the other they are refused.
 OF_DOCUMENTS = ("structure", "key", "where", "deleted")
 OF_MESSAGES = ("queue", "system", "service", "state", "payload")
 
@@ -51,90 +60,74 @@ class ExportRequest:
     )
     into_queue: str = option("", "The inbound queue that takes the rows, as messages; none: files.")
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names become what they stand for now, times what they mean now.
 
-def prepare(job_request: ExportRequest) -> dict[str, Any]:
-    """What the job is told: names become what they stand for now, times what they mean now.
+        Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
+        """
+        is_documents = self.what is What.DOCUMENTS
+        for name in OF_MESSAGES if is_documents else OF_DOCUMENTS:
+            if getattr(self, name):
+                raise bad_job_request(f"{name} is not asked for {self.what}")
+        now = database_time()
+        into = self.into_queue
+        parameters = {
+            **as_given(self, "what", "format", "delimiter", "formulas"),
+            "folder": "" if into else str(storage.root() / storage.EXPORTS),
+            "columns": [column(line) for line in self.columns.splitlines() if line.strip()],
+            "since": _time("since", self.since, now),
+            "until": _time("until", self.until, now),
+            **(target_parameters(inbound_queue(into)) if into else {}),
+            **(self._documents() if is_documents else self._messages()),
+        }
+        if not (is_documents or parameters["until"]):
+            parameters["until"] = now.isoformat()
+        selection(ExportParameters.of(parameters))
+        return parameters
 
-    Raises BulkError for a name that nobody has, JobError BAD_PARAMETERS.
-    """
-    is_documents = job_request.what is What.DOCUMENTS
-    for name in OF_MESSAGES if is_documents else OF_DOCUMENTS:
-        if getattr(job_request, name):
-            raise bad_job_request(f"{name} is not asked for {job_request.what}")
-    at = moments.now()
-    parameters = {
-        "what": str(job_request.what),
-        "format": str(job_request.format),
-        "folder": "" if job_request.into_queue else str(storage.root() / FOLDER),
-        "columns": [column(line) for line in job_request.columns.splitlines() if line.strip()],
-        "since": moments.read("since", job_request.since, at),
-        "until": moments.read("until", job_request.until, at),
-        "delimiter": job_request.delimiter,
-        "formulas": str(job_request.formulas),
-        **_into(job_request.into_queue),
-        **(_documents(job_request) if is_documents else _messages(job_request)),
-    }
-    if not (is_documents or parameters["until"]):
-        parameters["until"] = at.isoformat()
-    selection(ExportParameters.of(parameters))
-    return parameters
+    def _documents(self) -> dict[str, Any]:
+        structure = structure_named(self.structure)
+        path, sign, value = self.where.partition("=")
+        if self.where and not (path.strip() and sign):
+            raise bad_job_request(f"{self.where!r} is not PATH=VALUE, as in $.status=OPERATING")
+        return {
+            **as_given(self, "key", "deleted"),
+            "structure": structure.pk,
+            "structure_name": structure.name,
+            "where": [path.strip(), value.strip()] if self.where else None,
+        }
 
-
-def _into(name: str) -> dict[str, Any]:
-    if not name:
-        return {}
-    queue = inbound(name)
-    return {"target": target_of(queue), "provider": queue.provider_id}
+    def _messages(self) -> dict[str, Any]:
+        if self.state and self.state not in set(Ended):
+            raise bad_job_request(
+                f"state is {self.state!r}, and should be one of {', '.join(Ended)}"
+            )
+        queues = None
+        # None stands for all queues, also those that were removed.
+        if self.queue or self.system:
+            meant = queues_of(queue=self.queue, system=self.system)
+            queues = list(meant.values_list("pk", flat=True))
+        return {**as_given(self, "service", "state", "payload"), "queues": queues}
 
 
 def column(line: str) -> dict[str, str]:
-    """One line of the columns as the job is told of it. Raises BulkError BAD_PARAMETERS."""
-    name, found, source = line.strip().partition("=")
-    if not (name.strip() and found and source.strip()):
+    """One line of the columns as the job reads it. Raises BulkError BAD_PARAMETERS."""
+    name, sign, source = line.strip().partition("=")
+    if not (name.strip() and sign and source.strip()):
         raise bad_job_request(f"{line!r} is not NAME=PATH, as in site=$.siteid")
     return {"name": name.strip(), "source": source.strip()}
 
 
-def _documents(job_request: ExportRequest) -> dict[str, Any]:
-    structure = ObjectStructure.objects.filter(name=job_request.structure).first()
-    if structure is None:
-        raise unknown("object structure", job_request.structure)
-    path, found, value = job_request.where.partition("=")
-    if job_request.where and not (path.strip() and found):
-        raise bad_job_request(f"{job_request.where!r} is not PATH=VALUE, as in $.status=OPERATING")
-    return {
-        "structure": structure.pk,
-        "structure_name": structure.name,
-        "key": job_request.key,
-        "where": [path.strip(), value.strip()] if job_request.where else None,
-        "deleted": job_request.deleted,
-    }
-
-
-def _messages(job_request: ExportRequest) -> dict[str, Any]:
-    if job_request.state and job_request.state not in set(Ended):
-        raise bad_job_request(
-            f"state is {job_request.state!r}, and should be one of {', '.join(Ended)}"
-        )
-    return {
-        "queues": _queues(job_request),
-        "service": job_request.service,
-        "state": job_request.state,
-        "payload": job_request.payload,
-    }
-
-
-def _queues(job_request: ExportRequest) -> list[int] | None:
-    """The numbers of the queues; None for all, also those that were removed."""
-    if not (job_request.queue or job_request.system):
-        return None
-    found = Queue.objects.all()
-    if job_request.queue:
-        if not found.filter(name=job_request.queue).exists():
-            raise unknown("queue", job_request.queue)
-        found = found.filter(name=job_request.queue)
-    if job_request.system:
-        if not ExternalSystem.objects.filter(name=job_request.system).exists():
-            raise unknown("external system", job_request.system)
-        found = found.filter(system__name=job_request.system)
-    return sorted(found.values_list("pk", flat=True))
+def _time(name: str, text: str, now: datetime) -> str:
+    """The time as ISO text in UTC; empty for none."""
+    text = text.strip()
+    if not text:
+        return ""
+    # A number alone is a duration; eight digits would be a day.
+    at = None if text.isdecimal() else moment(text)
+    if at is None:
+        try:
+            at = now - timedelta(seconds=durations.read(text))
+        except (ValueError, OverflowError) as e:
+            raise bad_job_request(f"{name} is {text[:60]!r}, and should be {HOW}") from e
+    return at.astimezone(UTC).isoformat()

@@ -4,14 +4,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
-from crontasks.bulk.errors import BulkError, bad_job_request, unknown
+from crontasks.bulk.errors import BulkError, bad_job_request
+from crontasks.bulk.job_requests.lookups import (
+    as_given,
+    inbound_queue,
+    structure_named,
+    structure_parameters,
+    target_parameters,
+)
 from crontasks.parameters import option
-from integration.models import ObjectStructure, Queue
+from integration.models import Queue
 from integration.selectors.failures.lateness import keeps_order
 from spark_jobs.imports.parameters import Duplicates, Format, ImportParameters
-from spark_jobs.problems import JobError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,106 +39,57 @@ class ImportRequest:
     encoding: str = option("utf-8", "The encoding of CSV files.")
     delimiter: str = option(",", "What stands between the columns of CSV files.")
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names become what they stand for now.
 
-def prepare(job_request: ImportRequest) -> dict[str, Any]:
-    """What the job is told: names become what they stand for now.
-
-    Raises BulkError for a name that nobody has, and REJECTS_ELSEWHERE; JobError BAD_PARAMETERS,
-    UNKNOWN_FIELD.
-    """
-    if bool(job_request.structure) is bool(job_request.queue):
-        raise bad_job_request("it names an object structure or a queue, and only one of them")
-    parameters = {
-        "source": str(Path(job_request.source).absolute()),
-        "format": str(job_request.format),
-        "record": job_request.record,
-        **(
-            _into_queue(job_request.queue)
-            if job_request.queue
-            else _into_structure(job_request.structure)
-        ),
-        "arrival": 0,
-        "rejects_queue": _rejects_queue(job_request.rejects_queue).pk,
-        "columns": [column(line) for line in job_request.columns.splitlines() if line.strip()],
-        "duplicates": str(job_request.duplicates),
-        "encoding": job_request.encoding,
-        "delimiter": job_request.delimiter,
-    }
-    ImportParameters.of(parameters)
-    return parameters
-
-
-def _into_structure(name: str) -> dict[str, Any]:
-    structure = ObjectStructure.objects.filter(name=name).first()
-    if structure is None:
-        raise unknown("object structure", name)
-    return {"structure": _told(structure)}
+        Raises BulkError for a name that nobody has, and REJECTS_ELSEWHERE; JobError BAD_PARAMETERS,
+        UNKNOWN_FIELD.
+        """
+        if bool(self.structure) is bool(self.queue):
+            raise bad_job_request("it names an object structure or a queue, and only one of them")
+        parameters = {
+            "source": str(Path(self.source).absolute()),
+            **(
+                _into_queue(self.queue)
+                if self.queue
+                else {"structure": structure_parameters(structure_named(self.structure))}
+            ),
+            "arrival": 0,
+            "rejects_queue": _rejects_queue(self.rejects_queue).pk,
+            "columns": [column(line) for line in self.columns.splitlines() if line.strip()],
+            **as_given(self, "format", "record", "duplicates", "encoding", "delimiter"),
+        }
+        ImportParameters.of(parameters)
+        return parameters
 
 
 def _into_queue(name: str) -> dict[str, Any]:
     """The queue, and the structure of the service that takes its messages, if that has one."""
-    queue = inbound(name)
+    queue = inbound_queue(name)
     service = queue.default_service
     structure = None if service is None else service.structure
     return {
-        "structure": None if structure is None else _told(structure),
-        "target": target_of(queue),
-        "provider": queue.provider_id,
-    }
-
-
-def target_of(queue: Queue) -> dict[str, Any]:
-    """The queue as jobs are told of it that write into it."""
-    service = queue.default_service
-    return {
-        "queue": queue.pk,
-        "topic": queue.topic,
-        "interface": "" if service is None else service.interface,
-        "sender": "" if queue.system is None else queue.system.name,
-        "destination": str(settings.SLUICE_DEPLOYMENT),
-        "largest_bytes": queue.topic_max_bytes or 0,
-    }
-
-
-def _told(structure: ObjectStructure) -> dict[str, Any]:
-    return {
-        "name": structure.name,
-        "key_paths": structure.key_paths,
-        "version_path": structure.version_path,
-        "json_schema": structure.json_schema,
-        "tombstone": structure.tombstone,
+        "structure": None if structure is None else structure_parameters(structure),
+        **target_parameters(queue),
     }
 
 
 def _rejects_queue(name: str) -> Queue:
     """A continuous queue: on one that keeps its order each release would come late."""
-    queue = inbound(name)
+    queue = inbound_queue(name)
     if keeps_order(queue):
-        problem = JobError(
+        raise BulkError(
             "REJECTS_ELSEWHERE",
             f"The queue {name} is sequential: rejects have no place in the order of its messages.",
             "Name a continuous queue whose service stores into the same structure.",
         )
-        raise BulkError(problem)
     return queue
 
 
-def inbound(name: str) -> Queue:
-    """Raises BulkError UNKNOWN_QUEUE for a name that no queue has that is read here."""
-    found = (
-        Queue.objects.select_related("system", "default_service__structure")
-        .filter(name=name, direction=Queue.Direction.INBOUND)
-        .first()
-    )
-    if found is None:
-        raise unknown("inbound queue", name)
-    return found
-
-
-def column(line: str) -> dict[str, object]:
-    """One line of the map as the job is told of it. Raises BulkError BAD_PARAMETERS."""
-    source, found, place = line.strip().partition("=")
-    if not (source and found and place):
+def column(line: str) -> dict[str, Any]:
+    """One line of the map as the job reads it. Raises BulkError BAD_PARAMETERS."""
+    source, sign, place = line.strip().partition("=")
+    if not (source and sign and place):
         raise bad_job_request(f"{line!r} is not COLUMN=PLACE, as in SITE=siteid")
     target, _, kind = place.removesuffix("!").partition(":")
     said = {"source": source, "target": target, "required": place.endswith("!")}

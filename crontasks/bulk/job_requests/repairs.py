@@ -1,19 +1,16 @@
 """A repair as a person asks for it."""
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.db.models import Q
-
-from crontasks.bulk.errors import BulkError, bad_job_request, unknown
+from crontasks.bulk.errors import bad_job_request
+from crontasks.bulk.job_requests.lookups import as_given, moment, queues_of, structure_parameters
+from crontasks.cleanup.removing import database_time
 from crontasks.parameters import option
-from integration.models import ExternalSystem, ObjectStructure, Queue
 from integration.policy.operations import StopRule
 from integration.recipe_rules import defaults_now, structures_now
-from integration.store.sessions import fetch_all
-from spark_jobs.problems import JobError
 from spark_jobs.repairs.parameters import RepairParameters
 
 # Stands for messages of no service and queues of no system, as in lists of failures.
@@ -51,104 +48,58 @@ class RepairRequest:
     )
     late: bool = option(False, "Also release what its sequential queue has gone on without.")
 
+    def parameters(self) -> dict[str, Any]:
+        """The job's parameters: names and times become what they stand for now.
 
-def prepare(job_request: RepairRequest) -> dict[str, Any]:
-    """What the job is told: names and times become what they stand for now.
+        What fails from now on is not meant. Raises BulkError, JobError BAD_RECIPE.
+        """
+        if not any(getattr(self, name) for name in CHOOSING):
+            raise bad_job_request("say which failures are meant, for example by queue and code")
+        since, until = _time("since", self.since), _time("until", self.until)
+        try:
+            stop = StopRule.read(self.stop_after)
+        except ValueError as e:
+            raise bad_job_request(f"stop_after is {self.stop_after!r}: {e}") from e
+        parameters = {
+            "selection": {
+                **as_given(self, "code", "run", "text"),
+                "queues": self._queues(),
+                "fingerprint": self.cause,
+                "interface": "" if self.service == WITHOUT else self.service or None,
+                "since": None if since is None else since.isoformat(),
+                "until": (until or database_time()).isoformat(),
+            },
+            **as_given(self, "recipe", "release", "late", "rate"),
+            # What the changed messages are judged by.
+            "structures": {name: structure_parameters(s) for name, s in structures_now().items()},
+            "defaults": {str(queue): interface for queue, interface in defaults_now().items()},
+            "stop": asdict(stop),
+            "query": self._query(),
+        }
+        RepairParameters.of(parameters)
+        return parameters
 
-    What fails from now on is not meant. Raises BulkError, JobError BAD_RECIPE.
-    """
-    if not any(getattr(job_request, name) for name in CHOOSING):
-        raise bad_job_request("say which failures are meant, for example by queue and code")
-    since, until = _time("since", job_request.since), _time("until", job_request.until)
-    [(now,)] = fetch_all("SELECT clock_timestamp()")
-    try:
-        stop = StopRule.read(job_request.stop_after)
-    except ValueError as e:
-        raise bad_job_request(f"stop_after is {job_request.stop_after!r}: {e}") from e
-    parameters = {
-        "selection": {
-            "queues": _queues(job_request),
-            "code": job_request.code,
-            "fingerprint": job_request.cause,
-            "interface": "" if job_request.service == WITHOUT else job_request.service or None,
-            "run": job_request.run,
-            "since": None if since is None else since.isoformat(),
-            "until": (until or now).isoformat(),
-            "text": job_request.text,
-        },
-        "recipe": job_request.recipe,
-        **_judgement(),
-        "release": job_request.release,
-        "late": job_request.late,
-        "rate": job_request.rate,
-        "stop": {"after": stop.after, "share": stop.share},
-        "query": _query(job_request),
-    }
-    RepairParameters.of(parameters)
-    return parameters
+    def _queues(self) -> list[int]:
+        """The queues that are meant, as they are now: they say whose run this is."""
+        is_of_none = self.system == WITHOUT
+        meant = queues_of(queue=self.queue, system="" if is_of_none else self.system)
+        meant = meant.filter(system=None) if is_of_none else meant
+        return list(meant.values_list("pk", flat=True))
 
-
-def _queues(job_request: RepairRequest) -> list[int]:
-    """The queues that are meant, as they are now: whose run this is can be told by them."""
-    if job_request.queue and not Queue.objects.filter(name=job_request.queue).exists():
-        raise unknown("queue", job_request.queue)
-    known = ExternalSystem.objects.filter(name=job_request.system)
-    if job_request.system not in {"", WITHOUT} and not known.exists():
-        raise BulkError(
-            JobError(
-                "UNKNOWN_SYSTEM",
-                f"There is no external system {job_request.system!r}.",
-                "Correct the name.",
-            )
-        )
-    meant = Q(name=job_request.queue) if job_request.queue else Q()
-    if job_request.system == WITHOUT:
-        meant &= Q(system=None)
-    elif job_request.system:
-        meant &= Q(system__name=job_request.system)
-    return list(Queue.objects.filter(meant).order_by("pk").values_list("pk", flat=True))
-
-
-def told_of(structure: ObjectStructure) -> dict[str, Any]:
-    """A structure as the job is told of it."""
-    return {
-        "name": structure.name,
-        "key_paths": structure.key_paths,
-        "version_path": structure.version_path,
-        "json_schema": structure.json_schema,
-        "tombstone": structure.tombstone,
-    }
-
-
-def _judgement() -> dict[str, Any]:
-    """The structures and default services that the changed messages are judged by."""
-    return {
-        "structures": {name: told_of(one) for name, one in structures_now().items()},
-        "defaults": {str(queue): interface for queue, interface in defaults_now().items()},
-    }
+    def _query(self) -> str:
+        """The same selection as a list of failures asks for it, as far as that knows how."""
+        said = {
+            "state": "HOLD",
+            **as_given(self, "queue", "system", "code"),
+            "interface": self.service,
+            "fingerprint": self.cause,
+            **as_given(self, "since", "until", "text"),
+        }
+        return urlencode({name: value for name, value in said.items() if value})
 
 
 def _time(name: str, text: str) -> datetime | None:
-    if not text.strip():
-        return None
-    try:
-        at = datetime.fromisoformat(text.strip())
-    except ValueError as e:
-        raise bad_job_request(f"{name} is {text!r}: write a time such as 2026-01-31T08:00") from e
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _query(job_request: RepairRequest) -> str:
-    """The same selection as a list of failures asks for it, as far as that knows how."""
-    said = {
-        "state": "HOLD",
-        "queue": job_request.queue,
-        "system": job_request.system,
-        "code": job_request.code,
-        "interface": job_request.service,
-        "fingerprint": job_request.cause,
-        "since": job_request.since,
-        "until": job_request.until,
-        "text": job_request.text,
-    }
-    return urlencode({name: value for name, value in said.items() if value})
+    at = moment(text.strip())
+    if at is None and text.strip():
+        raise bad_job_request(f"{name} is {text!r}: write a time such as 2026-01-31T08:00")
+    return at

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from crontasks.bulk.command import drive_here, tell_end
-from crontasks.bulk.driving import again
+from crontasks.bulk.command import drive_here
+from crontasks.bulk.deciding import again
 from integration.models import BulkRun
 from integration.policy.states import BulkState
 
@@ -29,10 +29,8 @@ class Command(BaseCommand):
         run: UUID = options["run"]
         if options["again"]:
             again(run, send=False)
-        ended = drive_here(run, self.stderr)
-        if ended is None:
+        if not drive_here(run, self):
             raise CommandError(_why_not(run))
-        tell_end(ended, self.stdout, self.stderr)
 
 
 def _why_not(run: UUID) -> str:

@@ -10,19 +10,20 @@ from integration.policy.states import OPEN
 from integration.store.sessions import fetch_all
 
 CAUSES: Final = 50
-# Each of them is read: beyond this only the first are told of.
+# Each of them is read: beyond this only the first are shown.
 COUNT_CAP: Final = 100_000
 # A reject stands where no record of Kafka can: its topic is the run. By the index of positions.
+# All of them come first, then each cause.
 _REJECTS: Final = f"""
 SELECT r.code, r.fingerprint, min(r.text), count(*),
-  count(*) FILTER (WHERE r.state = 'HOLD'),
   count(*) FILTER (WHERE r.state IN ({", ".join(f"'{one}'" for one in sorted(OPEN))})),
   count(*) FILTER (WHERE r.state = 'RESOLVED'),
   count(*) FILTER (WHERE r.state = 'DELETED')
 FROM (
   SELECT e.code, e.fingerprint, e.text, e.state FROM integration_messageerror e
   WHERE e.queue_id = ANY(%s) AND e.topic_uuid = %s LIMIT {COUNT_CAP + 1}
-) r GROUP BY 1, 2 ORDER BY 4 DESC, 1
+) r GROUP BY GROUPING SETS ((), (r.code, r.fingerprint))
+ORDER BY grouping(r.code) DESC, 4 DESC, 1
 """
 
 
@@ -33,7 +34,6 @@ class Cause(NamedTuple):
     fingerprint: str
     example: str
     rows: int
-    held: int
     open: int
     resolved: int
     deleted: int
@@ -46,36 +46,18 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rejects:
-    """All rejects of a run that are still in the error table."""
+    """All rejects of a run that are still in the error table; the first causes are shown."""
 
+    total: Cause
     causes: Sequence[Cause]
 
     @property
-    def count(self) -> int:
-        return sum(one.rows for one in self.causes)
-
-    @property
-    def open(self) -> int:
-        return sum(one.open for one in self.causes)
-
-    @property
-    def resolved(self) -> int:
-        return sum(one.resolved for one in self.causes)
-
-    @property
-    def deleted(self) -> int:
-        return sum(one.deleted for one in self.causes)
-
-    @property
     def is_capped(self) -> bool:
-        return self.count > COUNT_CAP
-
-    @property
-    def shown(self) -> Sequence[Cause]:
-        return self.causes[:CAUSES]
+        return self.total.rows > COUNT_CAP
 
 
 def rejects(run: BulkRun) -> Rejects:
     """In one query, and one more where the run names no queue; the caller may know of the run."""
     queues = run.queues or list(Queue.objects.values_list("pk", flat=True))
-    return Rejects([Cause(*row) for row in fetch_all(_REJECTS, [queues, str(run.pk)])])
+    total, *causes = (Cause(*row) for row in fetch_all(_REJECTS, [queues, str(run.pk)]))
+    return Rejects(total, causes[:CAUSES])

@@ -22,19 +22,11 @@ OPEN: Final = frozenset({BulkState.ASKED, BulkState.RUNNING})
 UNLISTED: Final = ("plan", "log", "parameters")
 
 
-@dataclass(frozen=True, slots=True)
-class RunFilter:
-    """Which runs: of this job, in this state; empty = all."""
-
-    job: str = ""
-    state: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How far a run is by now, as far as anybody knows.
 
-    `percent` and `total` are None where nothing tells them. `rate` is in rows a second and
+    `percent` and `total` are None where nothing says it. `rate` is in rows a second and
     `seconds_left` is of the stage under way, both at the pace of this start. A run is silent when
     its driver has let the lease run out: what is known then is from `heard_at`.
     """
@@ -92,15 +84,17 @@ class RunPage:
     older: str
 
 
-def page(scope: Scope, wanted: RunFilter, cursor: Cursor | None = None) -> RunPage:
-    """The list, in one query; two for people who are limited to some external systems."""
-    found = BulkRun.objects.filter(visible_runs(scope)).defer(*UNLISTED).annotate(now=Now())
-    given = {"job": wanted.job, "state": wanted.state}
-    found = found.filter(**{name: value for name, value in given.items() if value})
+def page(scope: Scope, wanted: Mapping[str, str], cursor: Cursor | None = None) -> RunPage:
+    """The list, in one query; two for people who are limited to some external systems.
+
+    `wanted` names a job and a state; empty = all.
+    """
+    runs = BulkRun.objects.filter(visible_runs(scope)).defer(*UNLISTED).annotate(now=Now())
+    runs = runs.filter(**{name: value for name, value in wanted.items() if value})
     if cursor is not None:
         before = Q(asked_at__lt=cursor.at) | Q(id__gt=cursor.row)
-        found = found.filter(before, asked_at__lte=cursor.at)
-    rows = list(found.order_by("-asked_at", "id")[: PAGE_ROWS + 1])
+        runs = runs.filter(before, asked_at__lte=cursor.at)
+    rows = list(runs.order_by("-asked_at", "id")[: PAGE_ROWS + 1])
     shown, has_older = rows[:PAGE_ROWS], len(rows) > PAGE_ROWS
     older = str(Cursor(shown[-1].asked_at, shown[-1].pk)) if has_older else ""
     return RunPage([ShownRun(run, standing(run, run.now)) for run in shown], older)
@@ -109,58 +103,58 @@ def page(scope: Scope, wanted: RunFilter, cursor: Cursor | None = None) -> RunPa
 def one(run_id: UUID, scope: Scope) -> ShownRun | None:
     """A run, or None when there is none that the person may know of."""
     is_planned = ExpressionWrapper(~Q(plan={}), output_field=BooleanField())
-    found = BulkRun.objects.filter(visible_runs(scope)).defer("plan", "parameters")
-    run = found.annotate(now=Now(), is_planned=is_planned).filter(pk=run_id).first()
+    runs = BulkRun.objects.filter(visible_runs(scope)).defer("plan", "parameters")
+    run = runs.annotate(now=Now(), is_planned=is_planned).filter(pk=run_id).first()
     return None if run is None else ShownRun(run, standing(run, run.now), run.is_planned)
 
 
 def standing(run: BulkRun, now: datetime) -> Standing:
-    """How far it is, from what its driver told last. Pure."""
-    told: Mapping[str, Any] = run.progress or {}
+    """How far it is, from what its driver wrote last. Pure."""
+    progress: Mapping[str, Any] = run.progress or {}
     is_running = run.state == BulkState.RUNNING
     # Units that need no work at all are no part of the bar: it would never fill up.
-    total = told["total"] - told.get("skipped", 0) if "total" in told else None
-    done = told.get("done", 0)
-    rate, left = _pace(told, done, total) if is_running else (None, None)
+    total = progress["total"] - progress.get("skipped", 0) if "total" in progress else None
+    done = progress.get("done", 0)
+    rate, left = _pace(progress, done, total) if is_running else (None, None)
     is_silent = is_running and (run.lease_until is None or run.lease_until < now)
     return Standing(
-        stage=str(told.get("stage", "")),
+        stage=str(progress.get("stage", "")),
         done=done,
         total=total,
-        rows=told.get("rows", 0),
-        percent=_percent(run, told, done, total),
+        rows=progress.get("rows", 0),
+        percent=_percent(run, progress, done, total),
         rate=rate,
         seconds_left=None if is_silent else left,
         heard_at=run.lease_until - LEASE if run.lease_until else None,
         is_silent=is_silent,
         is_open=run.state in OPEN,
-        stages=tuple(told.get("stages", ())),
+        stages=tuple(progress.get("stages", ())),
     )
 
 
-def _percent(run: BulkRun, told: Mapping[str, Any], done: int, total: int | None) -> int | None:
+def _percent(run: BulkRun, progress: Mapping[str, Any], done: int, total: int | None) -> int | None:
     """Of the whole run: each stage that it names is as long a part of the way as another."""
     if run.state == BulkState.DONE:
         return 100
     if total is None or run.state == BulkState.ASKED:
         return None
-    stages = list(told.get("stages", ()))
-    before = stages.index(told["stage"]) if told["stage"] in stages else 0
+    stages = list(progress.get("stages", ()))
+    before = stages.index(progress["stage"]) if progress["stage"] in stages else 0
     of_stage = min(done / total, 1) if total else 1
     # All units are read before the commit that makes them count: only its end is the whole.
     return min(99, int(100 * (before + of_stage) / max(len(stages), 1)))
 
 
 def _pace(
-    told: Mapping[str, Any], done: int, total: int | None
+    progress: Mapping[str, Any], done: int, total: int | None
 ) -> tuple[float | None, float | None]:
     """Rows a second, and the seconds to go, since this start of the stage; None = not known."""
-    if "since" not in told or total is None:
+    if "since" not in progress or total is None:
         return None, None
-    begun, at = (datetime.fromisoformat(told[name]) for name in ("since", "at"))
+    begun, at = (datetime.fromisoformat(progress[name]) for name in ("since", "at"))
     seconds = (at - begun).total_seconds()
-    units = done - told.get("done_before", 0)
+    units = done - progress.get("done_before", 0)
     if seconds <= 0 or units <= 0:
         return None, None
-    rows = told.get("rows", 0) - told.get("rows_before", 0)
+    rows = progress.get("rows", 0) - progress.get("rows_before", 0)
     return rows / seconds, max(total - done, 0) * seconds / units

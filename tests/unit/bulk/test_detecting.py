@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crontasks.bulk.detecting import LOOKED_AT_BYTES, Seeming, seeming
+from console.bulk.sources import LOOKED_AT_BYTES, seeming
 from spark_jobs.imports import columns
 from spark_jobs.problems import JobError
 
@@ -12,18 +12,20 @@ from spark_jobs.problems import JobError
 @pytest.mark.parametrize(
     ("name", "data", "seems"),
     [
-        ("a.csv", b"a,b\n1,2\n", Seeming("csv", "utf-8", ",")),
-        ("a.TXT", b"a;b;c\n1,5;2;3\n", Seeming("csv", "utf-8", ";")),
-        ("a.tsv", b"a\tb\n", Seeming("csv", "utf-8", "\t")),
-        ("a.csv", b"one column\n", Seeming("csv", "utf-8", ",")),
-        ("a.csv", "a|b\nMüller|1\n".encode("latin-1"), Seeming("csv", "latin-1", "|")),
-        ("a.jsonl", b'{"a": 1}\n', Seeming("jsonl", "utf-8", ",")),
-        ("a", b"", Seeming("csv", "utf-8", ",")),
+        ("a.csv", b"a,b\n1,2\n", ("csv", "utf-8", ",")),
+        ("a.TXT", b"a;b;c\n1,5;2;3\n", ("csv", "utf-8", ";")),
+        ("a.tsv", b"a\tb\n", ("csv", "utf-8", "\t")),
+        ("a.csv", b"one column\n", ("csv", "utf-8", ",")),
+        ("a.csv", "a|b\nMüller|1\n".encode("latin-1"), ("csv", "latin-1", "|")),
+        ("a.jsonl", b'{"a": 1}\n', ("jsonl", "utf-8", ",")),
+        ("a", b"", ("csv", "utf-8", ",")),
     ],
 )
-def test_a_file_is_looked_at(tmp_path: Path, name: str, data: bytes, seems: Seeming) -> None:
+def test_a_file_is_looked_at(
+    tmp_path: Path, name: str, data: bytes, seems: tuple[str, ...]
+) -> None:
     (tmp_path / name).write_bytes(data)
-    assert seeming(tmp_path / name) == seems
+    assert tuple(seeming(tmp_path / name).values()) == seems
 
 
 def test_a_sign_that_the_look_cuts_in_two_is_no_other_encoding(tmp_path: Path) -> None:
@@ -31,12 +33,13 @@ def test_a_sign_that_the_look_cuts_in_two_is_no_other_encoding(tmp_path: Path) -
     for shift in range(3):
         data = b"x" * shift + b",b\n" + line * (LOOKED_AT_BYTES // len(line) + 1)
         (tmp_path / "a.csv").write_bytes(data)
-        assert seeming(tmp_path / "a.csv").encoding == "utf-8"
+        assert seeming(tmp_path / "a.csv")["encoding"] == "utf-8"
 
 
 def test_a_folder_seems_to_be_what_is_usual(tmp_path: Path) -> None:
-    assert seeming(tmp_path) == Seeming("csv")
-    assert seeming(tmp_path / "*.jsonl") == Seeming("jsonl")
+    usual = {"encoding": "utf-8", "delimiter": ","}
+    assert seeming(tmp_path) == {"format": "csv", **usual}
+    assert seeming(tmp_path / "*.jsonl") == {"format": "jsonl", **usual}
 
 
 def test_columns_are_found_before_anybody_has_mapped_them(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from crontasks.bulk.pace import told
+from crontasks.bulk.driving import paced
 
 BEGIN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -12,14 +12,14 @@ def said(stage: str, done: int, rows: int) -> dict[str, object]:
 
 
 def test_the_first_word_of_a_start_is_where_its_pace_begins() -> None:
-    first = told(said("stage", 4, 400), {}, BEGIN)
+    first = paced(said("stage", 4, 400), {}, BEGIN)
     assert (first["done_before"], first["rows_before"]) == (4, 400)
-    later = told(said("stage", 6, 600), first, BEGIN + timedelta(seconds=9))
+    later = paced(said("stage", 6, 600), first, BEGIN + timedelta(seconds=9))
     assert (later["since"], later["done_before"]) == (BEGIN.isoformat(), 4)
     assert later["at"] == (BEGIN + timedelta(seconds=9)).isoformat()
 
 
 def test_each_stage_has_a_pace_of_its_own() -> None:
-    first = told(said("stage", 4, 400), {}, BEGIN)
-    other = told(said("write", 1, 10), first, BEGIN + timedelta(seconds=9))
+    first = paced(said("stage", 4, 400), {}, BEGIN)
+    other = paced(said("write", 1, 10), first, BEGIN + timedelta(seconds=9))
     assert (other["done_before"], other["rows_before"]) == (1, 10)

@@ -1,7 +1,7 @@
 """Where columns belong, by their names alone; and the map as lines of a job request."""
 
-from crontasks.bulk import mapping
-from crontasks.bulk.suggesting import Place, Suggestion, places, suggest
+from console.bulk.columns import Place, mapped, may_be_mapped, places, read, suggest, written
+from spark_jobs.imports.parameters import Kind
 
 SCHEMA = {
     "properties": {
@@ -23,14 +23,14 @@ SCHEMA = {
 def test_a_structure_names_its_places() -> None:
     found = {one.name: one for one in places(["$.assetnum", "$.site.id"], "$.changed", SCHEMA)}
     assert found == {
-        "assetnum": Place("assetnum", "text", required=True),
-        "installed": Place("installed", "date"),
-        "spare": Place("spare", "boolean", required=True),
-        "facts.weight": Place("facts.weight", "integer", required=True),
+        "assetnum": Place("assetnum", Kind.TEXT, required=True),
+        "installed": Place("installed", Kind.DATE),
+        "spare": Place("spare", Kind.BOOLEAN, required=True),
+        "facts.weight": Place("facts.weight", Kind.INTEGER, required=True),
         "facts.colour": Place("facts.colour"),
-        "tags": Place("tags", "json"),
+        "tags": Place("tags", Kind.JSON),
         "mixed": Place("mixed"),
-        "site.id": Place("site.id", "text", required=True),
+        "site.id": Place("site.id", Kind.TEXT, required=True),
         "changed": Place("changed"),
     }
 
@@ -43,7 +43,7 @@ def test_paths_that_are_no_places_are_passed_over() -> None:
 def test_columns_find_their_place_by_name_whatever_its_capitals_and_signs() -> None:
     known = places(["$.assetnum", "$.siteid"], "", SCHEMA)
     found = suggest(["ASSET_NUM", "Site-Id", "WEIGHT", "Installed", "Long Name"], known)
-    assert [(one.place, one.kind, one.required) for one in found] == [
+    assert [(one.target, one.kind, one.required) for one in found] == [
         ("assetnum", "text", True),
         ("siteid", "text", True),
         ("facts.weight", "integer", True),
@@ -54,30 +54,30 @@ def test_columns_find_their_place_by_name_whatever_its_capitals_and_signs() -> N
 
 def test_no_place_is_suggested_twice() -> None:
     found = suggest(["A", "a", "A."], [Place("a", required=True)])
-    assert [one.place for one in found] == ["a", "", ""]
+    assert [one.target for one in found] == ["a", "", ""]
 
 
 def test_capitals_stay_where_the_structure_has_some() -> None:
-    assert suggest(["WEIGHT"], [Place("AssetNum")])[0].place == "WEIGHT"
-    assert suggest(["WEIGHT"], [])[0].place == "WEIGHT"
+    assert suggest(["WEIGHT"], [Place("AssetNum")])[0].target == "WEIGHT"
+    assert suggest(["WEIGHT"], [])[0].target == "WEIGHT"
 
 
 def test_a_name_of_signs_alone_is_left_out() -> None:
-    assert [one.place for one in suggest(["", "  ", "€€"], [Place("x")])] == ["", "", ""]
+    assert [one.target for one in suggest(["", "  ", "€€"], [Place("x")])] == ["", "", ""]
 
 
 def test_a_map_comes_back_from_its_lines() -> None:
-    mapped = [
-        Suggestion("A", "a", "text", required=True),
-        Suggestion("B", "b.c", "integer", required=False),
-        Suggestion("C", "", "text", required=False),
+    columns = [
+        mapped("A", "a", "text", required=True),
+        mapped("B", "b.c", "integer"),
+        mapped("C", "", "text"),
     ]
-    text = mapping.written(mapped)
+    text = written(columns)
     assert text == "A=a!\nB=b.c:integer"
-    assert list(mapping.read(text + "\nodd\n").values()) == mapped[:2]
+    assert list(read(text + "\nodd\n").values()) == columns[:2]
 
 
 def test_some_names_no_line_can_hold() -> None:
-    assert mapping.may_be_mapped("Long Name")
+    assert may_be_mapped("Long Name")
     for name in ("", "a=b", " a", "a\nb"):
-        assert not mapping.may_be_mapped(name)
+        assert not may_be_mapped(name)

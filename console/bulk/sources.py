@@ -4,7 +4,6 @@ Guesses for a form that a person then corrects; nothing is decided by them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,42 +15,34 @@ from spark_jobs.imports.parameters import Format
 from spark_jobs.problems import JobError
 
 LOOKED_AT_BYTES: Final = 2**16
-FORMATS: Final[Mapping[str, str]] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".json": "jsonl",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".xml": "xml",
-    ".parquet": "parquet",
+FORMATS: Final[Mapping[str, Format]] = {
+    ".json": Format.JSON_LINES,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".xml": Format.XML,
+    ".parquet": Format.PARQUET,
 }
 DELIMITERS: Final = (",", ";", "\t", "|")
 # The first that fits: what has no sign outside of ASCII is UTF-8 as well.
 ENCODINGS: Final = ("utf-8", "latin-1")
 
 
-@dataclass(frozen=True, slots=True)
-class Seeming:
-    """What a source seems to be, as the words of an import's job request."""
+def seeming(source: Path) -> dict[str, str]:
+    """What a source seems to be, as an import's job request says it.
 
-    format: str
-    encoding: str = ENCODINGS[0]
-    delimiter: str = DELIMITERS[0]
-
-
-def seeming(source: Path) -> Seeming:
-    """Look at the name and the beginning of a file; of a folder or pattern nothing is looked at."""
-    kind = FORMATS.get(source.suffix.lower(), "")
-    if kind not in set(Format):
-        kind = Format.CSV.value
-    if not source.is_file():
-        return Seeming(kind)
-    with source.open("rb") as file:
-        begins = file.read(LOOKED_AT_BYTES)
+    By its name and the beginning of a file; of a folder or pattern nothing is looked at.
+    """
+    begins = b""
+    if source.is_file():
+        with source.open("rb") as file:
+            begins = file.read(LOOKED_AT_BYTES)
     head = begins.partition(b"\n")[0].decode("latin-1")
-    delimiter = max(DELIMITERS, key=head.count)
-    return Seeming(kind, _encoding(begins), delimiter if head.count(delimiter) else DELIMITERS[0])
+    return {
+        "format": FORMATS.get(source.suffix.lower(), Format.CSV).value,
+        "encoding": _encoding(begins),
+        # The usual one where the line has none of them.
+        "delimiter": max(DELIMITERS, key=head.count),
+    }
 
 
 def columns_of(job_request: Mapping[str, Any]) -> Sequence[FoundColumn]:
@@ -67,7 +58,7 @@ def columns_of(job_request: Mapping[str, Any]) -> Sequence[FoundColumn]:
                 delimiter=str(job_request.get("delimiter", DELIMITERS[0])),
             )
         except JobError as e:
-            raise BulkError(e) from e
+            raise BulkError.of(e) from e
     without_map = {name: value for name, value in job_request.items() if name != "columns"}
     return [FoundColumn(name, ()) for name in preview("import", without_map).columns]
 

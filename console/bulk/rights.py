@@ -1,0 +1,120 @@
+"""What a person may ask for of bulk jobs, and what they see of a job request and its rows.
+
+A job request may hold a recipe or a filter with values of payloads in it: everybody sees what names
+things, its texts only who may see payloads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import HttpRequest
+
+from console.layout import trail
+from console.layout.access import Right, has, scope_of
+from console.layout.answers import actor_of
+from crontasks.builtin.bulk_job import job_request_in
+from crontasks.bulk import storage
+from crontasks.bulk.asking import Asker, may_ask, within
+from crontasks.bulk.catalogue import CATALOGUE, Entry
+from crontasks.bulk.errors import BulkError
+from crontasks.parameters import Described, describe
+from integration.models import BulkRun
+
+# Free texts that only name what is set up here, or how a file is written.
+PLAIN: Final = frozenset(
+    {"structure", "queue", "rejects_queue", "topic", "provider", "system", "service", "format"}
+    | {"columns", "encoding", "delimiter", "into", "into_queue", "source", "target"}
+    | {"begin", "end", "as_of"}
+)
+REASON_CHARACTERS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """What of a job request is shown to somebody; `is_cut` when not all of it may be.
+
+    `facts` are labels and values as people read them.
+    """
+
+    values: Mapping[str, Any]
+    facts: tuple[tuple[str, str], ...]
+    is_cut: bool
+
+
+def hindrance(request: HttpRequest, entry: Entry) -> str:
+    """Why this person may not ask for the job, nor stop or repeat it; empty when they may."""
+    if not may_ask(entry, scope_of(request.user)):
+        return "This job concerns all external systems, and you may know of some only."
+    wanted = (Right.VIEW_PAYLOAD, Right.EDIT_PAYLOAD) if entry.edits else ()
+    return next((one.missing for one in wanted if not has(request.user, one)), "")
+
+
+def schedule_hindrance(request: HttpRequest, job: str, job_request: str) -> str:
+    """Why this person may not have that job asked for by schedule; empty when they may.
+
+    Its runs ask for nobody in particular, so it is judged when the parameters are said. What else
+    is wrong with them comes out when it runs.
+    """
+    entry = CATALOGUE.get(job)
+    if entry is None:
+        return ""
+    if why := hindrance(request, entry):
+        return why
+    try:
+        within(entry, job_request_in(job_request), asker_of(request))
+    except BulkError as problem:
+        return f"{problem.job_code}: {problem}"
+    return ""
+
+
+def asker_of(request: HttpRequest) -> Asker:
+    uploads = storage.uploads_of(request.user.pk or 0)
+    return Asker(name=actor_of(request), scope=scope_of(request.user), uploads=uploads)
+
+
+def reason_of(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[:REASON_CHARACTERS]
+
+
+def shows_rows(request: HttpRequest, entry: Entry, job_request: Mapping[str, Any]) -> bool:
+    """Whether what is in the rows that the job would read is shown to this person.
+
+    Without the right to see payloads these are the rows of their own uploads, no more. That rows
+    are shown is written down: a row of audit names the job and its files.
+    """
+    own = f"{asker_of(request).uploads}/"
+    files = [str(job_request.get(field) or "") for field in entry.files]
+    are_own = bool(files) and all(one.startswith(own) for one in files)
+    is_shown = has(request.user, Right.VIEW_PAYLOAD) or are_own
+    if is_shown:
+        trail.note_view(request, "bulkpreview", entry.job, " ".join([entry.title, *files]))
+    return is_shown
+
+
+def requested(run: BulkRun, person: User | AnonymousUser) -> Requested:
+    """The job request as this person may see it."""
+    entry = CATALOGUE.get(run.job)
+    if entry is None:
+        return Requested({}, (), is_cut=False)
+    sees_all = has(person, Right.VIEW_PAYLOAD) or has(person, Right.EDIT_PAYLOAD)
+    fields = {one.name: one for one in describe(entry.job_request)}
+    values = {
+        name: storage.shown(str(value)) if name in entry.files else value
+        for name, value in run.job_request.items()
+        if name in fields and (sees_all or _is_plain(fields[name], entry))
+    }
+    secret = {name for name, one in fields.items() if one.is_secret}
+    facts = tuple(
+        (fields[name].label, "set" if name in secret else str(value))
+        for name, value in values.items()
+        if value not in {None, ""}
+    )
+    kept = {name: value for name, value in values.items() if name not in secret}
+    return Requested(kept, facts, is_cut=len(kept) < len(run.job_request))
+
+
+def _is_plain(one: Described, entry: Entry) -> bool:
+    is_named = one.name in PLAIN or one.name in entry.queues or one.name in entry.files
+    return is_named or one.plain is not str
