@@ -17,7 +17,7 @@ from integration.http_api.publishing import publish_post
 from integration.http_api.receipts import Post
 from integration.http_api.routes import route_of
 from integration.models.http_api import Doing
-from integration.restore.refusing import refuse_if_held
+from integration.restore.adopting import refuse_if_held
 
 
 def esqueue(
