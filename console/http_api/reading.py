@@ -19,7 +19,7 @@ from integration.http_api.callers import Caller, caller_of, credentials_in
 from integration.http_api.pace import count_post
 from integration.http_api.problems import BadHeaderError
 from integration.http_api.receipts import Post
-from integration.restore.refusing import refuse_if_held
+from integration.restore.adopting import refuse_if_held
 
 PIECE_BYTES: Final = 64 * 1024
 LONGEST_ID: Final = 200

@@ -9,7 +9,7 @@ from django.utils.functional import SimpleLazyObject
 
 from console.layout.access import Right, has
 from console.layout.navigation import sections
-from integration.restore.reading import open_count
+from integration.restore.examining import open_count
 from integration.selectors.deployment import foreign_environment
 
 THEMES: Final = ("light", "dark", "system")

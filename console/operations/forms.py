@@ -1,4 +1,4 @@
-"""The forms of bulk operations: how one is started, how fast it goes, what an edit changes."""
+"""The forms of operations: how one is started, how fast it goes, what an edit changes."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from django.http import QueryDict
 from integration import recipes
 from integration.actions.operations import NEEDS_REASON, Options
 from integration.models import Operation
-from integration.policy.operations import NEVER, StopRule
+from integration.policy.operations import StopRule
 
 MOST_A_SECOND: Final = 10_000
 RATE_HELP: Final = (
@@ -83,15 +83,7 @@ class StartForm(RateForm):
             raise forms.ValidationError(f"Please {refusal}.") from refusal
 
     def options(self, *, first_only: bool) -> Options:
-        given = self.cleaned_data
-        return Options(
-            reason=given["reason"],
-            rate=given["rate"],
-            first_only=first_only,
-            late=given.get("late", False),
-            release_after_edit=given.get("release_after_edit", False),
-            stop=given.get("stop", NEVER),
-        )
+        return Options(first_only=first_only, **self.cleaned_data)
 
 
 class RecipeForm(forms.Form):

@@ -1,16 +1,13 @@
-"""How pages speak of bulk operations: verbs, states, and what became of a message."""
+"""How pages speak of operations: verbs, states, and what became of a message."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from integration.policy.operations import Became, ItemOutcome
 from integration.policy.states import OperationState
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(NamedTuple):
     """How pages speak of a verb."""
 
     do: str
@@ -18,23 +15,21 @@ class Wording:
     effect: str
 
 
-WORDS: Final[Mapping[str, Wording]] = MappingProxyType(
-    {
-        "release": Wording(
-            "Release", "released", "The engine tries them again, with a fresh budget of retries."
-        ),
-        "hold": Wording("Hold", "put on hold", "Nothing happens to them until someone decides."),
-        "delete": Wording(
-            "Delete", "deleted", "They will not be applied. They can be restored until cleanup."
-        ),
-        "restore": Wording("Restore", "restored", "They are on hold again."),
-        "edit": Wording(
-            "Edit",
-            "changed",
-            "The same change is made in each document. The originals are kept, byte for byte.",
-        ),
-    }
-)
+WORDS: Final[Mapping[str, Wording]] = {
+    "release": Wording(
+        "Release", "released", "The engine tries them again, with a fresh budget of retries."
+    ),
+    "hold": Wording("Hold", "put on hold", "Nothing happens to them until someone decides."),
+    "delete": Wording(
+        "Delete", "deleted", "They will not be applied. They can be restored until cleanup."
+    ),
+    "restore": Wording("Restore", "restored", "They are on hold again."),
+    "edit": Wording(
+        "Edit",
+        "changed",
+        "The same change is made in each document. The originals are kept, byte for byte.",
+    ),
+}
 STATES: Final = {
     OperationState.PLANNED: ("secondary", "·", "Planned"),
     OperationState.RUNNING: ("azure", "◆", "Running"),
@@ -42,7 +37,7 @@ STATES: Final = {
     OperationState.DONE: ("green", "✓", "Done"),
     OperationState.CANCELLED: ("secondary", "✕", "Cancelled"),
 }
-OUTCOMES: Final = {
+OUTCOMES: Final[Mapping[str, str]] = {
     "": "Its turn has not come",
     ItemOutcome.DONE: "Done",
     ItemOutcome.WRONG_STATE: "Left alone: not possible from its state",
@@ -65,5 +60,4 @@ BECAME: Final = {
 
 def outcome_words(outcome: str) -> str:
     """What the operation did to a message, in words."""
-    known = outcome in set(ItemOutcome)
-    return OUTCOMES[ItemOutcome(outcome)] if known else OUTCOMES[""]
+    return OUTCOMES.get(outcome, OUTCOMES[""])

@@ -7,8 +7,8 @@ from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
 from console.setup.noun import Noun
 from console.setup.pages import found_row
-from integration.actions.held import release_held
-from integration.actions.operation_problems import NothingChosenError
+from integration.actions.operations import release_held
+from integration.actions.problems import NothingChosenError
 from integration.errors import IntegrationError
 
 

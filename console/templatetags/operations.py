@@ -1,4 +1,4 @@
-"""How pages write the states of bulk operations and what became of their messages."""
+"""How pages write the states of operations and what became of their messages."""
 
 from django import template
 from django.utils.html import format_html

@@ -1,4 +1,4 @@
-"""Inside a Celery task: one turn of a bulk operation, and asking for the next one.
+"""Inside a Celery task: one turn of an operation, and asking for the next one.
 
 A request is `asked_at` of the operation's row, and the Celery task carries that very time, as
 with queues: what is left over ends at once, and what was lost is asked for again.
@@ -17,7 +17,7 @@ from crontasks.cursor import Cursor, django_cursor
 from crontasks.enqueue import RUN_OPERATION, enqueue
 from crontasks.running import outage, starts
 from crontasks.running.turns import Stop
-from integration.actions.bulk import Job, Observe, OperationStep, work
+from integration.actions.operation_items import Job, Observe, OperationStep, work
 from integration.actions.problems import RowBusyError
 from integration.models import Operation
 from integration.policy.operations import (

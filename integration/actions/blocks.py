@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import F
 
 from integration.actions.problems import QueueMismatchError, TopicAbsentError
-from integration.actions.queues import CLEARED, note
+from integration.actions.queues import RUNNING, note
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.models import Delivery, Gap, Queue, QueuePartition
@@ -48,7 +48,7 @@ def acknowledge_gap(
             blocked = QueuePartition.objects.filter(
                 pk=place.pk, state=PartitionState.BLOCKED, state_code=GAP_CODE
             )
-            blocked.update(state=PartitionState.RUNNING, state_since=database_now(), **CLEARED)
+            blocked.update(**RUNNING)
         effect = (
             f"Offsets {gap.from_offset:,} to {gap.to_offset - 1:,} are known to be lost untried."
         )
@@ -119,9 +119,9 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
     low, high = facts.low[row.partition], facts.high[row.partition]
     offset = low if place is Place.START else high
     if facts.topic_uuid != row.topic_uuid and row.high_watermark is not None:
-        _record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), actor)
+        record_gap(row, row.topic_uuid, (row.next_offset, row.high_watermark), by=actor)
     if place is Place.END:
-        _record_gap(row, facts.topic_uuid, (low, high), actor)
+        record_gap(row, facts.topic_uuid, (low, high), by=actor)
     # Where a topic lost its end, its offsets are given to other messages: what was delivered under
     # them says nothing about these.
     Delivery.objects.filter(
@@ -130,31 +130,30 @@ def _adopt_one(row: QueuePartition, place: Place, facts: TopicFacts, actor: str)
         topic_uuid=facts.topic_uuid,
         offset__gte=offset,
     ).update(topic_uuid="")
-    QueuePartition.objects.filter(pk=row.pk).update(
-        topic_uuid=facts.topic_uuid,
-        next_offset=offset,
-        epoch=F("epoch") + 1,
-        low_watermark=low,
-        high_watermark=high,
-        state=PartitionState.RUNNING,
-        state_since=database_now(),
-        **CLEARED,
-    )
+    uuid = facts.topic_uuid
+    move_position(row, offset, topic_uuid=uuid, low_watermark=low, high_watermark=high)
     return f"The position went from {row.next_offset:,} to {offset:,} of the topic as it is now."
 
 
-def _record_gap(row: QueuePartition, topic_uuid: str, offsets: tuple[int, int], actor: str) -> None:
-    """Nothing is passed silently: `offsets` is (first, first after)."""
+def move_position(row: QueuePartition, offset: int, **more: object) -> None:
+    """Go on at another offset, and fence whoever still runs."""
+    values = {**RUNNING, **more, "next_offset": offset, "epoch": F("epoch") + 1}
+    QueuePartition.objects.filter(pk=row.pk).update(**values)
+
+
+def record_gap(
+    row: QueuePartition, topic_uuid: str, offsets: tuple[int, int], *, by: str, reason: str = ""
+) -> None:
+    """Nothing is passed silently: `offsets` is (first, first after), and `by` knows of them."""
     first, after = offsets
-    if after <= first:
-        return
-    Gap.objects.create(
-        partition=row,
-        topic_uuid=topic_uuid,
-        from_offset=first,
-        to_offset=after,
-        reason=row.state_code,
-        found_at=database_now(),
-        acknowledged_at=database_now(),
-        acknowledged_by=actor,
-    )
+    if after > first:
+        Gap.objects.create(
+            partition=row,
+            topic_uuid=topic_uuid,
+            from_offset=first,
+            to_offset=after,
+            reason=reason or row.state_code,
+            found_at=database_now(),
+            acknowledged_at=database_now(),
+            acknowledged_by=by,
+        )

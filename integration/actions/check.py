@@ -1,10 +1,9 @@
 """What a held message would do if it were released now: its handler runs, then all is undone."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
@@ -22,13 +21,14 @@ from integration.policy.failure import Failure, FailureClass
 from integration.policy.states import ErrorState
 from integration.runs.guard import LIMIT, Guard, NotUndoneError
 from integration.runs.single_call import bound, outcome_of
-from integration.store import configuration, rows
-from integration.store.sessions import alias, django_connection, next_arrival
+from integration.store import configuration
+from integration.store.rows import COLUMNS, open_error
+from integration.store.sessions import alias, django_connection, fetch_all, next_arrival
 from integration.store.written import TableChange, counts, written_since
 from integration.values import Outgoing, Record
 
 CONSOLE: Final = "the console"
-READ_ROW: Final = f"SELECT {rows.COLUMNS} FROM integration_messageerror e WHERE e.id = %s"
+READ_ROW: Final = f"SELECT {COLUMNS} FROM integration_messageerror e WHERE e.id = %s"
 READ_DOCUMENT: Final = (
     "SELECT coalesce(document::text, xml) FROM integration_storedobject "
     "WHERE structure_id = %s AND key = %s"
@@ -93,10 +93,7 @@ def check(error_id: UUID, record: bytes | None, *, limit: timedelta = LIMIT) -> 
     error, row = _read(error_id, record)
     snapshot = configuration.snapshot(error.queue_id, worker=CONSOLE)
     unit = Reader(snapshot).row_unit(row)
-    refused = _refusal(error, unit)
-    if refused is not None:
-        return refused
-    return _tried(unit, limit)
+    return _refusal(error, unit) or _tried(unit, limit)
 
 
 def _read(error_id: UUID, record: bytes | None) -> tuple[MessageError, OpenError]:
@@ -106,9 +103,8 @@ def _read(error_id: UUID, record: bytes | None) -> tuple[MessageError, OpenError
     if error.state != ErrorState.HOLD:
         state = ErrorState(error.state)
         raise StateMismatchError(state=state, mover="somebody", moved_at=None)
-    with django_connection().cursor() as cursor:
-        cursor.execute(READ_ROW, [error_id])
-        row = rows.open_error(cursor.fetchone())
+    [columns] = fetch_all(READ_ROW, [error_id])
+    row = open_error(columns)
     old = row.record
     parts = (old.partition, old.offset, old.timestamp_ms, old.key, record, old.headers)
     return error, replace(row, record=Record(*parts))
@@ -153,10 +149,10 @@ def _not_run(unit: Unit, why: str) -> Check:
 def _tried(unit: Unit, limit: timedelta) -> Check:
     """A call of the handler that left nothing behind, or what kept it from being that."""
     guard = Guard(limit)
-    found = _undone(unit, guard, limit)
+    checked = _undone(unit, guard, limit)
     problem = guard.problem()
     if problem is None:
-        return found
+        return checked
     failure = Failure(FailureClass.PERMANENT, problem.code, str(problem))
     ending = Ending.KEPT if isinstance(problem, NotUndoneError) else Ending.REFUSED
     return Check(ending=ending, interface=unit.interface, failure=failure)
@@ -236,10 +232,8 @@ def _document_key(unit: Unit) -> tuple[ObjectStructure, str] | None:
 
 
 def _document(structure: ObjectStructure, key: str) -> str:
-    with django_connection().cursor() as cursor:
-        cursor.execute(READ_DOCUMENT, [structure.pk, key])
-        found: Sequence[Any] | None = cursor.fetchone()
-    return "" if found is None else found[0] or ""
+    rows = fetch_all(READ_DOCUMENT, [structure.pk, key])
+    return next((text or "" for (text,) in rows), "")
 
 
 def _change(structure: ObjectStructure, name: str, before: str | None) -> DocumentChange:

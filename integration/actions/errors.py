@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from django.db.models import F
@@ -29,6 +30,13 @@ from integration.selectors.failures.lateness import why_late
 from integration.store.starts import leave_request
 
 Values = Mapping[str, object]
+# What a verb writes besides the state; a release has choices. Cleanup counts from `closed_at`.
+COLUMNS: Final[Mapping[Move, Values]] = {
+    HOLD: {"not_before": None},
+    DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},
+    RESTORE: {"closed_at": None, "ended": ""},
+    ARRIVED: {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +78,7 @@ def release(
 
 def hold(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
     """Stop the engine's retries of one message. Raises StateMismatchError, RowBusyError."""
-    asked = Request(HOLD, actor, reason)
-    with short_transaction():
-        _move(_as_seen(error_id, version, asked), asked, held())
+    _change(error_id, version, Request(HOLD, actor, reason))
 
 
 def delete(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
@@ -83,18 +89,12 @@ def delete(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
     """
     if not reason.strip():
         raise ReasonMissingError(action="delete a message")
-    asked = Request(DELETE, actor, reason)
-    with short_transaction():
-        row = _as_seen(error_id, version, asked)
-        _move(row, asked, deleted())
-    leave_request(row.queue_id)
+    leave_request(_change(error_id, version, Request(DELETE, actor, reason)).queue_id)
 
 
 def restore(error_id: UUID, *, version: int, actor: str, reason: str = "") -> None:
     """Bring a deleted message back on hold. Raises StateMismatchError, RowBusyError."""
-    asked = Request(RESTORE, actor, reason)
-    with short_transaction():
-        _move(_as_seen(error_id, version, asked), asked, restored())
+    _change(error_id, version, Request(RESTORE, actor, reason))
 
 
 def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
@@ -111,7 +111,7 @@ def arrived(error_id: UUID, *, version: int, actor: str, reason: str) -> None:
         row = _as_seen(error_id, version, asked)
         if row.queue.direction != Queue.Direction.OUTBOUND:
             raise _mismatch(row, asked)
-        _move(row, asked, closed_as_delivered())
+        _move(row, asked, COLUMNS[ARRIVED])
         Delivery.objects.filter(
             queue=row.queue_id,
             topic_uuid=row.topic_uuid,
@@ -143,7 +143,7 @@ def edit(error_id: UUID, *, version: int, actor: str, payload: bytes, reason: st
     return version + 1
 
 
-def released(*, late: bool, apply_as_newest: bool) -> Values:
+def released(*, late: bool, apply_as_newest: bool = False) -> Values:
     """Columns of a release besides its state: due now by the database's clock, from its row."""
     return {
         "spent": 0,
@@ -153,26 +153,6 @@ def released(*, late: bool, apply_as_newest: bool) -> Values:
         "late": late,
         "apply_as_newest": apply_as_newest,
     }
-
-
-def held() -> Values:
-    """Columns of a hold besides its state."""
-    return {"not_before": None}
-
-
-def deleted() -> Values:
-    """Columns of a deletion besides its state; cleanup counts from `closed_at`."""
-    return {"closed_at": database_now(), "ended": "DELETED", "not_before": None}
-
-
-def closed_as_delivered() -> Values:
-    """Columns of a message that a person says arrived, besides its state."""
-    return {"closed_at": database_now(), "ended": Ended.DELIVERED, "not_before": None}
-
-
-def restored() -> Values:
-    """Columns of a restored deletion besides its state."""
-    return {"closed_at": None, "ended": ""}
 
 
 def lateness_of(row: MessageError) -> str | None:
@@ -186,6 +166,14 @@ def cancel_tickets(error_ids: list[UUID]) -> None:
     OutboxRow.objects.filter(
         error__in=error_ids, kind=OutboxKind.TICKET, state=OutboxState.PENDING
     ).update(state=OutboxState.CANCELLED)
+
+
+def _change(error_id: UUID, version: int, asked: Request) -> MessageError:
+    """Carry out a verb that nothing else depends on; returns the row as it was before."""
+    with short_transaction():
+        row = _as_seen(error_id, version, asked)
+        _move(row, asked, COLUMNS[asked.move])
+    return row
 
 
 def _as_seen(error_id: UUID, version: int, asked: Request) -> MessageError:

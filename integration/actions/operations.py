@@ -1,22 +1,26 @@
-"""What people decide about bulk operations: each act is a compare-and-set with its row of audit."""
+"""What people decide about operations: each decision is a compare-and-set with its row of audit.
+
+An operation carries out one verb on many failures; `operation_items` works on those.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from uuid import UUID, uuid4
+from urllib.parse import urlencode
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Model, QuerySet
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
-from integration.actions.operation_problems import (
+from integration.actions.problems import (
     BadRecipeError,
     NothingChosenError,
     OperationMovedError,
+    ReasonMissingError,
     RecipeUntriedError,
 )
-from integration.actions.problems import ReasonMissingError
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.models import MessageError, Operation, Queue
@@ -24,26 +28,21 @@ from integration.policy import moves
 from integration.policy.operations import NEVER, OPERATION_MOVES, StopRule
 from integration.policy.states import OperationState
 from integration.recipes import Unreadable, compile_recipe
-from integration.selectors.scope import EVERYTHING, Scope
+from integration.selectors.failures.failures import FailureFilter, matching
+from integration.selectors.scope import EVERYTHING, Scope, visible_operations
 from integration.store import operations as store
 
 # One operation takes at most so many messages: its page and its report stay quick.
 MOST_ITEMS: Final = 100_000
-NEEDS_REASON: Final = frozenset({moves.DELETE.action, moves.EDIT.action})
-WHY_REASON: Final = {
+# The verbs that need a reason, in words.
+NEEDS_REASON: Final = {
     moves.DELETE.action: "delete messages",
     moves.EDIT.action: "edit many messages",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationRequest:
-    """What is to be done with a selection, by whom, and how it was chosen."""
-
-    verb: str
-    actor: str
-    query: str = ""
-    retry_of: UUID | None = None
+# Times are the audit row's own, and actor and reason have columns of their own there.
+NOT_AUDITED: Final = frozenset(
+    {"started_at", "ended_at", "reason", "actor", "why_paused", "stop_from", "stop_base"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,29 +58,39 @@ class Options:
 
 
 def plan_chosen(
-    versions: Mapping[UUID, int], asked: OperationRequest, scope: Scope = EVERYTHING
+    versions: Mapping[UUID, int],
+    scope: Scope = EVERYTHING,
+    *,
+    verb: str,
+    actor: str,
+    query: str = "",
+    retry_of: UUID | None = None,
 ) -> UUID:
     """Freeze these failures, at the versions they were seen at. Raises NothingChosenError.
 
-    Failures of systems that the person may not know of are not there for them: left out.
+    Failures of systems that the person may not know of are not there for them: left out. `query`
+    is the filter they were chosen by.
     """
-    known = None if scope.is_whole else _queues_in(scope)
+    queues = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
+    known = None if scope.is_whole else list(queues)
     with transaction.atomic():
-        operation = _planned(asked)
+        operation = _created(verb, actor, query, retry_of)
         store.freeze_chosen(operation.pk, dict(list(versions.items())[:MOST_ITEMS]), known)
         return _summed_up(operation)
 
 
-def plan_matching(found: QuerySet[MessageError], asked: OperationRequest) -> UUID:
+def plan_matching(
+    failures: QuerySet[MessageError], *, verb: str, actor: str, query: str = ""
+) -> UUID:
     """Freeze what the query finds now, the oldest hundred thousand. Raises NothingChosenError.
 
     The query is limited to the person's scope already.
     """
     with transaction.atomic():
-        operation = _planned(asked)
-        count = store.freeze_matching(operation.pk, found, MOST_ITEMS)
-        if count == MOST_ITEMS and found.order_by()[: MOST_ITEMS + 1].count() > MOST_ITEMS:
-            Operation.objects.filter(pk=operation.pk).update(is_capped=True)
+        operation = _created(verb, actor, query)
+        count = store.freeze_matching(operation.pk, failures, MOST_ITEMS)
+        beyond = failures.order_by()[: MOST_ITEMS + 1]
+        operation.is_capped = count == MOST_ITEMS and beyond.count() > MOST_ITEMS
         return _summed_up(operation)
 
 
@@ -91,11 +100,9 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
     Raises OperationMovedError, ReasonMissingError, RecipeUntriedError.
     """
     with short_transaction():
-        operation = _locked(operation_id, version, OperationState.RUNNING)
-        if operation.state != OperationState.PLANNED:
-            raise OperationMovedError(OperationState(operation.state))
+        operation = _locked(operation_id, version, OperationState.PLANNED)
         if operation.verb in NEEDS_REASON and not options.reason.strip():
-            raise ReasonMissingError(action=WHY_REASON[operation.verb])
+            raise ReasonMissingError(action=NEEDS_REASON[operation.verb])
         if operation.verb == moves.EDIT.action and not is_tried(operation):
             raise RecipeUntriedError
         values = {
@@ -114,44 +121,68 @@ def start(operation_id: UUID, options: Options, *, version: int, actor: str) -> 
         _move(operation, OperationState.RUNNING, values, Author(actor, options.reason))
 
 
+def release_held(row: Model, wanted: FailureFilter, actor: str, scope: Scope) -> UUID:
+    """Start one operation that releases what the filter finds within the scope; returns its id.
+
+    It was put on hold while `row` was off. While such an operation of this row runs or rests, it
+    is that one: a second click releases nothing twice. Raises NothingChosenError, RowBusyError.
+    """
+    chosen = {"state": wanted.state, "system": wanted.system, "code": wanted.code}
+    chosen |= {"interface": wanted.interface}
+    query = urlencode({name: value for name, value in chosen.items() if value})
+    verb = moves.RELEASE.action
+    with short_transaction():
+        # One click after the other, so that the second finds the operation of the first.
+        type(row)._default_manager.select_for_update(no_key=True).get(pk=row.pk)
+        under_way = Operation.objects.filter(
+            visible_operations(scope),
+            verb=verb,
+            query=query,
+            state__in=(OperationState.RUNNING, OperationState.PAUSED),
+        )
+        earlier = under_way.order_by("-created_at").first()
+        if earlier is not None:
+            return earlier.pk
+        operation = plan_matching(matching(wanted, scope), verb=verb, actor=actor, query=query)
+        options = Options(reason=f"{row} was switched on again.")
+        start(operation, options, version=1, actor=actor)
+        return operation
+
+
 def pause(operation_id: UUID, *, actor: str, reason: str = "") -> None:
     """Let a running operation rest after its chunk. Raises OperationMovedError.
 
     It needs no version: whatever else was changed, it stops.
     """
     with short_transaction():
-        operation = _locked(operation_id, None, OperationState.PAUSED)
+        operation = _locked(operation_id)
         _move(operation, OperationState.PAUSED, {"why_paused": "person"}, Author(actor, reason))
 
 
-def resume(
-    operation_id: UUID, *, version: int, actor: str, one_first: bool = False, reason: str = ""
-) -> None:
+def resume(operation_id: UUID, *, version: int, actor: str, one_first: bool = False) -> None:
     """Go on; with `one_first` only up to the next message. Raises OperationMovedError."""
     with short_transaction():
-        operation = _locked(operation_id, version, OperationState.RUNNING)
-        if operation.state != OperationState.PAUSED:
-            raise OperationMovedError(OperationState(operation.state))
+        operation = _locked(operation_id, version, OperationState.PAUSED)
         values: dict[str, object] = {"why_paused": "", "first_only": one_first}
         # What failed before is known to whoever resumes it: failures are counted anew.
         values |= {"stop_from": database_now(), "stop_base": operation.done}
-        _move(operation, OperationState.RUNNING, values, Author(actor, reason))
+        _move(operation, OperationState.RUNNING, values, Author(actor))
 
 
 def cancel(operation_id: UUID, *, actor: str, reason: str = "") -> None:
     """End it: what is done stays done, the rest is left as it is. Raises OperationMovedError."""
     with short_transaction():
-        operation = _locked(operation_id, None, OperationState.CANCELLED)
         values = {"ended_at": database_now(), "why_paused": "", "first_only": False}
-        _move(operation, OperationState.CANCELLED, values, Author(actor, reason))
+        author = Author(actor, reason)
+        _move(_locked(operation_id), OperationState.CANCELLED, values, author)
 
 
 def change_rate(operation_id: UUID, rate: int | None, *, version: int, actor: str) -> None:
     """Set how many messages a second are taken, also while it runs. Raises OperationMovedError."""
     with short_transaction():
-        operation = _locked(operation_id, version, None)
+        operation = _locked(operation_id, version)
         if not OPERATION_MOVES[OperationState(operation.state)]:
-            raise OperationMovedError(OperationState(operation.state))
+            raise OperationMovedError(operation)
         _set(operation, {"rate": rate})
         author = Author(actor)
         configuration.record(operation, {"rate": operation.rate}, {"rate": rate}, author)
@@ -167,10 +198,9 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
     except Unreadable as refusal:
         raise BadRecipeError(str(refusal)) from refusal
     with short_transaction():
-        operation = _locked(operation_id, version, None)
-        is_open = operation.state == OperationState.PLANNED
-        if not is_open or operation.verb != moves.EDIT.action:
-            raise OperationMovedError(OperationState(operation.state))
+        operation = _locked(operation_id, version, OperationState.PLANNED)
+        if operation.verb != moves.EDIT.action:
+            raise OperationMovedError(operation)
         if operation.recipe != recipe:
             _set(operation, {"recipe": recipe, "trial": None})
 
@@ -180,15 +210,12 @@ def is_tried(operation: Operation) -> bool:
     return operation.trial is not None and operation.trial.get("at", 0) >= operation.total
 
 
-def _planned(asked: OperationRequest) -> Operation:
-    assert asked.verb in moves.VERBS  # noqa: S101 - the caller offers no other verb
+def _created(verb: str, actor: str, query: str, retry_of: UUID | None = None) -> Operation:
     return Operation.objects.create(
-        pk=uuid4(),
-        verb=asked.verb,
-        title="",
-        query=asked.query,
-        actor=asked.actor,
-        retry_of_id=asked.retry_of,
+        verb=moves.VERBS[verb].action,
+        query=query,
+        actor=actor,
+        retry_of_id=retry_of,
         state=OperationState.PLANNED,
         created_at=database_now(),
     )
@@ -200,41 +227,39 @@ def _summed_up(operation: Operation) -> UUID:
         # Raised inside the transaction: no empty operation stays behind.
         raise NothingChosenError
     label = Operation.Verb(operation.verb).label
-    title = f"{label} {total:,} message{'' if total == 1 else 's'}"
+    operation.title = f"{label} {total:,} message{'' if total == 1 else 's'}"
     if len(queues) == 1:
-        title += f" of {Queue.objects.get(pk=queues[0]).name}"
-    Operation.objects.filter(pk=operation.pk).update(title=title)
+        operation.title += f" of {Queue.objects.get(pk=queues[0]).name}"
+    operation.save(update_fields=["title", "is_capped"])
     return operation.pk
 
 
-def _queues_in(scope: Scope) -> list[int]:
-    return list(Queue.objects.filter(scope.within("system")).values_list("pk", flat=True))
-
-
-def _locked(operation_id: UUID, version: int | None, target: OperationState | None) -> Operation:
-    """The operation, locked, if it still is what the person saw and may become `target`.
+def _locked(
+    operation_id: UUID, version: int | None = None, state: OperationState | None = None
+) -> Operation:
+    """The operation, locked, if it still is what the person saw: in this version, in this state.
 
     The runner holds the row for one short chunk at most. Raises RowBusyError as well.
     """
     operation = Operation.objects.select_for_update().filter(pk=operation_id).first()
     if operation is None:
         raise OperationMovedError(None)
-    state = OperationState(operation.state)
-    is_as_seen = version is None or operation.version == version
-    if not is_as_seen or (target is not None and target not in OPERATION_MOVES[state]):
-        raise OperationMovedError(state)
+    if version not in {None, operation.version} or state not in {None, operation.state}:
+        raise OperationMovedError(operation)
     return operation
 
 
 def _move(
     operation: Operation, target: OperationState, values: Mapping[str, object], author: Author
 ) -> None:
-    before = {name: _plain(getattr(operation, name)) for name in values}
-    after = {name: _plain(value) for name, value in values.items() if name not in UNTOLD}
+    if target not in OPERATION_MOVES[OperationState(operation.state)]:
+        raise OperationMovedError(operation)
     _set(operation, {**values, "state": target, "asked_at": None})
+    after = {name: value for name, value in values.items() if name not in NOT_AUDITED}
+    before = {name: getattr(operation, name) for name in after}
     configuration.record(
         operation,
-        {"state": operation.state, **{name: before[name] for name in after}},
+        {"state": operation.state, **before},
         {"state": target.value, **after},
         author,
     )
@@ -242,13 +267,3 @@ def _move(
 
 def _set(operation: Operation, values: Mapping[str, object]) -> None:
     Operation.objects.filter(pk=operation.pk).update(**values, version=F("version") + 1)
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, str | int | bool | None) else str(value)
-
-
-# Times are the audit row's own, and the reason has a column of its own there.
-UNTOLD: Final = frozenset(
-    {"started_at", "ended_at", "reason", "actor", "why_paused", "stop_from", "stop_base"}
-)

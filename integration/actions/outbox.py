@@ -174,9 +174,9 @@ def resolve_in_doubt(
 def _one(verb: Verb, row: int, batch: UUID | None, actor: str, reason: str) -> None:
     if _many(verb, {row: batch}, actor, reason).moved == 1:
         return
-    found = OutboxRow.objects.filter(pk=row).values_list("state", flat=True).first()
+    state_now = OutboxRow.objects.filter(pk=row).values_list("state", flat=True).first()
     last = OutboxChange.objects.filter(row=row).first()
-    state = None if found is None else OutboxState(found)
+    state = None if state_now is None else OutboxState(state_now)
     raise OutboxMismatchError(row=row, state=state, last=last, asked=f"{actor} {verb.action}")
 
 
@@ -197,13 +197,13 @@ def _many(verb: Verb, rows: Batches, actor: str, reason: str) -> OutboxOutcome:
 
 def _as_seen(chunk: Batches) -> list[OutboxRow]:
     """Lock those that are still dead under the batch the person saw, in id order."""
-    found = (
+    dead = (
         OutboxRow.objects.select_for_update()
         .filter(pk__in=chunk, state=OutboxState.DEAD)
         .defer("value", "headers", "key")
         .order_by("pk")
     )
-    return [row for row in found if row.batch == chunk[row.pk]]
+    return [row for row in dead if row.batch == chunk[row.pk]]
 
 
 def _write(verb: Verb, rows: list[OutboxRow], actor: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Why a person's request was not carried out, told so that they know what to do now."""
+"""Why a person's request was not carried out, in words that say what to do now."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -6,7 +6,8 @@ from typing import ClassVar
 from django.db.models import Model
 
 from integration.errors import IntegrationError
-from integration.policy.states import ErrorState
+from integration.models import Operation
+from integration.policy.states import ErrorState, OperationState
 
 STATE_WORDS = {
     ErrorState.RETRY: "waiting for its next try",
@@ -15,6 +16,13 @@ STATE_WORDS = {
     ErrorState.PROCESSING: "being tried alone after a crash",
     ErrorState.RESOLVED: "resolved",
     ErrorState.DELETED: "deleted",
+}
+OPERATION_WORDS = {
+    OperationState.PLANNED: "planned and not started",
+    OperationState.RUNNING: "running",
+    OperationState.PAUSED: "paused",
+    OperationState.DONE: "done",
+    OperationState.CANCELLED: "cancelled",
 }
 
 
@@ -91,6 +99,59 @@ class PayloadTooLargeError(IntegrationError):
         super().__init__(
             f"The edited message has {size:,} bytes; the engine reads at most {limit:,}.",
             next_step="Shorten it.",
+        )
+
+
+class OperationMovedError(IntegrationError):
+    """The operation is not in the state, or not as, the person saw it; nothing was changed."""
+
+    code: ClassVar[str] = "OPERATION_MOVED"
+
+    def __init__(self, operation: Operation | None) -> None:
+        if operation is None:
+            sentence = "This operation does not exist any more: it was cleaned up."
+        else:
+            sentence = (
+                "The operation has been changed since this page was made; "
+                f"now it is {OPERATION_WORDS[OperationState(operation.state)]}."
+            )
+        super().__init__(sentence, next_step="Nothing was changed; look at it again.")
+
+
+class NothingChosenError(IntegrationError):
+    """No message is left in the selection, so there is nothing to plan."""
+
+    code: ClassVar[str] = "NOTHING_CHOSEN"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing was selected, or nothing matches any more.",
+            next_step="Tick the failures you mean first.",
+        )
+
+
+class BadRecipeError(IntegrationError):
+    """What is to be changed in each message cannot be understood."""
+
+    code: ClassVar[str] = "BAD_RECIPE"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The change cannot be used: {why}.",
+            next_step='Write a path like $.asset.siteid or /asset/siteid, or a JSON Patch: [{"op": '
+            '"replace", "path": "/asset/siteid", "value": "NORTH"}].',
+        )
+
+
+class RecipeUntriedError(IntegrationError):
+    """An edit of many messages starts only after it was tried on all of them."""
+
+    code: ClassVar[str] = "RECIPE_UNTRIED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The change has not been tried on all messages yet.",
+            next_step="Let the dry run come to its end; it changes nothing.",
         )
 
 

@@ -1,6 +1,8 @@
 """What a person may ask of a queue: switch it, pause it, let it run again."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, Final
 
 from django.db.models import Q
 
@@ -9,9 +11,19 @@ from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.models import Queue, QueueChange, QueuePartition
 from integration.policy.states import PartitionState
+from integration.selectors.delivering.senders import RUNS
 from integration.store.starts import leave_request
 
-CLEARED = {"state_code": "", "state_text": "", "state_error": None, "resume_at": None, "probes": 0}
+# What a partition runs with, once nothing holds it any more.
+RUNNING: Final[Mapping[str, Any]] = {
+    "state": PartitionState.RUNNING,
+    "state_since": database_now(),
+    "state_code": "",
+    "state_text": "",
+    "state_error": None,
+    "resume_at": None,
+    "probes": 0,
+}
 
 
 def pause(queue_id: int, *, actor: str, reason: str = "", until: datetime | None = None) -> None:
@@ -38,9 +50,7 @@ def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
             paused=False, pause_reason="", paused_until=None
         )
         braked = QueuePartition.objects.filter(queue=queue_id, state=PartitionState.BRAKED)
-        unbraked = braked.update(
-            state=PartitionState.RUNNING, state_since=database_now(), **CLEARED
-        )
+        unbraked = braked.update(**RUNNING)
         if not was_paused and not unbraked:
             raise _already(queue_id, "running", "resume")
         effect = "The pause was taken away." if was_paused else ""
@@ -102,12 +112,9 @@ def _pause_effect(until: datetime | None) -> str:
 
 def _refuse_outbound(queue_id: int) -> None:
     """A switch that nothing obeys must not look as if it were obeyed."""
-    outbound = Queue.objects.filter(
-        pk=queue_id, direction=Queue.Direction.OUTBOUND, endpoint__isnull=True
-    ).exclude(targets__endpoint__isnull=False)
-    name = outbound.values_list("name", flat=True).first()
-    if name is not None:
-        raise OutboundQueueError(queue=name)
+    queue = Queue.objects.exclude(RUNS).filter(pk=queue_id).first()
+    if queue is not None:
+        raise OutboundQueueError(queue=queue.name)
 
 
 def _already(queue_id: int, word: str, action: str) -> QueueMismatchError:

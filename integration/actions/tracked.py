@@ -1,4 +1,4 @@
-"""The track of an ending that a person told, as the engine writes those that it finds."""
+"""The track of an ending that a person decided, as the engine writes those that it meets."""
 
 from integration.models import MessageError, MessageTrack
 from integration.policy.states import Ended
@@ -38,8 +38,8 @@ def _before(error: MessageError) -> MessageTrack | None:
     if not error.message_id:
         return None
     queues = {error.queue_id: (error.queue.name, error.queue.direction)}
-    [found] = by_index(["t.message_id = %(id)s"], {"id": error.message_id}, queues)
+    [rows] = by_index(["t.message_id = %(id)s"], {"id": error.message_id}, queues)
     place = (error.partition, error.offset)
-    here = [row for row in found if (row.partition, row.offset) == place]
+    here = [row for row in rows if (row.partition, row.offset) == place]
     newest = max(here, key=lambda row: row.place, default=None)
     return None if newest is None else whole(newest)

@@ -1,4 +1,4 @@
-"""Bulk operations: one verb for many failures, stored, so that it survives and can be followed."""
+"""Operations: one verb for many failures, stored, so that it survives and can be followed."""
 
 import uuid
 

@@ -27,7 +27,7 @@ DELETE: Final = Move(
 RESTORE: Final = Move("restore", frozenset({ErrorState.DELETED}), ErrorState.HOLD)
 ARRIVED: Final = Move("arrived", frozenset({ErrorState.HOLD}), ErrorState.RESOLVED)
 EDIT: Final = Move("edit", frozenset({ErrorState.HOLD}), ErrorState.HOLD)
-# The verbs that lead to another state, and with editing all that a bulk operation can do.
+# The verbs that lead to another state, and with editing all that an operation can do.
 CHANGES: Final[Mapping[str, Move]] = MappingProxyType(
     {move.action: move for move in (RELEASE, HOLD, DELETE, RESTORE)}
 )

@@ -1,4 +1,4 @@
-"""Bulk operations, the pure part: which states follow which, what an item ends in, how fast."""
+"""Operations, the pure part: which states follow which, what an item ends in, how fast."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -65,11 +65,6 @@ class Seen:
     late: bool
 
 
-def may_become(old: OperationState, new: OperationState) -> bool:
-    """Whether an operation may go from `old` to `new`."""
-    return new in OPERATION_MOVES[old]
-
-
 def verdict(
     seen: Seen, version: int, *, expected: Collection[ErrorState], late_allowed: bool
 ) -> ItemOutcome:
@@ -124,11 +119,6 @@ class Pace:
     def _most(self, credit: float) -> float:
         # A rate of one a second must still come to one.
         return min(credit, max(1.0, (self.rate or 0) * BURST_SECONDS))
-
-
-def seconds_left(left: int, rate: float | None) -> float | None:
-    """How long the rest takes at `rate` messages a second; None where nobody can tell."""
-    return None if not rate or rate <= 0 else left / rate
 
 
 @dataclass(frozen=True, slots=True)

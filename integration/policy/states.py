@@ -131,7 +131,7 @@ class CircuitState(StrEnum):
 
 
 class OperationState(StrEnum):
-    """Where a bulk operation stands."""
+    """Where an operation over many failures stands."""
 
     PLANNED = "PLANNED"  # its messages are chosen and frozen; nobody has started it yet
     RUNNING = "RUNNING"  # a worker goes through its messages, or will within a second

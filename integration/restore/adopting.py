@@ -1,5 +1,6 @@
-"""Letting a copied database act: it becomes this installation's, by one decision of a person."""
+"""Whose database this is: a copy accepts nothing and does nothing until a person lets it act."""
 
+import time
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -16,7 +17,33 @@ from integration.store import deployments
 from integration.store.deployments import Standing
 from integration.store.sessions import django_connection
 
-WITHOUT_OWNER: Final = "There is no note of whose this database is."
+# Every request asks whether it may be accepted; the answer changes once in years.
+KNOWN_SECONDS: Final = 1.0
+
+
+class NotOursError(IntegrationError):
+    """The database belongs to another installation; that is decided first."""
+
+    code: ClassVar[str] = "COPIED_DATABASE"
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(
+            f"This database belongs to {owner}, so nothing is read, sent or accepted.",
+            next_step="If this copy is meant to act, adopt it first: `manage.py adopt_database`.",
+        )
+
+
+class RestoredDatabaseError(IntegrationError):
+    """The database went back, and what that means was not looked at yet."""
+
+    code: ClassVar[str] = "RESTORED_DATABASE"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database of this installation was restored, so nothing is accepted for the "
+            "moment; nothing was stored.",
+            next_step="Send it again later, with the same Idempotency-Key.",
+        )
 
 
 class NothingToAdoptError(IntegrationError):
@@ -26,7 +53,8 @@ class NothingToAdoptError(IntegrationError):
 
     def __init__(self, standing: Standing) -> None:
         if standing.environment is None:
-            text, step = WITHOUT_OWNER, "Run `manage.py migrate`, which sets it up."
+            text = "There is no note of whose this database is."
+            step = "Run `manage.py migrate`, which sets it up."
         else:
             text, step = "This database belongs to this installation already.", "Nothing to do."
         super().__init__(text, next_step=step)
@@ -72,37 +100,55 @@ class Adoption:
 
     def consequences(self) -> list[str]:
         """What becomes of what is under way, in sentences."""
-        told = ["Queues, relays, deliveries, cron tasks and the HTTP API begin to act."]
+        lines = ["Queues, relays, deliveries, cron tasks and the HTTP API begin to act."]
         if self.is_renamed:
-            told.append(
+            lines.append(
                 f"Relays write as “sluice.{self.to_name}.…” from now on, and positions for lag "
                 f"tools go to groups named “{self.to_name}-…”; what stands in Kafka under "
                 f"“{self.from_name}” is left to whoever goes on with that name."
             )
             if self.stamped:
-                told.append(
+                lines.append(
                     f"{so_many(self.stamped, 'outgoing message was', 'outgoing messages were')} "
                     f"about to be sent as {self.from_name}: under the new name Kafka knows "
                     "nothing of them, so the relay will be in doubt and ask a person."
                 )
         if self.pending:
-            told.append(
+            lines.append(
                 f"{so_many(self.pending, 'outgoing message waits', 'outgoing messages wait')} "
                 "and will be sent, unless what is found below says otherwise."
             )
         if self.is_copy:
-            told.append("As the data was copied, it is first looked at as after a restore.")
-        return told
+            lines.append("As the data was copied, it is first looked at as after a restore.")
+        return lines
+
+
+class _Known:
+    """That this process's database was found fit to act, and when. A refusal is never kept."""
+
+    fit_at: float = float("-inf")
+
+
+def refuse_if_held() -> None:
+    """Raises NotOursError or RestoredDatabaseError where nothing may be accepted."""
+    now = time.monotonic()
+    if now - _Known.fit_at < KNOWN_SECONDS:
+        return
+    with django_connection().cursor() as cursor:
+        if not deployments.may_act(cursor):
+            owner = deployments.foreign_environment(cursor)
+            raise RestoredDatabaseError if owner is None else NotOursError(owner)
+    _Known.fit_at = now
 
 
 def planned() -> Adoption | None:
     """What adopting would do; None when there is nothing to adopt."""
-    with django_connection().cursor() as cursor:
-        standing = deployments.standing(cursor)
+    standing = _standing()
     if standing.owner is None:
         return None
     waiting = OutboxRow.objects.filter(state__in=(OutboxState.STAMPED, OutboxState.PENDING))
-    under_way = sum(len(ids or ()) for ids in _batches())
+    batches = RelayLease.objects.values_list("batch_rows", flat=True)
+    under_way = sum(len(ids or ()) for ids in batches)
     in_doubt = waiting.filter(state=OutboxState.STAMPED).count()
     return Adoption(
         from_environment=standing.environment or "",
@@ -115,8 +161,9 @@ def planned() -> Adoption | None:
     )
 
 
-def _batches() -> list[list[int] | None]:
-    return list(RelayLease.objects.values_list("batch_rows", flat=True))
+def _standing() -> Standing:
+    with django_connection().cursor() as cursor:
+        return deployments.standing(cursor)
 
 
 def adopt(author: Author, *, twin_is_stopped: bool = False) -> str:
@@ -130,8 +177,7 @@ def adopt(author: Author, *, twin_is_stopped: bool = False) -> str:
         deployment = Deployment.objects.select_for_update().order_by("pk").first()
         plan = planned()
         if deployment is None or plan is None:
-            with django_connection().cursor() as cursor:
-                raise NothingToAdoptError(deployments.standing(cursor))
+            raise NothingToAdoptError(_standing())
         if plan.needs_word and not twin_is_stopped:
             raise TwinRunningError(plan.to_name)
         deployment.name, deployment.environment = plan.to_name, plan.to_environment

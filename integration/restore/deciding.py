@@ -3,20 +3,19 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from django.db.models import F, QuerySet
 
+from integration.actions.blocks import move_position, record_gap
 from integration.actions.problems import QueueMismatchError, ReasonMissingError
-from integration.actions.queues import CLEARED, note
+from integration.actions.queues import note
 from integration.actions.transaction import short_transaction
 from integration.clock import database_now
 from integration.counting import so_many
 from integration.delivery.unit import Unit
 from integration.errors import IntegrationError
 from integration.models import (
-    Gap,
     OutboxChange,
     OutboxRow,
     Queue,
@@ -25,34 +24,30 @@ from integration.models import (
     Restore,
     RestoreFinding,
 )
-from integration.policy.states import OutboxState, PartitionState
+from integration.policy.states import OutboxState
 from integration.restore import options
 from integration.restore.examining import close_if_decided
-from integration.restore.options import Option
+from integration.restore.options import Option, card
 from integration.restore.reviewing import (
     hold_interrupted,
     hold_waiting,
     lay_out,
     records_of,
 )
+from integration.restore.traces import WAITING
 from integration.store.starts import leave_request
 
 log = logging.getLogger(__name__)
 
 RESTORED: Final = "RESTORED"
-WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
 
 
 class FindingDecidedError(IntegrationError):
-    """Somebody decided it before, or it was looked at anew; nothing was changed.
-
-    `already_done` is true when it was decided in the same way.
-    """
+    """Somebody decided it before, or it was looked at anew; nothing was changed."""
 
     code: ClassVar[str] = "RESTORE_DECIDED"
 
-    def __init__(self, finding: RestoreFinding | None, word: str) -> None:
-        self.already_done = finding is not None and finding.decision == word
+    def __init__(self, finding: RestoreFinding | None) -> None:
         if finding is None:
             text = "This finding is not there any more: it was looked at anew meanwhile."
         else:
@@ -79,11 +74,20 @@ class Decision:
     option: Option
     actor: str
     reason: str
-    units: Sequence[Unit] = ()
+    units: Sequence[Unit]
+
+    @property
+    def name(self) -> str:
+        return str(self.finding.facts["name"])
 
     @property
     def place(self) -> str:
-        return f"{self.finding.facts['name']}, partition {self.finding.partition},"
+        return f"{self.name}, partition {self.finding.partition},"
+
+    @property
+    def queue(self) -> int:
+        assert self.finding.queue is not None  # noqa: S101 - relays have decisions of their own
+        return self.finding.queue
 
 
 def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
@@ -93,18 +97,24 @@ def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
     NoSuchDecisionError, ReasonMissingError, QueueMismatchError, RowBusyError, and for a review
     BrokerUnreachableError and ProviderUnusableError.
     """
-    known = RestoreFinding.objects.filter(pk=finding_id).first()
+    known = _undecided(RestoreFinding.objects.filter(pk=finding_id))
     option = _option(known, word, reason)
-    assert known is not None  # noqa: S101 - _option refuses it otherwise
     # Kafka is asked before anything is locked.
-    laid_out = records_of(known) if word == options.REVIEW else []
+    units = records_of(known) if word == options.REVIEW else []
     with short_transaction():
         Restore.objects.select_for_update().get(pk=known.restore_id)
-        finding = RestoreFinding.objects.select_for_update().filter(pk=finding_id).first()
-        if finding is None or finding.decided_at is not None:
-            raise FindingDecidedError(finding, word)
-        decision = Decision(finding, option, actor, reason.strip(), laid_out)
+        finding = _undecided(RestoreFinding.objects.select_for_update().filter(pk=finding_id))
+        decision = Decision(finding, option, actor, reason.strip(), units)
         effect = EFFECTS[word](decision)
+        if finding.queue is not None:
+            note(
+                finding.queue,
+                actor,
+                f"restore: {word}",
+                reason=decision.reason,
+                effect=effect,
+                partition=finding.partition,
+            )
         RestoreFinding.objects.filter(pk=finding_id).update(
             decision=word,
             effect=effect,
@@ -119,10 +129,15 @@ def decide(finding_id: int, word: str, *, actor: str, reason: str = "") -> str:
     return f"{effect} That was the last decision: everything goes on." if is_over else effect
 
 
-def _option(finding: RestoreFinding | None, word: str, reason: str) -> Option:
+def _undecided(matching: QuerySet[RestoreFinding]) -> RestoreFinding:
+    finding = matching.first()
     if finding is None or finding.decided_at is not None:
-        raise FindingDecidedError(finding, word)
-    known = options.words(finding)
+        raise FindingDecidedError(finding)
+    return finding
+
+
+def _option(finding: RestoreFinding, word: str, reason: str) -> Option:
+    known = {option.word: option for option in card(finding).options}
     if word not in known:
         raise NoSuchDecisionError(word, list(known))
     option = known[word]
@@ -132,97 +147,64 @@ def _option(finding: RestoreFinding | None, word: str, reason: str) -> Option:
 
 
 def _read_again(decision: Decision) -> str:
-    effect = f"{decision.place} goes on at offset {decision.finding.facts['from']:,}."
-    _note(decision, effect)
-    return effect
+    return f"{decision.place} goes on at offset {decision.finding.facts['from']:,}."
 
 
 def _skip(decision: Decision) -> str:
-    place = _moved(decision)
-    facts = decision.finding.facts
-    Gap.objects.create(
-        partition=place,
-        topic_uuid=place.topic_uuid,
-        from_offset=facts["from"],
-        to_offset=facts["to"],
-        reason=RESTORED,
-        found_at=database_now(),
-        acknowledged_at=database_now(),
-        acknowledged_by=decision.actor,
-    )
-    effect = f"{decision.place} goes on at offset {facts['to']:,}; what was skipped is a gap."
-    _note(decision, effect)
-    return effect
+    facts, place = decision.finding.facts, _moved(decision)
+    skipped = facts["from"], facts["to"]
+    record_gap(place, place.topic_uuid, skipped, by=decision.actor, reason=RESTORED)
+    return f"{decision.place} goes on at offset {facts['to']:,}; what was skipped is a gap."
 
 
 def _review(decision: Decision) -> str:
     _moved(decision)
     lay_out(decision.finding, decision.units)
     facts = decision.finding.facts
-    effect = (
+    return (
         f"Held for review: {so_many(len(decision.units), 'message')} from offset "
         f"{facts['from']:,} on. {decision.place} goes on at offset {facts['to']:,}."
     )
-    _note(decision, effect)
-    return effect
 
 
 def _moved(decision: Decision) -> QueuePartition:
     """Set the position to where the lost database stood, and fence whoever still runs."""
-    facts, finding = decision.finding.facts, decision.finding
-    assert finding.queue is not None and finding.partition is not None  # noqa: S101, PT018 - as found
-    place = QueuePartition.objects.select_for_update().get(
-        queue=finding.queue, partition=finding.partition
-    )
+    facts, number = decision.finding.facts, decision.finding.partition
+    assert number is not None  # noqa: S101 - of a position
+    places = QueuePartition.objects.select_for_update()
+    place = places.get(queue=decision.queue, partition=number)
     if (place.next_offset, place.topic_uuid) != (facts["from"], facts["topic_uuid"]):
         raise QueueMismatchError("The position moved since this was found. Look again.")
-    QueuePartition.objects.filter(pk=place.pk).update(
-        next_offset=facts["to"],
-        epoch=F("epoch") + 1,
-        state=PartitionState.RUNNING,
-        state_since=database_now(),
-        **CLEARED,
-    )
+    move_position(place, facts["to"])
     return place
 
 
 def _pause(decision: Decision) -> str:
-    queue, name = _queue(decision), decision.finding.facts["name"]
-    Queue.objects.filter(pk=queue).update(paused=True, pause_reason="Left paused after a restore.")
-    effect = f"{name} stays paused until somebody resumes it."
-    _note(decision, effect)
-    return effect
+    queue = Queue.objects.filter(pk=decision.queue)
+    queue.update(paused=True, pause_reason="Left paused after a restore.")
+    return f"{decision.name} stays paused until somebody resumes it."
 
 
-def _queue(decision: Decision) -> int:
-    queue = decision.finding.queue
-    assert queue is not None  # noqa: S101 - findings of relays have decisions of their own
-    return queue
+def _hold(decision: Decision) -> str:
+    failures = hold_waiting(decision.queue, decision.actor, decision.reason)
+    calls = hold_interrupted(decision.queue)
+    return f"Held for review: {options.to_deliver(failures, calls)} of {decision.name}."
 
 
-def _note(decision: Decision, effect: str) -> None:
-    note(
-        _queue(decision),
-        decision.actor,
-        f"restore: {decision.option.word}",
-        reason=decision.reason,
-        effect=effect,
-        partition=decision.finding.partition,
-    )
+def _deliver(decision: Decision) -> str:
+    return f"What {decision.name} had to deliver goes out as it comes due."
 
 
 def _mark_sent(decision: Decision) -> str:
-    facts = decision.finding.facts
     lease = _lease(decision)
-    rows = _waiting(lease).filter(pk__in=facts["sent"])
+    rows = _waiting(lease).filter(pk__in=decision.finding.facts["sent"])
     marked = rows.update(state=OutboxState.PUBLISHED, published_at=database_now())
     left = _give_back(lease)
-    effect = (
+    _note_relay(decision, lease, (marked, OutboxState.PUBLISHED))
+    return (
         f"{so_many(marked, 'message was', 'messages were')} marked as sent; "
         f"{left:,} will be sent now."
     )
-    _note_relay(decision, lease, (marked, OutboxState.PUBLISHED))
-    return effect
 
 
 def _send_all(decision: Decision) -> str:
@@ -252,7 +234,7 @@ def _lease(decision: Decision) -> RelayLease:
     return lease
 
 
-def _waiting(lease: RelayLease) -> "QuerySet[OutboxRow]":
+def _waiting(lease: RelayLease) -> QuerySet[OutboxRow]:
     return OutboxRow.objects.filter(
         provider=lease.provider_id, shard=lease.shard, state__in=WAITING
     )
@@ -277,35 +259,18 @@ def _note_relay(decision: Decision, lease: RelayLease, done: tuple[int, OutboxSt
         action=f"restore: {decision.option.word}"[:20],
         from_state=OutboxState.PENDING,
         to_state=state,
-        why_before=options.card(decision.finding).what,
+        why_before=card(decision.finding).what,
         reason=decision.reason,
     )
 
 
-def _hold(decision: Decision) -> str:
-    finding = decision.finding
-    failures = hold_waiting(finding, decision.actor, decision.reason)
-    calls = hold_interrupted(_queue(decision))
-    effect = f"Held for review: {options.to_deliver(failures, calls)} of {finding.facts['name']}."
-    _note(decision, effect)
-    return effect
-
-
-def _deliver(decision: Decision) -> str:
-    effect = f"What {decision.finding.facts['name']} had to deliver goes out as it comes due."
-    _note(decision, effect)
-    return effect
-
-
-EFFECTS: Final[Mapping[str, Callable[[Decision], str]]] = MappingProxyType(
-    {
-        options.READ_AGAIN: _read_again,
-        options.SKIP: _skip,
-        options.REVIEW: _review,
-        options.PAUSE: _pause,
-        options.MARK_SENT: _mark_sent,
-        options.SEND_ALL: _send_all,
-        options.HOLD: _hold,
-        options.DELIVER: _deliver,
-    }
-)
+EFFECTS: Final[Mapping[str, Callable[[Decision], str]]] = {
+    options.READ_AGAIN: _read_again,
+    options.SKIP: _skip,
+    options.REVIEW: _review,
+    options.PAUSE: _pause,
+    options.MARK_SENT: _mark_sent,
+    options.SEND_ALL: _send_all,
+    options.HOLD: _hold,
+    options.DELIVER: _deliver,
+}

@@ -6,9 +6,6 @@ from typing import Any, Final
 from integration.counting import so_many
 from integration.models import RestoreFinding
 
-Kind = RestoreFinding.Kind
-Facts = dict[str, Any]
-
 READ_AGAIN: Final = "read-again"
 SKIP: Final = "skip"
 REVIEW: Final = "review"
@@ -34,8 +31,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A finding as people read it."""
+    """A finding as people read it, with the ways to decide it."""
 
+    finding: RestoreFinding
     title: str
     what: str
     why: str
@@ -44,52 +42,50 @@ class Card:
 
 def card(finding: RestoreFinding) -> Card:
     """What was found, what is known and what is not, and the ways out."""
-    facts: Facts = finding.facts
+    facts = finding.facts
     if facts.get("problem"):
         return _silent(finding)
-    if finding.kind == Kind.POSITION:
-        return _delivered(facts, finding) if facts["delivers"] else _read(facts, finding)
-    return _sent(facts) if finding.kind == Kind.SENT else _waiting(facts)
-
-
-def words(finding: RestoreFinding) -> dict[str, Option]:
-    """The finding's options by their word."""
-    return {option.word: option for option in card(finding).options}
+    if finding.kind == RestoreFinding.Kind.POSITION:
+        return _delivered(finding) if facts["delivers"] else _read(finding)
+    is_sent = finding.kind == RestoreFinding.Kind.SENT
+    return _sent(finding) if is_sent else _waiting(finding)
 
 
 def _pause(name: str) -> Option:
     return Option(PAUSE, "Leave it paused", f"{name} stays paused until somebody resumes it.")
 
 
-def _range(facts: Facts) -> tuple[int, str]:
+def _range(facts: dict[str, Any]) -> tuple[int, str]:
     count = facts["to"] - facts["from"]
     return count, f"{facts['topic']}, offsets {facts['from']:,} to {facts['to'] - 1:,}"
 
 
-def _told(facts: Facts, count: int) -> str:
+def _besides(facts: dict[str, Any], count: int) -> str:
     """What else is known of the range."""
-    told = []
+    known = []
     if facts["expired"]:
-        told.append(
+        known.append(
             f"{so_many(facts['expired'], 'of these offsets is', 'of these offsets are')} no longer "
             "in Kafka: they show as a gap that waits for an acknowledgement."
         )
     if facts["failures"]:
-        told.append(
+        known.append(
             f"{so_many(facts['failures'], 'open failure lies', 'open failures lie')} at or beyond "
             "the position; each keeps its row and is passed when it is met."
         )
-    told.append(f"Offsets have gaps, so there may be fewer than {so_many(count, 'message')}.")
-    return " ".join(told)
+    known.append(f"Offsets have gaps, so there may be fewer than {so_many(count, 'message')}.")
+    return " ".join(known)
 
 
-def _read(facts: Facts, finding: RestoreFinding) -> Card:
+def _read(finding: RestoreFinding) -> Card:
+    facts = finding.facts
     count, where = _range(facts)
     return Card(
+        finding,
         title=f"{facts['name']}, partition {finding.partition}: read further than this database",
         what=f"The lost database had read at least {so_many(count, 'message')} more ({where}).",
         why="What they did went back together with the database: business rows, failures and "
-        "outgoing messages. " + _told(facts, count),
+        "outgoing messages. " + _besides(facts, count),
         options=(
             Option(
                 READ_AGAIN,
@@ -110,7 +106,8 @@ def _read(facts: Facts, finding: RestoreFinding) -> Card:
     )
 
 
-def _delivered(facts: Facts, finding: RestoreFinding) -> Card:
+def _delivered(finding: RestoreFinding) -> Card:
+    facts = finding.facts
     count, where = _range(facts)
     kept = min(count, facts["end"] - facts["from"])
     review = Option(
@@ -121,12 +118,13 @@ def _delivered(facts: Facts, finding: RestoreFinding) -> Card:
         is_advised=count <= REVIEW_LIMIT,
     )
     return Card(
+        finding,
         title=f"{facts['name']}, partition {finding.partition}: delivered further than this "
         "database knows",
         what=f"The lost database had gone through at least {so_many(count, 'message')} more "
         f"({where}).",
         why="Which of them the partner accepted is written nowhere that survived: only the partner "
-        "can tell. Most were delivered. " + _told(facts, count),
+        "can tell. Most were delivered. " + _besides(facts, count),
         options=(
             *((review,) if count <= REVIEW_LIMIT else ()),
             Option(
@@ -147,10 +145,12 @@ def _delivered(facts: Facts, finding: RestoreFinding) -> Card:
     )
 
 
-def _sent(facts: Facts) -> Card:
+def _sent(finding: RestoreFinding) -> Card:
+    facts = finding.facts
     waiting, sent = facts["waiting"], len(facts["sent"])
     left = waiting - sent
     return Card(
+        finding,
         title=f"{facts['name']}: the relay had sent more than this database knows",
         what=f"{so_many(waiting, 'outgoing message waits', 'outgoing messages wait')} here; "
         f"{so_many(sent, 'is', 'are')} in Kafka already, {left:,} not.",
@@ -178,22 +178,24 @@ def _sent(facts: Facts) -> Card:
 
 def to_deliver(failures: int, calls: int) -> str:
     """How many failures and interrupted calls, as the beginning of a sentence."""
-    told = [so_many(failures, "failure")] if failures or not calls else []
-    return " and ".join([*told, *([so_many(calls, "interrupted call")] if calls else [])])
+    parts = [so_many(failures, "failure")] if failures or not calls else []
+    return " and ".join([*parts, *([so_many(calls, "interrupted call")] if calls else [])])
 
 
-def _waiting(facts: Facts) -> Card:
+def _waiting(finding: RestoreFinding) -> Card:
+    facts = finding.facts
     failures, calls = facts["waiting"], facts.get("calls", 0)
-    told = []
+    known = []
     if failures:
         many = so_many(failures, "failed message waits", "failed messages wait")
-        told.append(f"{many} to be delivered again.")
+        known.append(f"{many} to be delivered again.")
     if calls:
         many = so_many(calls, "call was", "calls were")
-        told.append(f"{many} under way at the backup, and would be made again.")
+        known.append(f"{many} under way at the backup, and would be made again.")
     return Card(
+        finding,
         title=f"{facts['name']}: deliveries that may have been made since",
-        what=f"{' '.join(told)} The backup cannot tell whether that happened since.",
+        what=f"{' '.join(known)} The backup cannot tell whether that happened since.",
         why="A delivery leaves its trace in the database alone. Ask the partner, or look at the "
         "times: everything here is older than the backup.",
         options=(
@@ -215,8 +217,8 @@ def _waiting(facts: Facts) -> Card:
 
 
 def _silent(finding: RestoreFinding) -> Card:
-    facts: Facts = finding.facts
-    is_relay = finding.kind == Kind.SENT
+    facts = finding.facts
+    is_relay = finding.kind == RestoreFinding.Kind.SENT
     where = "the relay" if is_relay else f"partition {finding.partition}"
     go_on = (
         Option(SEND_ALL, "Send what waits", "What was sent since the backup goes out twice.")
@@ -224,6 +226,7 @@ def _silent(finding: RestoreFinding) -> Card:
         else Option(READ_AGAIN, "Go on", f"Reading goes on at {facts['from']:,}, unchecked.")
     )
     return Card(
+        finding,
         title=f"{facts['name']}, {where}: Kafka could not be asked",
         what=facts["problem"],
         why="What was done since the backup can only be told when the cluster answers: mend that "

@@ -83,11 +83,11 @@ def hold_interrupted(queue: int) -> int:
     return calls.update(code=HELD_CODE)
 
 
-def hold_waiting(finding: RestoreFinding, actor: str, reason: str) -> int:
+def hold_waiting(queue: int, actor: str, reason: str) -> int:
     """Put what waits for another delivery on hold; returns how many there were."""
     rows = list(
         MessageError.objects.select_for_update()
-        .filter(queue=finding.queue, state__in=WAITING)
+        .filter(queue=queue, state__in=WAITING)
         .order_by("pk")
         .values_list("pk", "state")
     )

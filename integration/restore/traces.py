@@ -1,9 +1,9 @@
-"""What Kafka tells of the database that is lost: how far its queues had read, what it had sent."""
+"""What Kafka has of the database that is lost: how far its queues had read, what it had sent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Final
 
 from django.db.models import Count, Max, Min, Q
 
@@ -11,6 +11,7 @@ from integration.codec import decode_headers
 from integration.counting import so_many
 from integration.delivery.relay import policy
 from integration.kafka import admin, aftermath, looks
+from integration.kafka.errors import BrokerUnreachableError, ProviderUnusableError
 from integration.kafka.looks import TopicLook
 from integration.kafka.source import mirror_group
 from integration.models import (
@@ -31,8 +32,8 @@ from integration.policy.states import (
 )
 from integration.runs.relay import transactional_id
 from integration.selectors.delivering import open_calls
+from integration.selectors.delivering.senders import SENDS, sends
 
-Kind = RestoreFinding.Kind
 WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
 # Clocks of the database and of the senders differ; a record is looked for from so long before
 # its row was written.
@@ -40,29 +41,41 @@ CLOCKS_APART: Final = timedelta(minutes=10)
 ROWS_AT_ONCE: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
-    """What a person has to decide about; the fields of a RestoreFinding."""
-
-    kind: str
-    queue: int | None = None
-    partition: int | None = None
-    provider: int | None = None
-    shard: int | None = None
-    facts: dict[str, Any]
-
-
 @dataclass(slots=True)
 class Traces:
-    """What was found. `watermarks` are relays' last batches that are ahead but meet no row."""
+    """What a person has to decide about, not stored yet, and what is good to know.
 
-    findings: list[Trace] = field(default_factory=list)
+    `watermarks` are relays' last batches that are ahead but meet no row.
+    """
+
+    findings: list[RestoreFinding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     watermarks: dict[int, str] = field(default_factory=dict)
 
 
-def of_provider(provider: Provider, found: Traces) -> None:
-    """Add what one cluster tells. Raises BrokerUnreachableError, ProviderUnusableError."""
+def find(*, is_certain: bool, with_silent: bool) -> Traces:
+    """Ask every cluster, and the database for what leaves no trace in any.
+
+    Of a cluster that does not answer there are findings that say so; without `with_silent`
+    BrokerUnreachableError and ProviderUnusableError are raised instead. Where it is not certain
+    that the database went back, deliveries are only in doubt beside another trace.
+    """
+    traces = Traces()
+    for provider in Provider.objects.order_by("name"):
+        try:
+            _of_provider(provider, traces)
+        except (BrokerUnreachableError, ProviderUnusableError) as e:
+            if not with_silent:
+                raise
+            traces.findings += _of_silent(provider, str(e))
+    if is_certain or traces.findings or traces.watermarks:
+        _waiting_deliveries(traces)
+        _unsettled_calls(traces)
+    _in_doubt(traces)
+    return traces
+
+
+def _of_provider(provider: Provider, traces: Traces) -> None:
     queues = list(
         Queue.objects.filter(provider=provider, partitions__isnull=False)
         .distinct()
@@ -70,22 +83,22 @@ def of_provider(provider: Provider, found: Traces) -> None:
     )
     known = looks.look(provider, [queue.topic for queue in queues])
     for queue in queues:
-        _of_queue(provider, queue, known.get(queue.topic), found)
+        _of_queue(provider, queue, known.get(queue.topic), traces)
     for lease in RelayLease.objects.filter(provider=provider).order_by("shard"):
-        _of_relay(provider, lease, found)
+        _of_relay(provider, lease, traces)
 
 
-def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, found: Traces) -> None:
+def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: Traces) -> None:
     places = list(queue.partitions.order_by("partition"))
     if look is None:
-        found.remarks.append(
+        traces.remarks.append(
             f"{queue.name}: its topic {queue.topic} could not be looked at. If it is gone, the "
             "queue stops by itself and asks."
         )
         return
     here = [place for place in places if place.topic_uuid == look.facts.topic_uuid]
     if len(here) < len(places):
-        found.remarks.append(
+        traces.remarks.append(
             f"{queue.name}: its topic {queue.topic} was deleted and created again since. The "
             "queue stops by itself and asks where to go on."
         )
@@ -94,10 +107,12 @@ def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, found: T
     for place in here:
         reached = mirrored.get(place.partition)
         if reached is not None and reached > place.next_offset:
-            found.findings.append(_read_further(queue, place, look, reached))
+            traces.findings.append(_read_further(queue, place, look, reached))
 
 
-def _read_further(queue: Queue, place: QueuePartition, look: TopicLook, reached: int) -> Trace:
+def _read_further(
+    queue: Queue, place: QueuePartition, look: TopicLook, reached: int
+) -> RestoreFinding:
     low = look.facts.low.get(place.partition, 0)
     beyond = MessageError.objects.filter(
         queue=queue,
@@ -106,33 +121,32 @@ def _read_further(queue: Queue, place: QueuePartition, look: TopicLook, reached:
         offset__gte=place.next_offset,
         state__in=OPEN,
     )
-    return Trace(
-        kind=Kind.POSITION,
+    facts = {
+        "topic_uuid": place.topic_uuid,
+        "to": reached,
+        "end": look.facts.high.get(place.partition, reached),
+        "expired": max(0, min(low, reached) - place.next_offset),
+        "failures": beyond.count(),
+    }
+    return _position(queue, place, facts)
+
+
+def _position(queue: Queue, place: QueuePartition, facts: Mapping[str, object]) -> RestoreFinding:
+    return RestoreFinding(
+        kind=RestoreFinding.Kind.POSITION,
         queue=queue.pk,
         partition=place.partition,
         facts={
             "name": queue.name,
             "topic": queue.topic,
-            "topic_uuid": place.topic_uuid,
             "from": place.next_offset,
-            "to": reached,
-            "end": look.facts.high.get(place.partition, reached),
-            "expired": max(0, min(low, reached) - place.next_offset),
-            "failures": beyond.count(),
-            "delivers": delivers(queue),
+            "delivers": sends(queue),
+            **facts,
         },
     )
 
 
-def delivers(queue: Queue) -> bool:
-    """Whether messages of this queue are delivered to an endpoint."""
-    is_outbound = queue.direction == Queue.Direction.OUTBOUND
-    return is_outbound and (
-        queue.endpoint_id is not None or queue.targets.filter(endpoint__isnull=False).exists()
-    )
-
-
-def _of_relay(provider: Provider, lease: RelayLease, found: Traces) -> None:
+def _of_relay(provider: Provider, lease: RelayLease, traces: Traces) -> None:
     last = aftermath.last_batch(provider, transactional_id(provider.pk, lease.shard))
     rows = OutboxRow.objects.filter(
         provider=provider, shard=lease.shard, state__in=WAITING
@@ -144,29 +158,28 @@ def _of_relay(provider: Provider, lease: RelayLease, found: Traces) -> None:
         return
     facts = rows.aggregate(oldest=Min("created_at"), first=Min("pk"), last=Max("pk"))
     if facts["oldest"] is None:
-        found.watermarks[lease.pk] = last or ""
-        found.remarks.append(
+        traces.watermarks[lease.pk] = last or ""
+        traces.remarks.append(
             f"{provider.name}: messages were sent since the backup; none of those that wait "
             "here is among them."
         )
         return
-    sent = _sent(provider, lease)
-    found.findings.append(
-        Trace(
-            kind=Kind.SENT,
-            provider=provider.pk,
-            shard=lease.shard,
-            facts={
-                "name": provider.name,
-                "watermark": last,
-                "waiting": rows.count(),
-                "sent": sent,
-                "first": facts["first"],
-                "last": facts["last"],
-                "oldest": facts["oldest"].isoformat(),
-                "topics": sorted(set(rows.order_by().values_list("topic", flat=True))),
-            },
-        )
+    facts |= {
+        "watermark": last,
+        "waiting": rows.count(),
+        "sent": _sent(provider, lease),
+        "oldest": facts["oldest"].isoformat(),
+        "topics": sorted(set(rows.order_by().values_list("topic", flat=True))),
+    }
+    traces.findings.append(_relay(provider, lease, facts))
+
+
+def _relay(provider: Provider, lease: RelayLease, facts: Mapping[str, object]) -> RestoreFinding:
+    return RestoreFinding(
+        kind=RestoreFinding.Kind.SENT,
+        provider=provider.pk,
+        shard=lease.shard,
+        facts={"name": provider.name, **facts},
     )
 
 
@@ -183,7 +196,7 @@ def _sent(provider: Provider, lease: RelayLease) -> list[int]:
 
 
 def _met(
-    provider: Provider, topics: dict[str, Any], wanted: dict[bytes, list[int]]
+    provider: Provider, topics: dict[str, datetime], wanted: dict[bytes, list[int]]
 ) -> Iterator[int]:
     """Rows with equal contents are met in their order, once for each record."""
     for digest in aftermath.written_since(provider, topics):
@@ -200,24 +213,23 @@ def _bytes(content: bytes | memoryview | None) -> bytes | None:
     return None if content is None else bytes(content)
 
 
-def waiting_deliveries(found: Traces) -> None:
+def _waiting_deliveries(traces: Traces) -> None:
     """Add deliveries that were to be made or under way: nobody can tell whether they happened."""
     due = Count("errors", filter=Q(errors__state__in=(ErrorState.RETRY, ErrorState.READY)))
     calls = _calls()
-    outbound = Queue.objects.filter(direction=Queue.Direction.OUTBOUND).annotate(due=due)
-    for queue in outbound.filter(Q(due__gt=0) | Q(pk__in=calls)).order_by("name"):
-        if not delivers(queue):
-            continue
+    senders = Queue.objects.filter(SENDS).annotate(due=due)
+    for queue in senders.filter(Q(due__gt=0) | Q(pk__in=calls)).order_by("name"):
         repeated, held = calls.get(queue.pk, (0, 0))
         if held:
-            found.remarks.append(
+            traces.remarks.append(
                 f"{queue.name}: {so_many(held, 'call was', 'calls were')} under way at the backup, "
                 "to an endpoint that does not drop repeats. What was being sent is put on hold, "
                 "for a person who asks the partner."
             )
         if queue.due or repeated:
             facts = {"name": queue.name, "waiting": queue.due, "calls": repeated}
-            found.findings.append(Trace(kind=Kind.DELIVERY, queue=queue.pk, facts=facts))
+            kind = RestoreFinding.Kind.DELIVERY
+            traces.findings.append(RestoreFinding(kind=kind, queue=queue.pk, facts=facts))
 
 
 def _calls() -> dict[int, tuple[int, int]]:
@@ -233,52 +245,31 @@ def _calls() -> dict[int, tuple[int, int]]:
     }
 
 
-def unsettled_calls(found: Traces) -> None:
+def _unsettled_calls(traces: Traces) -> None:
     """Add that people may have said before what became of a message that may have arrived."""
     count = sum(one.unknown for one in open_calls.counts().by_queue.values())
     if count:
-        found.remarks.append(
+        traces.remarks.append(
             f"{so_many(count, 'held message', 'held messages')} may have arrived, as the page "
             "Delivery shows. What people said about that since the backup is forgotten: ask the "
             "partner again."
         )
 
 
-def in_doubt(found: Traces) -> None:
+def _in_doubt(traces: Traces) -> None:
     """Add what people decide on other pages anyway."""
     count = RelayLease.objects.filter(in_doubt_since__isnull=False).count()
     if count:
-        found.remarks.append(
+        traces.remarks.append(
             f"{so_many(count, 'relay is', 'relays are')} in doubt about a batch: that is decided "
             "on the page Outbox."
         )
 
 
-def of_silent(provider: Provider, text: str) -> list[Trace]:
+def _of_silent(provider: Provider, text: str) -> list[RestoreFinding]:
     """What is held of a cluster that does not answer: one finding a partition, one a relay."""
     places = QueuePartition.objects.filter(queue__provider=provider).select_related("queue")
-    read = [
-        Trace(
-            kind=Kind.POSITION,
-            queue=place.queue_id,
-            partition=place.partition,
-            facts={
-                "name": place.queue.name,
-                "topic": place.queue.topic,
-                "from": place.next_offset,
-                "problem": text,
-                "delivers": delivers(place.queue),
-            },
-        )
-        for place in places.order_by("queue__name", "partition")
-    ]
-    sent = [
-        Trace(
-            kind=Kind.SENT,
-            provider=provider.pk,
-            shard=lease.shard,
-            facts={"name": provider.name, "problem": text},
-        )
-        for lease in RelayLease.objects.filter(provider=provider)
-    ]
-    return [*read, *sent]
+    in_order = places.order_by("queue__name", "partition")
+    read = [_position(place.queue, place, {"problem": text}) for place in in_order]
+    leases = RelayLease.objects.filter(provider=provider)
+    return [*read, *(_relay(provider, lease, {"problem": text}) for lease in leases)]

@@ -1,4 +1,4 @@
-"""The SQL of bulk operations: freezing a selection, owning an operation, one chunk of its items."""
+"""The SQL of operations: freezing a selection, owning an operation, one chunk of its items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

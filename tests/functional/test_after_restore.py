@@ -17,7 +17,7 @@ from integration.models import (
     QueuePartition,
     RelayLease,
 )
-from integration.restore import adopting, refusing
+from integration.restore import adopting
 from integration.restore.adopting import NothingToAdoptError, TwinRunningError
 from integration.runs import relay as wiring
 from integration.runs.queues import run_queue
@@ -62,7 +62,7 @@ def test_nothing_moves_and_nothing_is_sent_from_a_copy(servers, copied):
 
 def test_the_http_api_accepts_nothing_for_a_copy(copied):
     partner = a_partner()
-    refusing._Known.fit_at = float("-inf")
+    adopting._Known.fit_at = float("-inf")
     refused = partner.post({"n": 1})
     assert (refused.status_code, refused.json()["code"]) == (503, "COPIED_DATABASE")
     assert "Retry-After" in refused

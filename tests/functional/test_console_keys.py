@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from integration.models import Endpoint, ExternalSystem, MessageError, Operation
 from integration.selectors.failures.lines import KEY_BYTES, key_text
-from integration.selectors.operations.first_payload import SHOWN_CHARACTERS
+from integration.selectors.operations.plans import SHOWN_CHARACTERS
 from tests.support.operations import plan, run, some_held, started
 from tests.support.rows import a_blocked_queue, a_held, a_person, an_envelope
 

@@ -14,7 +14,6 @@ from integration.clock import database_now
 from integration.models import ConfigurationChange, MessageError, Operation, OperationItem, Queue
 from integration.policy.operations import StopRule
 from integration.policy.states import OperationState
-from integration.selectors.operations import large
 from integration.selectors.operations import operations as found
 from integration.store import operations as store
 from integration.store.operation_stops import stop_if_failing
@@ -196,7 +195,7 @@ def test_a_large_operation_counts_what_is_open_and_takes_the_rest_for_resolved(
     exact = found.progress(operation)
     causes = found.failed_causes(operation)
 
-    monkeypatch.setattr(large, "MOST_COUNTED", 100)
+    monkeypatch.setattr(found, "MOST_COUNTED", 100)
 
     rough = found.progress(operation)
     assert (exact.is_rough, rough.is_rough) == (False, True)
@@ -216,8 +215,8 @@ def test_no_time_to_go_is_told_before_there_is_a_pace_to_tell_it_by(
 ) -> None:
     operation = started(plan())
     turn(operation)
-    for most in (large.MOST_COUNTED, 1):
-        monkeypatch.setattr(large, "MOST_COUNTED", most)
+    for most in (found.MOST_COUNTED, 1):
+        monkeypatch.setattr(found, "MOST_COUNTED", most)
         Operation.objects.update(started_at=database_now(), stop_from=database_now())
         operation.refresh_from_db()
         young = found.progress(operation)

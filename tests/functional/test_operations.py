@@ -10,14 +10,14 @@ from django.utils import timezone
 
 from crontasks.running.operating import run_operation
 from integration.actions import operations
-from integration.actions.bulk import Job, work
 from integration.actions.errors import lateness_of
-from integration.actions.operation_problems import (
+from integration.actions.operation_items import Job, work
+from integration.actions.operations import Options
+from integration.actions.problems import (
     NothingChosenError,
     OperationMovedError,
+    ReasonMissingError,
 )
-from integration.actions.operations import OperationRequest, Options
-from integration.actions.problems import ReasonMissingError
 from integration.models import (
     ConfigurationChange,
     ErrorChange,
@@ -225,11 +225,11 @@ def test_rows_of_queues_out_of_scope_are_not_chosen_and_such_operations_not_seen
     own = a_held(a_queue_row("continuous", system=mine))
     foreign = a_held(a_queue_row("continuous", system=theirs))
     scope = Scope(frozenset({mine.pk}))
-    asked = OperationRequest(verb="release", actor="otto")
-    id_ = operations.plan_chosen({own.pk: 1, foreign.pk: 1}, asked, scope)
+    asked = {"verb": "release", "actor": "otto"}
+    id_ = operations.plan_chosen({own.pk: 1, foreign.pk: 1}, scope, **asked)
     assert [item.error_id for item in OperationItem.objects.filter(operation=id_)] == [own.pk]
     with pytest.raises(NothingChosenError):
-        operations.plan_chosen({foreign.pk: 1}, asked, scope)
+        operations.plan_chosen({foreign.pk: 1}, scope, **asked)
     whole = plan()
     assert found.one(whole.pk, scope) is None
     assert found.one(id_, scope) is not None
@@ -309,9 +309,9 @@ def test_only_the_failed_part_becomes_an_operation_of_its_own():
     later = timezone.now() + timedelta(seconds=1)
     MessageError.objects.filter(pk=rows[1].pk).update(state="HOLD", version=3, last_failed_at=later)
     MessageError.objects.filter(pk=rows[0].pk).update(state="RESOLVED", version=3)
-    asked = OperationRequest(verb="release", actor="otto", retry_of=operation.pk)
+    asked = {"verb": "release", "actor": "otto", "retry_of": operation.pk}
     chosen = found.again(operation, found.Show.FAILED)
-    second = Operation.objects.get(pk=operations.plan_chosen(chosen, asked))
+    second = Operation.objects.get(pk=operations.plan_chosen(chosen, **asked))
     assert second.retry_of_id == operation.pk
     assert list(second.items.values_list("error", "version")) == [(rows[1].pk, 3)]
 

@@ -2,7 +2,7 @@
 
 from crontasks.running.operating import run_operation
 from integration.actions import operations
-from integration.actions.operations import OperationRequest, Options
+from integration.actions.operations import Options
 from integration.models import MessageError, Operation
 from integration.policy.states import OperationState
 from integration.selectors.failures.failures import FailureFilter, matching
@@ -22,8 +22,8 @@ def some_held(count: int, **fields) -> list[MessageError]:
 
 
 def plan(verb: str = "release", wanted: FailureFilter = ALL) -> Operation:
-    asked = OperationRequest(verb=verb, actor="otto")
-    return Operation.objects.get(pk=operations.plan_matching(matching(wanted, EVERYTHING), asked))
+    chosen = matching(wanted, EVERYTHING)
+    return Operation.objects.get(pk=operations.plan_matching(chosen, verb=verb, actor="otto"))
 
 
 def started(operation: Operation, **options) -> Operation:

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from integration.errors import IntegrationError
 from integration.models import Restore
 from integration.restore import deciding, examining
-from integration.restore.reading import Told, overview
+from integration.restore.options import Card
 
 
 class Command(BaseCommand):
@@ -51,8 +51,8 @@ class Command(BaseCommand):
         self._tell(restore)
 
     def _decide(self, options: dict[str, Any]) -> None:
-        first = overview().first
-        wanted = options["finding"] or (None if first is None else first.row.pk)
+        first = examining.overview().first
+        wanted = options["finding"] or (None if first is None else first.finding.pk)
         if wanted is None:
             raise CommandError("Nothing is to be decided.")
         done = deciding.decide(
@@ -61,20 +61,20 @@ class Command(BaseCommand):
         self.stdout.write(done)
 
     def _tell(self, restore: Restore) -> None:
-        found = overview()
+        overview = examining.overview()
         self.stdout.write(restore.text)
         for remark in restore.remarks:
             self.stdout.write(f"  - {remark}")
-        if found.first is None:
+        if overview.first is None:
             self.stdout.write("Nothing is to be decided (any more): queues and relays go on.")
             return
-        self._card(found.first)
-        for one in found.unsettled[1:]:
-            self.stdout.write(f"Then {one.row.pk}: {one.card.title}")
+        self._card(overview.first)
+        for card in overview.unsettled[1:]:
+            self.stdout.write(f"Then {card.finding.pk}: {card.title}")
 
-    def _card(self, one: Told) -> None:
-        self.stdout.write(f"\nDecide {one.row.pk}: {one.card.title}")
-        self.stdout.write(f"  {one.card.what}\n  {one.card.why}")
-        for option in one.card.options:
+    def _card(self, card: Card) -> None:
+        self.stdout.write(f"\nDecide {card.finding.pk}: {card.title}")
+        self.stdout.write(f"  {card.what}\n  {card.why}")
+        for option in card.options:
             advised = " (advised)" if option.is_advised else ""
             self.stdout.write(f"  --decide {option.word}{advised}: {option.label}. {option.effect}")

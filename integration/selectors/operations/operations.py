@@ -1,7 +1,7 @@
-"""Bulk operations as people see them: the list, how far one is, and what became of each message."""
+"""Operations as people see them: the list, how far one is, and what became of each message."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -10,19 +10,19 @@ from uuid import UUID
 from django.db.models import Q
 
 from integration.models import Operation, Queue
-from integration.policy.operations import Became, ItemOutcome, seconds_left
+from integration.policy.operations import Became, ItemOutcome
 from integration.policy.states import OperationState
 from integration.selectors.failures.failures import Cursor
 from integration.selectors.failures.lines import KEY_BYTES, key_text
-from integration.selectors.operations import large
 from integration.selectors.scope import Scope, visible_operations
 from integration.store.sessions import fetch_all
 
 PAGE_ROWS: Final = 25
-ITEM_ROWS: Final = 25
 CAUSES: Final = 20
 QUEUES: Final = 3
 RATE_SECONDS: Final = 5
+# As many as the console lets one operation have; repairs make larger ones.
+MOST_COUNTED: Final = 100_000
 
 # What became of a message that the operation has done, over an item `i` and its failure `e`. The
 # engine settles after the operation's commit: a later failure is one of the attempt it led to.
@@ -60,14 +60,31 @@ SELECT i.place, i.error_id, e.id IS NOT NULL, i.outcome, i.text, {_BECAME} AS be
   substring(e.key from 1 for {KEY_BYTES})
 {_JOINED} LEFT JOIN integration_queue q ON q.id = e.queue_id
 """
-
-
 # Whoever released them: they wait for the same. A few tell where they are.
 _RELEASED: Final = """
 SELECT q.id, array_agg(DISTINCT few.partition) FROM integration_queue q CROSS JOIN LATERAL (
     SELECT e.partition FROM integration_messageerror e
     WHERE e.queue_id = q.id AND e.state = 'READY' LIMIT 1000) few
 WHERE q.id = ANY(%s) GROUP BY q.id ORDER BY q.name LIMIT %s
+"""
+# Of operations too large to go through: what failed again and what waits is found by the indexes
+# of failures, and the operation itself counts what it has done.
+_OF_LARGE: Final = """
+FROM integration_messageerror e JOIN integration_operationitem i ON i.error_id = e.id
+WHERE e.queue_id = ANY(%s) AND i.operation_id = %s AND i.outcome = 'DONE'
+"""
+_FAILED_OF_LARGE: Final = (
+    f"{_OF_LARGE} AND e.state IN ('HOLD', 'RETRY') AND e.last_failed_at > %s "
+    "AND e.last_failed_at > i.at"
+)
+_CAUSES_OF_LARGE: Final = (
+    f"SELECT e.code, e.fingerprint, min(e.text), count(*) {_FAILED_OF_LARGE} "
+    "GROUP BY 1, 2 ORDER BY 4 DESC LIMIT %s"
+)
+# Its first seconds tell no pace: a chunk more or less would double it.
+_PACE_OF_LARGE: Final = """
+SELECT done / extract(epoch FROM clock_timestamp() - started_at)::float8
+FROM integration_operation WHERE id = %s AND started_at < clock_timestamp() - interval '5 s'
 """
 
 
@@ -123,16 +140,8 @@ class Item(NamedTuple):
         return key_text(self.key_start)
 
 
-class Skip(NamedTuple):
-    """Messages that were left alone, for one reason."""
-
-    outcome: str
-    text: str
-    messages: int
-
-
 class Cause(NamedTuple):
-    """Messages that failed again, for one cause."""
+    """Messages that failed for one cause."""
 
     code: str
     fingerprint: str
@@ -165,19 +174,18 @@ class Progress:
 
     def seconds_left(self, rate: int | None) -> float | None:
         """At the pace of the last seconds, or at the rate that was set; None before either."""
-        return seconds_left(self.left, self.rate or rate)
+        pace = self.rate or rate
+        return self.left / pace if pace else None
 
 
-@dataclass(frozen=True, slots=True)
-class ItemPage:
+class ItemPage(NamedTuple):
     """Items in their order; `after` is where the next page begins, None at the end."""
 
-    items: Sequence[Item] = field(default_factory=list)
-    after: int | None = None
+    items: Sequence[Item]
+    after: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class OperationPage:
+class OperationPage(NamedTuple):
     """Operations, the newest first; `older` is a cursor or empty."""
 
     operations: Sequence[Operation]
@@ -186,13 +194,13 @@ class OperationPage:
 
 def page(scope: Scope, cursor: Cursor | None = None, *, state: str = "") -> OperationPage:
     """The list, in one query. Operations with a message that is out of scope are not there."""
-    found = Operation.objects.filter(visible_operations(scope))
+    matching = Operation.objects.filter(visible_operations(scope))
     if state:
-        found = found.filter(state=state)
+        matching = matching.filter(state=state)
     if cursor is not None:
         before = Q(created_at__lt=cursor.at) | Q(id__gt=cursor.row)
-        found = found.filter(before, created_at__lte=cursor.at)
-    rows = list(found.order_by("-created_at", "id")[: PAGE_ROWS + 1])
+        matching = matching.filter(before, created_at__lte=cursor.at)
+    rows = list(matching.order_by("-created_at", "id")[: PAGE_ROWS + 1])
     shown, has_older = rows[:PAGE_ROWS], len(rows) > PAGE_ROWS
     older = str(Cursor(shown[-1].created_at, shown[-1].pk)) if has_older else ""
     return OperationPage(shown, older)
@@ -200,95 +208,96 @@ def page(scope: Scope, cursor: Cursor | None = None, *, state: str = "") -> Oper
 
 def one(operation_id: UUID, scope: Scope) -> Operation | None:
     """An operation, or None when there is none that the person may know of."""
-    found = Operation.objects.select_related("retry_of").filter(visible_operations(scope))
-    return found.filter(pk=operation_id).first()
+    visible = Operation.objects.select_related("retry_of").filter(visible_operations(scope))
+    return visible.filter(pk=operation_id).first()
 
 
 def progress(operation: Operation) -> Progress:
     """One query through all items and their failures; of large operations a rough one."""
-    if large.is_large(operation):
+    if operation.total > MOST_COUNTED:
         return _rough(operation)
-    found = Progress(operation.total)
+    counts = Progress(operation.total)
     recent, has_pace = 0, False
     began = operation.stop_from or operation.started_at
     rows = fetch_all(_PROGRESS, [began, operation.pk])
     for outcome, became, count, late, is_settled, superseded in rows:
         recent, has_pace = recent + late, is_settled and operation.state == OperationState.RUNNING
-        name = _FIELD[Became(became)] if became else ""
         if not outcome:
-            found.left += count
+            counts.left += count
         elif outcome == ItemOutcome.DONE:
-            found.done += count
-            setattr(found, name, count)
-            found.superseded += superseded if became == Became.RESOLVED else 0
+            counts.done += count
+            setattr(counts, Became(became).value.lower(), count)
+            counts.superseded += superseded if became == Became.RESOLVED else 0
         else:
-            found.skipped += count
-    found.rate = recent / RATE_SECONDS if has_pace else None
-    return found
-
-
-_FIELD: Final = {became: became.value.lower() for became in Became}
+            counts.skipped += count
+    counts.rate = recent / RATE_SECONDS if has_pace else None
+    return counts
 
 
 def _rough(operation: Operation) -> Progress:
-    found = Progress(operation.total, is_rough=True, done=operation.done)
-    found.left = operation.total - operation.handled
-    found.skipped = operation.handled - operation.done
+    """All that was released and neither waits nor failed again is taken for resolved."""
+    counts = Progress(operation.total, is_rough=True, done=operation.done)
+    counts.left = operation.total - operation.handled
+    counts.skipped = operation.handled - operation.done
     if operation.verb == Operation.Verb.RELEASE:
-        found.failed, found.waiting = large.failed(operation), large.waiting(operation)
-        found.resolved = max(0, found.done - found.failed - found.waiting)
+        of_it = [operation.queues, operation.pk]
+        in_work = f"{_OF_LARGE} AND e.state IN ('READY', 'PROCESSING')"
+        [(counts.failed,)] = fetch_all(
+            f"SELECT count(*) {_FAILED_OF_LARGE}", [*of_it, operation.started_at]
+        )
+        [(counts.waiting,)] = fetch_all(f"SELECT count(*) {in_work}", of_it)
+        counts.resolved = max(0, counts.done - counts.failed - counts.waiting)
     else:
-        found.kept = found.done
-    found.rate = large.pace(operation) if operation.state == OperationState.RUNNING else None
-    return found
+        counts.kept = counts.done
+    if operation.state == OperationState.RUNNING:
+        counts.rate = next((rate for (rate,) in fetch_all(_PACE_OF_LARGE, [operation.pk])), None)
+    return counts
 
 
-def skips(operation: Operation) -> list[Skip]:
-    """Why messages were left alone."""
-    return [Skip(*row) for row in fetch_all(_SKIPS, [operation.pk, CAUSES])]
+def skips(operation: Operation) -> Sequence[tuple[str, str, int]]:
+    """Why messages were left alone: an outcome, a text, how many."""
+    return fetch_all(_SKIPS, [operation.pk, CAUSES])
 
 
 def failed_causes(operation: Operation) -> list[Cause]:
     """What the messages that failed again failed for."""
-    if large.is_large(operation):
-        return [Cause(*row) for row in large.failed_causes(operation, CAUSES)]
+    if operation.total > MOST_COUNTED:
+        of_it = [operation.queues, operation.pk, operation.started_at]
+        return [Cause(*row) for row in fetch_all(_CAUSES_OF_LARGE, [*of_it, CAUSES])]
     return [Cause(*row) for row in fetch_all(_CAUSES, [operation.pk, CAUSES])]
 
 
 def first_done(operation: Operation) -> Item | None:
     """The first message that the operation has done: how it ends tells how the rest would."""
-    condition = "i.outcome = 'DONE' ORDER BY i.place LIMIT 1"
-    found = fetch_all(f"{_COLUMNS} WHERE i.operation_id = %s AND {condition}", [operation.pk])
-    return Item(*found[0]) if found else None
+    first = items(operation.pk, Show.DONE, limit=1).items
+    return first[0] if first else None
 
 
 def items(
-    operation_id: UUID, show: Show = Show.ALL, after: int = -1, limit: int = ITEM_ROWS
+    operation_id: UUID, show: Show = Show.ALL, after: int = -1, limit: int = PAGE_ROWS
 ) -> ItemPage:
     """A page of items, in one query."""
     sql = (
         f"{_COLUMNS} WHERE i.operation_id = %s AND i.place > %s AND {_SHOWN[show]} "
         "ORDER BY i.place LIMIT %s"
     )
-    found = [Item(*row) for row in fetch_all(sql, [operation_id, after, limit + 1])]
-    more = len(found) > limit
-    return ItemPage(found[:limit], found[limit - 1].place if more else None)
+    rows = [Item(*row) for row in fetch_all(sql, [operation_id, after, limit + 1])]
+    return ItemPage(rows[:limit], rows[limit - 1].place if len(rows) > limit else None)
 
 
 def every_item(operation_id: UUID) -> Iterator[Item]:
     """All items for a report, a page at a time."""
     after: int | None = -1
     while after is not None:
-        found = items(operation_id, Show.ALL, after, limit=2_000)
-        yield from found.items
-        after = found.after
+        shown, after = items(operation_id, Show.ALL, after, limit=2_000)
+        yield from shown
 
 
 def released(operation: Operation) -> list[tuple[Queue, list[int]]]:
     """Some queues of the operation that have released messages, with the partitions of those."""
-    found = dict(fetch_all(_RELEASED, [operation.queues, QUEUES]))
-    queues = Queue.objects.select_related("system").in_bulk(list(found))
-    return [(queues[pk], partitions) for pk, partitions in found.items() if pk in queues]
+    partitions = dict(fetch_all(_RELEASED, [operation.queues, QUEUES]))
+    queues = Queue.objects.select_related("system").in_bulk(list(partitions))
+    return [(queues[pk], numbers) for pk, numbers in partitions.items() if pk in queues]
 
 
 def again(operation: Operation, show: Show) -> dict[UUID, int]:

@@ -9,11 +9,10 @@ from integration.policy.operations import (
     ItemOutcome,
     Pace,
     Seen,
-    may_become,
-    seconds_left,
     verdict,
 )
 from integration.policy.states import ErrorState, OperationState
+from integration.selectors.operations.operations import Progress
 
 pytestmark = pytest.mark.fast
 HELD = {ErrorState.HOLD}
@@ -36,7 +35,7 @@ def test_only_what_is_as_it_was_chosen_is_done(seen, late_allowed, outcome):
 
 def test_what_has_ended_never_goes_on():
     for state in (OperationState.DONE, OperationState.CANCELLED):
-        assert not any(may_become(state, target) for target in OperationState)
+        assert not OPERATION_MOVES[state]
     assert set(OPERATION_MOVES) == set(OperationState)
 
 
@@ -81,6 +80,7 @@ def test_a_rate_that_is_changed_counts_from_then_on():
 
 
 def test_time_to_go():
-    assert seconds_left(100, 50) == 2
-    assert seconds_left(100, None) is None
-    assert seconds_left(100, 0) is None
+    progress = Progress(100, left=100)
+    assert progress.seconds_left(50) == 2
+    assert progress.seconds_left(None) is None
+    assert progress.seconds_left(0) is None
