@@ -47,28 +47,15 @@ def run_now(
     configuration.record(instance, {}, asked, Author(actor, reason))
 
 
-def store(instance: CronInstance, author: Author, *, seen: str | None = None) -> bool:
-    """Save a new or changed instance; False when nothing differed.
+def switch(instance_id: int, author: Author, *, active: bool) -> bool:
+    """Let the schedule rest, or go on; False if it did so already.
 
-    `seen` is the stamp of what the change was made from. Raises ChangedMeanwhileError.
+    What runs goes on to its end. A schedule that goes on is counted from now: nothing that was
+    missed is made up for. Raises CronInstance.DoesNotExist.
     """
-    return configuration.save(instance, author, seen=seen) is not None
-
-
-def pause(instance_id: int, author: Author) -> bool:
-    """Let the schedule rest; what runs goes on to its end. False if it rested already.
-
-    Raises CronInstance.DoesNotExist.
-    """
-    return _switch(instance_id, author, active=False)
-
-
-def activate(instance_id: int, author: Author) -> bool:
-    """Let the schedule go on, counted from now: nothing that was missed is made up for.
-
-    False if it was active. Raises CronInstance.DoesNotExist.
-    """
-    return _switch(instance_id, author, active=True)
+    instance = CronInstance.objects.get(pk=instance_id)
+    instance.active = active
+    return configuration.save(instance, author) is not None
 
 
 def remove(instance_id: int, author: Author) -> None:
@@ -80,12 +67,6 @@ def remove(instance_id: int, author: Author) -> None:
     if instance.queue is not None:
         raise InstanceNeededError(queue=instance.queue.name)
     configuration.delete(instance, author)
-
-
-def _switch(instance_id: int, author: Author, *, active: bool) -> bool:
-    instance = CronInstance.objects.get(pk=instance_id)
-    instance.active = active
-    return store(instance, author)
 
 
 def _refuse_second(instance: CronInstance) -> None:

@@ -22,12 +22,12 @@ class RunPage:
 
 def runs(instance_id: int, before: str = "") -> RunPage:
     """The newest runs of an instance, or those behind the place a page before ended at."""
-    found = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
+    known = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
     place = _place(before)
     if place is not None:
         at, number = place
-        found = found.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
-    rows = list(found[: RUNS_SHOWN + 1])
+        known = known.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
+    rows = list(known[: RUNS_SHOWN + 1])
     last = rows[RUNS_SHOWN - 1] if len(rows) > RUNS_SHOWN else None
     older = f"{last.started_at.isoformat()}_{last.pk}" if last is not None else ""
     return RunPage(tuple(rows[:RUNS_SHOWN]), older)

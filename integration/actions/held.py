@@ -38,10 +38,10 @@ def release_held(row: Model, wanted: FailureFilter, actor: str, scope: Scope) ->
 
 
 def _under_way(query: str, scope: Scope) -> UUID | None:
-    found = Operation.objects.filter(
+    running = Operation.objects.filter(
         visible_operations(scope),
         verb=moves.RELEASE.action,
         query=query,
         state__in=(OperationState.RUNNING, OperationState.PAUSED),
     )
-    return found.order_by("-created_at").values_list("pk", flat=True).first()
+    return running.order_by("-created_at").values_list("pk", flat=True).first()

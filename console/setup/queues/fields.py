@@ -5,10 +5,11 @@ What is particular about outbound queues is in `outbound`.
 
 from typing import Final
 
-from console.forms.setup_form import Part
+from console.forms.setup_form import Part, names_in
 from integration.models import Queue
 from integration.policy.retry import Backoff
 
+RETRY: Final = "part-retry"
 NEW: Final = "create"
 PRESENT: Final = "adopt"
 TOPIC_FROM: Final = (
@@ -41,7 +42,7 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
     ),
     ("part-messages", ("Messages", "", ("default_service", "dedupe", "ordering"))),
     (
-        "part-retry",
+        RETRY,
         (
             "Retries",
             (
@@ -96,13 +97,10 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
     ("part-tracking", ("Tracking", "", ("tracks",))),
 )
 
+# What is asked of a queue and no column of it.
+BESIDE: Final = frozenset({"topic_from", "partitions", "create_error_queue", "error_queue_strict"})
 MODEL_FIELDS: Final = [
-    *(
-        name
-        for _, (_, _, names) in PARTS
-        for name in names
-        if name not in {"topic_from", "partitions", "create_error_queue", "error_queue_strict"}
-    ),
+    *(name for name in names_in([part for _, part in PARTS]) if name not in BESIDE),
     "endpoint",
     "lanes",
 ]

@@ -9,7 +9,6 @@ from integration.counting import so_many
 from integration.models import Queue
 
 _SHARED: Final = dict(fields.PARTS)
-RETRY: Final = "part-retry"
 
 PARTS: Final[tuple[tuple[str, Part], ...]] = (
     ("part-queue", _SHARED["part-queue"]),
@@ -38,7 +37,7 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
     ),
     ("part-order", ("Order and lanes", "", ("ordering", "lanes"))),
     (
-        RETRY,
+        fields.RETRY,
         (
             "Retries",
             (
@@ -46,7 +45,7 @@ PARTS: Final[tuple[tuple[str, Part], ...]] = (
                 "What can never be accepted is held at once, and while the endpoint is down no "
                 "retry is spent."
             ),
-            tuple(name for name in _SHARED[RETRY][2] if name != "carrier"),
+            tuple(name for name in _SHARED[fields.RETRY][2] if name != "carrier"),
         ),
     ),
     (
