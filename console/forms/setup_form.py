@@ -1,6 +1,6 @@
 """What all forms of the set-up have in common: a reason, a layout, what somebody else changed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 from crispy_forms.helper import FormHelper
@@ -38,7 +38,7 @@ def inner_helper() -> FormHelper:
     return helper
 
 
-def names_in(parts: Sequence[Part]) -> list[str]:
+def names_in(parts: Iterable[Part]) -> list[str]:
     """The fields of a form with these parts."""
     return [name for _, _, names in parts for name in names]
 

@@ -15,7 +15,7 @@ from integration.kafka.errors import TopicUnknownError
 from integration.selectors.setup.retry_line import retry_line
 from integration.selectors.setup.topic_fit import topic_fit
 
-RETRY_FIELDS: Final = frozenset(dict(PARTS)[RETRY][2]) - {"unlimited_retries", "carrier"}
+RETRY_FIELDS: Final = frozenset(PARTS[RETRY][2]) - {"unlimited_retries", "carrier"}
 # Parts that only the cluster knows of.
 ASKING: Final = frozenset({"topic", "start"})
 UNNAMED: Final = (

@@ -103,7 +103,7 @@ class QueueForm(SetupForm):
         self.fields.update(self._unjudged)
         laid = [
             shown
-            for css_id, part in self.all_parts
+            for css_id, part in self.all_parts.items()
             if any(name in self.fields for name in part[2])
             for shown in self._shown_part(css_id, part, is_wrong=bool(mistaken & set(part[2])))
         ]
@@ -140,7 +140,7 @@ class QueueForm(SetupForm):
         return str(self.instance.direction)
 
     def _drop_fields(self) -> None:
-        kept = {*names_in([part for _, part in self.all_parts]), "reason"}
+        kept = {*names_in(self.all_parts.values()), "reason"}
         if not self.is_new:
             kept -= set(words.ONLY_NEW)
         is_stored_out = self.is_outbound and not self.is_new
@@ -164,7 +164,7 @@ class QueueForm(SetupForm):
             self.initial["start_from"] = ""
         self._unjudged: dict[str, forms.Field] = {}
         if self.is_outbound and self.is_bound and not self.delivers:
-            parts = [part for css_id, part in self.all_parts if css_id in outbound.DELIVERING]
+            parts = [self.all_parts[css_id] for css_id in outbound.DELIVERING]
             kept = [name for name in names_in(parts) if name in self.fields]
             self._unjudged = {name: self.fields.pop(name) for name in kept}
 
