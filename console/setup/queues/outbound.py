@@ -8,7 +8,6 @@ from console.setup.queues import fields
 from integration.counting import so_many
 from integration.models import Queue
 
-
 PARTS: Final[Mapping[str, Part]] = {
     "part-queue": fields.PARTS["part-queue"],
     "part-topic": fields.PARTS["part-topic"],
