@@ -7,11 +7,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see
+from console.layout.answers import see
 from console.layout.asked import number_of
+from console.setup.pages import author_of
 from crontasks.cleanup import selectors as cleanups
 from integration import removals
-from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.removals import Removal
 
@@ -56,9 +56,8 @@ def removal(request: HttpRequest, name: str) -> HttpResponse:
         raise PermissionDenied(LIMITED)
     if request.method != "POST":
         return _show_removal(request, known)
-    author = Author(actor_of(request), request.POST.get("reason", "").strip()[:500])
     try:
-        gone = removals.carry_out(known, author, typed=request.POST.get("word", ""))
+        gone = removals.carry_out(known, author_of(request), typed=request.POST.get("word", ""))
     except IntegrationError as problem:
         is_unconfirmed = isinstance(problem, removals.NotConfirmedError)
         status = 422 if is_unconfirmed else 409

@@ -8,11 +8,11 @@ from django.views.decorators.http import require_GET
 
 from console.cron.forms import OneRunForm, hindrance_for
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, see, see_again, tell_problem
+from console.layout.answers import see, see_again, tell_problem
+from console.setup.pages import author_of
 from crontasks.definitions import registry
 from crontasks.instances import actions, run_pages, selectors
 from crontasks.instances.selectors import STATES, InstanceDetail, InstanceFilter
-from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.selectors import changes
 
@@ -59,7 +59,7 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
     detail = known_instance(request, instance_id)
     if request.method != "POST":
         return see("cron-instance", instance_id)
-    given, reason = None, request.POST.get("reason", "")[:500]
+    given = None
     if "with-parameters" in request.POST:
         # They decide what a run does: whoever may not store them may not run them once either.
         if not has(request.user, Right.CONFIGURE):
@@ -69,7 +69,7 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
             return _show_one_run(request, detail, form, status=422)
         given = form.given()
     try:
-        actions.run_now(instance_id, actor=actor_of(request), given=given, reason=reason)
+        actions.run_now(instance_id, author_of(request), given=given)
     except IntegrationError as problem:
         tell_problem(request, problem)
         return _show(request, detail, status=409)
@@ -92,13 +92,13 @@ def pause(request: HttpRequest, instance_id: int) -> HttpResponse:
     detail = known_instance(request, instance_id)
     if request.method != "POST":
         return see("cron-instance", instance_id)
-    reason = request.POST.get("reason", "").strip()[:500]
-    if not reason:
+    author = author_of(request)
+    if not author.reason:
         messages.warning(
             request, "Nothing was changed: write why it is to rest, for those who find it so."
         )
         return _show(request, detail, status=422)
-    if actions.switch(instance_id, Author(actor_of(request), reason), active=False):
+    if actions.switch(instance_id, author, active=False):
         messages.success(request, f"{detail.row.name} rests. What is under way goes on to its end.")
     else:
         messages.info(request, f"{detail.row.name} rested already.")
@@ -110,8 +110,7 @@ def activate(request: HttpRequest, instance_id: int) -> HttpResponse:
     detail = known_instance(request, instance_id)
     if request.method != "POST":
         return see("cron-instance", instance_id)
-    reason = request.POST.get("reason", "")[:500]
-    if actions.switch(instance_id, Author(actor_of(request), reason), active=True):
+    if actions.switch(instance_id, author_of(request), active=True):
         messages.success(request, f"{detail.row.name} is active again, counted from now.")
     else:
         messages.info(request, f"{detail.row.name} was active already.")

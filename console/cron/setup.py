@@ -16,9 +16,9 @@ from console.cron.forms import MOMENTS, CronForm, asks_for_bulk_jobs, hindrance_
 from console.cron.pages import known_instance
 from console.forms.setup_form import free_name
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, parse_id, see
+from console.layout.answers import parse_id, see
 from console.layout.asked import number_of
-from console.setup.pages import TRIALS, seen_in, shown_again
+from console.setup.pages import TRIALS, UNEXPLAINED, author_of, seen_in, shown_again
 from crontasks.definitions import Definition, registry
 from crontasks.instances import actions, selectors
 from crontasks.instances.effects import Effect, effect
@@ -26,7 +26,6 @@ from crontasks.instances.selectors import InstanceDetail
 from crontasks.models import CronInstance
 from integration import durations
 from integration.actions import configuration
-from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.selectors.bulk import runs
 
@@ -86,12 +85,11 @@ def delete(request: HttpRequest, instance_id: int) -> HttpResponse:
     detail = known_instance(request, instance_id)
     if request.method != "POST":
         return _show_deletion(request, detail)
-    reason = request.POST.get("reason", "").strip()[:500]
-    if not reason:
-        mistake = "Write one sentence for those who will read the history."
-        return _show_deletion(request, detail, mistake=mistake, status=422)
+    author = author_of(request)
+    if not author.reason:
+        return _show_deletion(request, detail, mistake=UNEXPLAINED, status=422)
     try:
-        actions.remove(instance_id, Author(actor_of(request), reason))
+        actions.remove(instance_id, author)
     except IntegrationError as problem:
         return _show_deletion(request, detail, mistake=str(problem), status=409)
     messages.success(request, f"{detail.row.name} was deleted with its runs.")

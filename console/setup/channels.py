@@ -11,14 +11,13 @@ from django.shortcuts import render
 
 from console.forms.setup_form import SetupForm, names_in, reason_field
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see
+from console.layout.answers import see
 from console.setup.lists import Counted, Named, Switched, SwitchFilter, filters_by
 from console.setup.noun import Noun
-from console.setup.pages import known_row, refuse
+from console.setup.pages import author_of, known_row, refuse
 from console.setup.structures import PathLines
 from console.setup.targets import TARGETS
 from integration.actions import testmessages as actions
-from integration.actions.configuration import Author
 from integration.counting import so_many
 from integration.envelope import DEFAULT
 from integration.errors import IntegrationError
@@ -215,9 +214,8 @@ def send_test(request: HttpRequest, number: int) -> HttpResponse:
 
 def _sent(request: HttpRequest, channel: PublishChannel, form: ChannelTestForm) -> bool:
     given = form.cleaned_data
-    author = Author(actor_of(request), given["reason"])
     try:
-        done = actions.publish(channel, given["payload"], given["key"], author)
+        done = actions.publish(channel, given["payload"], given["key"], author_of(request))
     except IntegrationError as problem:
         code = getattr(problem, "failure_code", problem.code)
         form.add_error("payload", f"{problem} ({code})")

@@ -26,6 +26,7 @@ from integration.selectors import changes
 from integration.selectors.setup.nouns import chosen
 
 ROWS: Final = 50
+UNEXPLAINED: Final = "Write one sentence for those who will read the history."
 # Buttons that show what a form comes to, and store nothing.
 TRIALS: Final = frozenset({"show", "show-effect", "try"})
 
@@ -112,14 +113,14 @@ def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     refuse(noun.hindrance(request.user, founds=True))
     if request.method != "POST":
         return _show_deletion(request, noun, row)
-    reason = request.POST.get("reason", "").strip()
-    mistake = "" if reason else "Write one sentence for those who will read the history."
+    author = author_of(request)
+    mistake = "" if author.reason else UNEXPLAINED
     if noun.is_grave and request.POST.get("name", "").strip() != str(row):
         mistake = f"Type “{row}” to confirm. {mistake}".strip()
     if mistake:
         return _show_deletion(request, noun, row, mistake=mistake, status=422)
     try:
-        configuration.delete(row, Author(actor_of(request), reason))
+        configuration.delete(row, author)
     except InUseError as problem:
         return _show_deletion(request, noun, row, mistake=str(problem), status=409)
     messages.success(request, f"{row} was deleted. Its history stays under Changes.")
@@ -140,9 +141,8 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
         messages.warning(request, f"{row} is still off. {noun.warns(row)} Confirm that below.")
         return see(noun.one, number)
     seen, row.enabled = configuration.stamp(row), to == "on"
-    author = Author(actor_of(request), request.POST.get("reason", "")[:500])
     try:
-        is_changed = configuration.save(row, author, seen=seen) is not None
+        is_changed = configuration.save(row, author_of(request), seen=seen) is not None
     except ChangedMeanwhileError as problem:
         tell_problem(request, problem)
         return see(noun.one, number)
@@ -270,6 +270,11 @@ def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:
         "hindrance": noun.hindrance(request.user),
         "founding_hindrance": noun.hindrance(request.user, founds=True),
     }
+
+
+def author_of(request: HttpRequest) -> Author:
+    """Who asks for it, and why as the form says."""
+    return Author(actor_of(request), request.POST.get("reason", "").strip()[:500])
 
 
 def seen_in(request: HttpRequest) -> str:

@@ -16,7 +16,8 @@ from django.utils.html import format_html
 from console.forms.setup_form import reason_field
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import SeeOther, actor_of
+from console.layout.answers import SeeOther
+from console.setup.pages import author_of
 from console.setup.queues.pages import known_queue
 from crontasks.health.following import broken_ahead
 from crontasks.health.links import Link, broken
@@ -163,8 +164,7 @@ def sending(
         form = _filled(request)
     else:
         form, status = TestMessageForm(request.POST), 422
-        author = Author(actor_of(request), request.POST.get("reason", "")[:500])
-        if sent := _sent(form, queue, author):
+        if sent := _sent(form, queue, author_of(request)):
             return SeeOther(address(sent))
     context = {
         "queue": queue,

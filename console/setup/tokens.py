@@ -10,11 +10,10 @@ from django.shortcuts import render
 
 from console.forms.setup_form import inner_helper, reason_field
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see, tell_problem
-from console.setup.pages import known_row, refuse
+from console.layout.answers import see, tell_problem
+from console.setup.pages import author_of, known_row, refuse
 from console.setup.systems import SYSTEMS
 from integration.actions import tokens
-from integration.actions.configuration import Author
 from integration.actions.tokens import Made, TokenNameTakenError, TokenReachesOthersError
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
@@ -131,9 +130,9 @@ def new(request: HttpRequest, number: int) -> HttpResponse:
     scope = scope_of(request.user)
     form = TokenForm(request.POST if request.method == "POST" else None, scope=scope)
     if form.is_valid():
-        author = Author(actor_of(request), form.cleaned_data["reason"])
+        asked, author = form.token_of(system), author_of(request)
         try:
-            made = tokens.make(form.token_of(system), author, scope, valid_for=form.valid_for)
+            made = tokens.make(asked, author, scope, valid_for=form.valid_for)
         except (TokenNameTakenError, TokenReachesOthersError) as problem:
             is_name = isinstance(problem, TokenNameTakenError)
             form.add_error("name" if is_name else "services", str(problem))
@@ -153,10 +152,9 @@ def rotate(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
     days = request.POST.get("days", "")
     if days not in dict(OVERLAPS):
         days = OVERLAPS[1][0]
-    author = Author(actor_of(request), request.POST.get("reason", "")[:500])
+    overlap, scope = timedelta(days=int(days)), scope_of(request.user)
     try:
-        overlap = timedelta(days=int(days))
-        made = tokens.rotate(token, author, overlap=overlap, scope=scope_of(request.user))
+        made = tokens.rotate(token, author_of(request), overlap=overlap, scope=scope)
     except IntegrationError as problem:
         tell_problem(request, problem)
         return see("http-api", number)
@@ -168,8 +166,7 @@ def revoke(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
     """Nobody gets in with it from now on; safe to press twice."""
     _, token = _known_token(request, number, token_id)
     if request.method == "POST":
-        author = Author(actor_of(request), request.POST.get("reason", "")[:500])
-        if tokens.revoke(token, author):
+        if tokens.revoke(token, author_of(request)):
             messages.success(request, f"{token.name} is revoked: within a second it opens nothing.")
         else:
             messages.info(request, f"{token.name} was revoked already.")

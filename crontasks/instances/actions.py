@@ -18,9 +18,7 @@ from integration.sealed import masked
 CONSUMERS: Final = frozenset({"queue_consumer", "error_queue_consumer"})
 
 
-def run_now(
-    instance_id: int, *, actor: str, given: Mapping[str, object] | None = None, reason: str = ""
-) -> None:
+def run_now(instance_id: int, author: Author, *, given: Mapping[str, object] | None = None) -> None:
     """Send a run to the workers, besides the schedule, and note who asked.
 
     `given` are parameters for this one run; what they leave out has its default. Asking twice is
@@ -35,16 +33,15 @@ def run_now(
         given = parameters.sealed_of(kind, given)
     _refuse_second(instance)
     try:
-        ticks.run_now(instance, Asked(actor, given))
+        ticks.run_now(instance, Asked(author.actor, given))
     except OperationalError as failure:
         raise WorkersUnreachableError from failure
     if instance.queue_id is not None:
-        queues.note(
-            instance.queue_id, actor, "run now", reason=reason, effect="A run was asked for."
-        )
+        effect = "A run was asked for."
+        queues.note(instance.queue_id, author.actor, "run now", reason=author.reason, effect=effect)
         return
     asked = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})
-    configuration.record(instance, {}, asked, Author(actor, reason))
+    configuration.record(instance, {}, asked, author)
 
 
 def switch(instance_id: int, author: Author, *, active: bool) -> bool:

@@ -9,13 +9,12 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see
+from console.layout.answers import see
 from console.layout.asked import number_of
-from console.setup.pages import seen_in, shown_again
+from console.setup.pages import author_of, seen_in, shown_again
 from console.setup.queues.effects import ASKING, effects_of
 from console.setup.queues.form import QueueForm
 from integration.actions import configuration, queue_removal
-from integration.actions.configuration import Author
 from integration.actions.problems import ReasonMissingError
 from integration.actions.queue_removal import NameMismatchError
 from integration.errors import IntegrationError
@@ -70,9 +69,8 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     queue = known_queue(request, name)
     if request.method != "POST":
         return _show_deletion(request, queue)
-    author = Author(actor_of(request), request.POST.get("reason", "")[:500])
     try:
-        queue_removal.remove(queue.pk, author, typed=request.POST.get("name", ""))
+        queue_removal.remove(queue.pk, author_of(request), typed=request.POST.get("name", ""))
     except (NameMismatchError, ReasonMissingError) as mistake:
         return _show_deletion(request, queue, mistake, status=422)
     except IntegrationError as problem:
