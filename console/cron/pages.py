@@ -11,7 +11,7 @@ from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import see, see_again, tell_problem
 from console.setup.pages import author_of
 from crontasks.definitions import registry
-from crontasks.instances import actions, run_pages, selectors
+from crontasks.instances import actions, selectors
 from crontasks.instances.selectors import STATES, InstanceDetail, InstanceFilter
 from integration.errors import IntegrationError
 from integration.selectors import changes
@@ -48,7 +48,7 @@ def cron_instance(request: HttpRequest, instance_id: int) -> HttpResponse:
 @needs(Right.VIEW)
 def cron_run(request: HttpRequest, run_id: int) -> HttpResponse:
     """One run: what it did, for how long, where, and what it said."""
-    run = run_pages.run(run_id, scope_of(request.user))
+    run = selectors.run(run_id, scope_of(request.user))
     if run is None:
         raise Http404("There is no such run (any more); each instance keeps a number of them.")
     return render(request, "console/cron/run.html", {"run": run, "instance": run.instance})
@@ -126,7 +126,7 @@ def known_instance(request: HttpRequest, instance_id: int) -> InstanceDetail:
 
 
 def _show(request: HttpRequest, detail: InstanceDetail, *, status: int = 200) -> HttpResponse:
-    page = run_pages.runs(detail.row.id, request.GET.get("before", ""))
+    page = selectors.runs(detail.row.id, request.GET.get("before", ""))
     context = {
         "detail": detail,
         "instance": detail.row,

@@ -24,6 +24,7 @@ from integration.sealed import masked
 from integration.selectors.scope import EVERYTHING, Scope
 
 ROWS: Final = 100
+RUNS_SHOWN: Final = 50
 MOMENTS_SHOWN: Final = 5
 # A tick takes some seconds on a busy worker; later than this, nobody acted upon the moment.
 LATE_SECONDS: Final = 60
@@ -108,6 +109,14 @@ class InstanceDetail:
     paused: ConfigurationChange | None
 
 
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Runs, newest first; `older` is the place the next page begins behind."""
+
+    runs: tuple[CronRun, ...]
+    older: str
+
+
 def instances(
     scope: Scope = EVERYTHING, wanted: InstanceFilter | None = None, after: str = ""
 ) -> InstancePage:
@@ -136,6 +145,25 @@ def instance(instance_id: int, scope: Scope = EVERYTHING) -> InstanceDetail | No
     )
     (row,) = _rows([one])
     return InstanceDetail(row, one, _settings(one), rules, _pausing(one))
+
+
+def runs(instance_id: int, before: str = "") -> RunPage:
+    """The newest runs of an instance, or those behind the place a page before ended at."""
+    known = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
+    place = _place(before)
+    if place is not None:
+        at, number = place
+        known = known.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
+    rows = list(known[: RUNS_SHOWN + 1])
+    last = rows[RUNS_SHOWN - 1] if len(rows) > RUNS_SHOWN else None
+    older = f"{last.started_at.isoformat()}_{last.pk}" if last is not None else ""
+    return RunPage(tuple(rows[:RUNS_SHOWN]), older)
+
+
+def run(run_id: int, scope: Scope = EVERYTHING) -> CronRun | None:
+    """One run; None when there is none, or none this scope may know of."""
+    known = CronRun.objects.filter(scope.within("instance__queue__system"))
+    return known.select_related("instance", "instance__queue").filter(pk=run_id).first()
 
 
 def tasks(scope: Scope = EVERYTHING) -> list[Definition]:
@@ -257,3 +285,13 @@ def _pausing(one: CronInstance) -> ConfigurationChange | None:
 
 def _annotated(one: CronInstance, name: str) -> Any:
     return getattr(one, name)
+
+
+def _place(text: str) -> tuple[datetime, int] | None:
+    """Where a page ended; None for anything else: the list then begins at its start."""
+    at, _, number = text.rpartition("_")
+    try:
+        moment = datetime.fromisoformat(at)
+        return (moment, int(number)) if moment.tzinfo and len(number) < 19 else None
+    except ValueError:
+        return None
