@@ -12,7 +12,7 @@ class ConsoleConfig(AppConfig):
 
     def ready(self) -> None:
         from console.http_api import checks
-        from console.people.roles import make_roles
+        from console.people.accounts import make_roles
         from console.people.session_limits import begin
 
         checks.connect()

@@ -37,7 +37,7 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview/causes/", overview.overview_causes, name="overview-causes"),
     path("queues/", queues.queue_list, name="queues"),
-    path("", include("console.setup.queues.urls")),
+    path("", include("console.setup.urls")),
     path("queues/<slug:name>/", queues.queue_page, name="queue"),
     path("queues/<slug:name>/flow/", queues.flow_check, name="flow"),
     path("queues/<slug:name>/pauses/", queue_verbs.pause, name="pause"),
@@ -77,7 +77,6 @@ urlpatterns = [
     path("failures/<uuid:error_id>/arrivals/", decisions.arrived, name="arrived"),
     path("", include("console.tracking.urls")),
     path("", include("console.restore.urls")),
-    path("", include("console.setup.urls")),
     path("changes/", changes.change_list, name="changes"),
     path("changes/<int:number>/", changes.change_page, name="change"),
 ]

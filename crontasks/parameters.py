@@ -70,9 +70,10 @@ def describe(kind: type[Dataclass]) -> list[Described]:
 def _described(field: "dataclasses.Field[Any]", hint: Any) -> Described:
     optional, plain = _unwrapped(hint)
     is_required = field.default is dataclasses.MISSING
+    words = _words(plain)
     return Described(
         name=field.name,
-        kind=_wanted(hint),
+        kind=f"{words} or null" if optional else words,
         default=None if is_required else field.default,
         text=str(field.metadata.get("text", "")),
         plain=plain,
@@ -87,7 +88,7 @@ def _described(field: "dataclasses.Field[Any]", hint: Any) -> Described:
 
 def sealed_of(kind: type[Dataclass], raw: Mapping[str, object]) -> dict[str, object]:
     """The same values with every secret encrypted, as they are stored and sent to workers."""
-    secrets = {field.name for field in dataclasses.fields(kind) if field.metadata.get("secret")}
+    secrets = {one.name for one in describe(kind) if one.is_secret}
     return {
         name: sealed.seal(value) if name in secrets and isinstance(value, str) and value else value
         for name, value in raw.items()
@@ -102,31 +103,24 @@ def read(kind: type[P], raw: Mapping[str, object]) -> P:
     """
     if not isinstance(raw, Mapping):
         raise BadParametersError(['Parameters are a JSON object such as {} or {"days": 30}.'])
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    known = {one.name: one for one in describe(kind)}
     mistakes = [
-        f"There is no parameter {name!r}; known are: {', '.join(fields) or 'none'}."
-        for name in sorted(set(raw) - set(fields))
+        f"There is no parameter {name!r}; known are: {', '.join(known) or 'none'}."
+        for name in sorted(set(raw) - set(known))
     ]
-    hints = get_type_hints(kind)
     values: dict[str, object] = {}
-    for name, field in fields.items():
+    for name, one in known.items():
         try:
             if name in raw:
-                values[name] = _limited(field, _value(hints[name], _opened(field, raw[name])))
-            elif field.default is dataclasses.MISSING:
-                mistakes.append(f"{name} is missing: write {_wanted(hints[name])}.")
+                values[name] = _limited(one, _value(one, raw[name]))
+            elif one.is_required:
+                mistakes.append(f"{name} is missing: write {one.kind}.")
         except ValueError as e:
-            shown = "not shown" if field.metadata.get("secret") else _shown(raw[name])
+            shown = "not shown" if one.is_secret else _shown(raw[name])
             mistakes.append(f"{name} is {shown}: {e}.")
     if mistakes:
         raise BadParametersError(mistakes)
     return kind(**values)
-
-
-def _opened(field: "dataclasses.Field[Any]", raw: object) -> object:
-    if isinstance(raw, Mapping) and field.metadata.get("secret") and sealed.is_sealed(raw):
-        return sealed.unseal(raw)
-    return raw
 
 
 def _shown(value: object) -> str:
@@ -134,15 +128,10 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _wanted(hint: Any) -> str:
-    optional, plain = _unwrapped(hint)
+def _words(plain: Any) -> str:
     if isinstance(plain, type) and issubclass(plain, Enum):
-        words = "one of " + ", ".join(str(member.value) for member in plain)
-    else:
-        words = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[
-            plain
-        ]
-    return f"{words} or null" if optional else words
+        return "one of " + ", ".join(str(member.value) for member in plain)
+    return {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[plain]
 
 
 def _unwrapped(hint: Any) -> tuple[bool, Any]:
@@ -152,16 +141,15 @@ def _unwrapped(hint: Any) -> tuple[bool, Any]:
     return False, hint
 
 
-def _value(hint: Any, raw: object) -> object:
-    optional, plain = _unwrapped(hint)
-    if raw is None and optional:
+def _value(one: Described, raw: object) -> object:
+    if one.is_secret and isinstance(raw, Mapping) and sealed.is_sealed(raw):
+        raw = sealed.unseal(raw)
+    if raw is None and one.is_optional:
         return None
     try:
-        if issubclass(plain, Enum):
-            return plain(raw)
-        return _READERS[plain](raw)
+        return one.plain(raw) if issubclass(one.plain, Enum) else _READERS[one.plain](raw)
     except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"write {_wanted(hint)}") from None
+        raise ValueError(f"write {one.kind}") from None
 
 
 def _text(raw: object) -> str:
@@ -199,11 +187,10 @@ def _truth(raw: object) -> bool:
 _READERS = {str: _text, int: _whole, float: _number, bool: _truth}
 
 
-def _limited(field: "dataclasses.Field[Any]", value: object) -> object:
-    least, most = field.metadata.get("least"), field.metadata.get("most")
+def _limited(one: Described, value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if least is not None and value < least:
-            raise ValueError(f"write at least {least:g}")
-        if most is not None and value > most:
-            raise ValueError(f"write at most {most:g}")
+        if one.least is not None and value < one.least:
+            raise ValueError(f"write at least {one.least:g}")
+        if one.most is not None and value > one.most:
+            raise ValueError(f"write at most {one.most:g}")
     return value

@@ -1,6 +1,5 @@
 """What must be true when a queue is saved, and where its reading begins: resolved once."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,10 +38,9 @@ class StartChoice:
     `problem` is a sentence where it cannot be chosen; it reads and skips nothing then.
     """
 
-    start_from: str
-    offsets: Mapping[int, int]
-    reads: int
-    skips: int
+    start_from: Queue.StartFrom
+    reads: int = 0
+    skips: int = 0
     problem: str = ""
 
 
@@ -54,11 +52,10 @@ def check(queue: Queue, *, has_topic: bool = True) -> None:
     Without `has_topic` the topic is still to be made, and nobody is asked about it.
     """
     stored = Queue.objects.using(alias()).filter(pk=queue.pk).first()
-    mistakes: Mistakes = {}
-    found_by = (_start(queue), _error_queue(queue), _unchangeable(queue, stored), _internal(queue))
-    for found in found_by:
-        for field, sentences in found.items():
-            mistakes.setdefault(field, []).extend(sentences)
+    # Each judges fields of its own, but for the topic.
+    mistakes = _start(queue) | _error_queue(queue) | _unchangeable(queue, stored)
+    for field, sentences in _internal(queue).items():
+        mistakes.setdefault(field, []).extend(sentences)
     if not mistakes and has_topic and _topic_matters(queue, stored):
         mistakes = _topic(queue)
     if mistakes:
@@ -214,17 +211,19 @@ def preview_start(queue: Queue) -> list[StartChoice]:
         choices.append(Queue.StartFrom.TIME)
     if queue.start_group:
         choices.append(Queue.StartFrom.GROUP)
-    found = []
-    for choice in choices:
-        try:
-            offsets = _resolve(queue, choice, facts)
-        except ValidationError as mistake:
-            found.append(StartChoice(choice.value, {}, 0, 0, problem=" ".join(mistake.messages)))
-            continue
-        reads = sum(max(0, facts.high[p] - offset) for p, offset in offsets.items())
-        skips = sum(max(0, offset - facts.low[p]) for p, offset in offsets.items())
-        found.append(StartChoice(choice.value, offsets, reads, skips))
-    return found
+    return [_previewed(queue, choice, facts) for choice in choices]
+
+
+def _previewed(queue: Queue, choice: Queue.StartFrom, facts: TopicFacts) -> StartChoice:
+    try:
+        offsets = _resolve(queue, choice, facts)
+    except ValidationError as mistake:
+        return StartChoice(choice, problem=" ".join(mistake.messages))
+    return StartChoice(
+        choice,
+        reads=sum(max(0, facts.high[p] - offset) for p, offset in offsets.items()),
+        skips=sum(max(0, offset - facts.low[p]) for p, offset in offsets.items()),
+    )
 
 
 def register(queue: Queue) -> list[QueuePartition]:
@@ -277,10 +276,10 @@ def _resolve(queue: Queue, choice: Queue.StartFrom, facts: TopicFacts) -> dict[i
 def _where_group_stands(queue: Queue, facts: TopicFacts) -> dict[int, int]:
     """The group's offsets; a partition it never read is read from its beginning."""
     group = queue.start_group
-    found = admin.group_offsets(queue.provider, group, queue.topic, facts.low)
-    if not found:
+    offsets = admin.group_offsets(queue.provider, group, queue.topic, facts.low)
+    if not offsets:
         raise ValidationError({"start_group": f"{group} has no position on {queue.topic}."})
-    for partition, offset in found.items():
+    for partition, offset in offsets.items():
         if offset > facts.high[partition]:
             raise ValidationError(
                 {
@@ -288,4 +287,4 @@ def _where_group_stands(queue: Queue, facts: TopicFacts) -> dict[int, int]:
                     f"its end {facts.high[partition]}: the topic was probably made anew since."
                 }
             )
-    return {partition: found.get(partition, low) for partition, low in facts.low.items()}
+    return {partition: offsets.get(partition, low) for partition, low in facts.low.items()}

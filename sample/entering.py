@@ -10,7 +10,6 @@ from django.core.exceptions import ValidationError
 from console.forms.setup_form import SetupForm
 from console.setup.queues.fields import NEW, PRESENT
 from console.setup.queues.form import QueueForm
-from integration.actions import queue_setup
 from integration.actions.configuration import Author
 from integration.kafka import admin
 from integration.models import Provider, Queue
@@ -42,7 +41,7 @@ def entered_queue(provider: Provider, topic: str, **fields: Any) -> Queue:
     form = QueueForm(_as_sent(QueueForm(instance=Queue(), initial=initial)))
     _refuse_mistakes(form)
     queue: Queue = form.instance
-    queue_setup.create(queue, AUTHOR, form.making)
+    form.store(AUTHOR, None)
     return queue
 
 

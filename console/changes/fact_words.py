@@ -10,59 +10,24 @@ from django.utils.dateparse import parse_datetime
 
 from console.bulk.words import STATES as BULK_STATES
 from console.cron.forms import CronForm
-from console.forms.setup_form import SetupForm
 from console.operations.words import STATES
-from console.setup.channels import ChannelForm
-from console.setup.endpoints import EndpointForm
-from console.setup.providers import ProviderForm
 from console.setup.queues.fields import BACKOFFS, LABELS
-from console.setup.services import ServiceForm
-from console.setup.structures import StructureForm
-from console.setup.systems import SystemForm
-from console.setup.targets import TargetForm
+from console.setup.urls import NOUNS
 from crontasks.definitions import registry
 from crontasks.models import CronInstance
 from integration.durations import written
-from integration.models import (
-    ChannelTarget,
-    Endpoint,
-    EnterpriseService,
-    ExternalSystem,
-    ObjectStructure,
-    Operation,
-    Provider,
-    PublishChannel,
-    Queue,
-)
+from integration.models import Operation, Queue
 
 NOTHING: Final = "\N{EN DASH}"
 LONG: Final = 400
 SECONDS: Final = "_seconds"
-# What the audit calls them by the model's name.
+FORMS: Final[Mapping[str, Any]] = {**{n.kind: n.form for n in NOUNS}, "croninstance": CronForm}
+# Of these the stored values that are chosen have words; all are called as the audit does.
 MODELS: Final[Mapping[str, type[models.Model]]] = {
-    model._meta.model_name or "": model
-    for model in (
-        Provider,
-        ExternalSystem,
-        Endpoint,
-        EnterpriseService,
-        ObjectStructure,
-        PublishChannel,
-        ChannelTarget,
-        Queue,
-        CronInstance,
-        Operation,
-    )
-}
-FORMS: Final[Mapping[str, type[SetupForm]]] = {
-    "provider": ProviderForm,
-    "externalsystem": SystemForm,
-    "endpoint": EndpointForm,
-    "enterpriseservice": ServiceForm,
-    "objectstructure": StructureForm,
-    "publishchannel": ChannelForm,
-    "channeltarget": TargetForm,
-    "croninstance": CronForm,
+    **{noun.kind: noun.model for noun in NOUNS},
+    "queue": Queue,
+    "croninstance": CronInstance,
+    "operation": Operation,
 }
 # What no form has a word for, or another one than a history needs.
 FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -165,7 +130,7 @@ def _cut(text: str) -> str:
 @cache
 def _labels(kind: str) -> Mapping[str, str]:
     form = FORMS.get(kind)
-    fields: Mapping[str, Any] = {} if form is None else form.base_fields
+    fields = {} if form is None else form.base_fields
     return {name: str(field.label) for name, field in fields.items() if field.label}
 
 

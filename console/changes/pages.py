@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.asked import number_of
 from console.layout.list_filter import MOMENT, ListFilterForm
+from console.setup.urls import NOUNS
 from integration.actions.access import Act
 from integration.selectors import changes
 from integration.selectors.changes import ChangeFilter, Place
@@ -19,14 +20,8 @@ from integration.selectors.scope import Scope
 
 # What the audit rows name by their model's name, in the words of the pages.
 KINDS: Final = {
-    "provider": "provider",
-    "externalsystem": "external system",
-    "endpoint": "endpoint",
+    **{noun.kind: noun.word for noun in NOUNS},
     "endpointtest": "test of an endpoint",
-    "enterpriseservice": "enterprise service",
-    "publishchannel": "publish channel",
-    "channeltarget": "target",
-    "objectstructure": "object structure",
     "queue": "queue",
     "testmessage": "test message",
     "croninstance": "cron instance",
@@ -125,10 +120,10 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @needs(Right.VIEW)
 def change_page(request: HttpRequest, number: int) -> HttpResponse:
     """One change, for a link in a mail."""
-    found = changes.change(number, scope_of(request.user), accesses=_sees_accesses(request))
-    if found is None:
+    known = changes.change(number, scope_of(request.user), accesses=_sees_accesses(request))
+    if known is None:
         raise Http404("There is no such change.")
-    return render(request, "console/setup/change.html", {"change": found, "kinds": KINDS})
+    return render(request, "console/setup/change.html", {"change": known, "kinds": KINDS})
 
 
 def _sees_accesses(request: HttpRequest) -> bool:

@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 from zoneinfo import available_timezones
 
-from crispy_forms.helper import FormHelper
 from crispy_forms.layout import HTML, Div, Field, Fieldset, Layout
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.http import HttpRequest
 from django.urls import reverse_lazy
 
+from console.bulk.looking import schedule_hindrance
 from console.forms.durations import WholeSecondsField
 from console.forms.parameters import fields_of, values_of
-from console.forms.setup_form import SetupForm
+from console.forms.setup_form import SetupForm, inner_helper, reason_field
 from crontasks import parameters
 from crontasks.definitions import Definition
 from crontasks.errors import BadParametersError
@@ -107,12 +108,12 @@ class CronForm(SetupForm):
         self._watch_moments()
 
     def clean(self) -> dict[str, Any] | None:
-        found = super().clean()
+        cleaned = super().clean()
         given = values_of(self.described, self.cleaned_data, self.stored)
         self.instance.parameters = given
         if not any(name in self.errors for name in self.typed):
             _read(self, self.definition, given, self.hindrance)
-        return found
+        return cleaned
 
     def effect(self) -> Effect:
         """What the schedule in the form comes to, also of a form that is not valid."""
@@ -158,12 +159,12 @@ class CronForm(SetupForm):
         return zone
 
     def _update_errors(self, errors: ValidationError) -> None:
-        """What the row says of its parameters is told at their fields already."""
+        """What the row says of its parameters stands at their fields already."""
         if hasattr(errors, "error_dict"):
             for name in ("parameters", "task"):
-                found = errors.error_dict.pop(name, [])
-                if found and not self.errors:
-                    errors.error_dict.setdefault(NON_FIELD_ERRORS, []).extend(found)
+                mistakes = errors.error_dict.pop(name, [])
+                if mistakes and not self.errors:
+                    errors.error_dict.setdefault(NON_FIELD_ERRORS, []).extend(mistakes)
         super()._update_errors(errors)  # type: ignore[misc] # not in the stubs
 
     def _watch_moments(self) -> None:
@@ -183,12 +184,7 @@ class CronForm(SetupForm):
 class OneRunForm(forms.Form):
     """Parameters for a single run; what is stored stays as it is."""
 
-    reason = forms.CharField(
-        required=False,
-        max_length=500,
-        label="Why",
-        help_text="Optional. It is kept with the fact that you asked for this run.",
-    )
+    reason = reason_field("Optional. It is kept with the fact that you asked for this run.")
 
     def __init__(
         self,
@@ -203,18 +199,35 @@ class OneRunForm(forms.Form):
         self.stored: Mapping[str, Any] = dict(instance.parameters)
         self.typed = fields_of(self.described, self.stored)
         self.fields = {**self.typed, **self.fields}
-        self.helper = FormHelper()
-        self.helper.form_tag = False
-        self.helper.disable_csrf = True
+        self.helper = inner_helper()
 
     def clean(self) -> dict[str, Any] | None:
-        found = super().clean()
+        cleaned = super().clean()
         if not self.errors:
             _read(self, self.definition, self.given(), self.hindrance)
-        return found
+        return cleaned
 
     def given(self) -> dict[str, object]:
         return values_of(self.described, self.cleaned_data, self.stored)
+
+
+def asks_for_bulk_jobs(definition: Definition) -> bool:
+    """Whether the parameters of the task say what a bulk job is to do."""
+    known = {one.name for one in parameters.describe(definition.task.parameters)}
+    return known.issuperset({"job", "job_request"})
+
+
+def hindrance_for(request: HttpRequest) -> Hindrance:
+    """Judges parameters for the person who gives them."""
+
+    def hindrance(definition: Definition, given: Mapping[str, object]) -> str:
+        if not asks_for_bulk_jobs(definition):
+            return ""
+        # With what is left out, because it is as usual.
+        said: Any = parameters.read(definition.task.parameters, given)
+        return schedule_hindrance(request, said.job, said.job_request)
+
+    return hindrance
 
 
 def _read(

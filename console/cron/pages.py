@@ -6,14 +6,13 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from console.cron.forms import OneRunForm
-from console.cron.judging import hindrance_for
+from console.cron.forms import OneRunForm, hindrance_for
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, see, see_again, tell_problem
+from console.layout.answers import see, see_again, tell_problem
+from console.setup.pages import author_of
 from crontasks.definitions import registry
-from crontasks.instances import actions, run_pages, selectors
+from crontasks.instances import actions, selectors
 from crontasks.instances.selectors import STATES, InstanceDetail, InstanceFilter
-from integration.actions.configuration import Author
 from integration.errors import IntegrationError
 from integration.selectors import changes
 
@@ -42,14 +41,14 @@ def cron_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @needs(Right.VIEW)
 def cron_instance(request: HttpRequest, instance_id: int) -> HttpResponse:
-    return _show(request, found(request, instance_id))
+    return _show(request, known_instance(request, instance_id))
 
 
 @require_GET
 @needs(Right.VIEW)
 def cron_run(request: HttpRequest, run_id: int) -> HttpResponse:
     """One run: what it did, for how long, where, and what it said."""
-    run = run_pages.run(run_id, scope_of(request.user))
+    run = selectors.run(run_id, scope_of(request.user))
     if run is None:
         raise Http404("There is no such run (any more); each instance keeps a number of them.")
     return render(request, "console/cron/run.html", {"run": run, "instance": run.instance})
@@ -57,10 +56,10 @@ def cron_run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @needs(Right.VIEW, Right.OPERATE)
 def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
-    detail = found(request, instance_id)
+    detail = known_instance(request, instance_id)
     if request.method != "POST":
         return see("cron-instance", instance_id)
-    given, reason = None, request.POST.get("reason", "")[:500]
+    given = None
     if "with-parameters" in request.POST:
         # They decide what a run does: whoever may not store them may not run them once either.
         if not has(request.user, Right.CONFIGURE):
@@ -70,13 +69,13 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
             return _show_one_run(request, detail, form, status=422)
         given = form.given()
     try:
-        actions.run_now(instance_id, actor=actor_of(request), given=given, reason=reason)
+        actions.run_now(instance_id, author_of(request), given=given)
     except IntegrationError as problem:
         tell_problem(request, problem)
         return _show(request, detail, status=409)
-    told = "A worker begins within seconds, and what it did appears among the runs"
+    sentence = "A worker begins within seconds, and what it did appears among the runs"
     quiet = "; a consumer's run without work leaves none." if detail.row.is_consumer else "."
-    messages.success(request, f"Asked for. {told}{quiet}")
+    messages.success(request, f"Asked for. {sentence}{quiet}")
     return see_again(request, "cron-instance", instance_id)
 
 
@@ -84,22 +83,22 @@ def run_now(request: HttpRequest, instance_id: int) -> HttpResponse:
 @needs(Right.VIEW, Right.OPERATE, Right.CONFIGURE)
 def one_run(request: HttpRequest, instance_id: int) -> HttpResponse:
     """The form of a run with other parameters."""
-    detail = found(request, instance_id)
+    detail = known_instance(request, instance_id)
     return _show_one_run(request, detail, _one_run_form(request, detail))
 
 
 @needs(Right.VIEW, Right.OPERATE)
 def pause(request: HttpRequest, instance_id: int) -> HttpResponse:
-    detail = found(request, instance_id)
+    detail = known_instance(request, instance_id)
     if request.method != "POST":
         return see("cron-instance", instance_id)
-    reason = request.POST.get("reason", "").strip()[:500]
-    if not reason:
+    author = author_of(request)
+    if not author.reason:
         messages.warning(
             request, "Nothing was changed: write why it is to rest, for those who find it so."
         )
         return _show(request, detail, status=422)
-    if actions.pause(instance_id, Author(actor_of(request), reason)):
+    if actions.switch(instance_id, author, active=False):
         messages.success(request, f"{detail.row.name} rests. What is under way goes on to its end.")
     else:
         messages.info(request, f"{detail.row.name} rested already.")
@@ -108,18 +107,17 @@ def pause(request: HttpRequest, instance_id: int) -> HttpResponse:
 
 @needs(Right.VIEW, Right.OPERATE)
 def activate(request: HttpRequest, instance_id: int) -> HttpResponse:
-    detail = found(request, instance_id)
+    detail = known_instance(request, instance_id)
     if request.method != "POST":
         return see("cron-instance", instance_id)
-    reason = request.POST.get("reason", "")[:500]
-    if actions.activate(instance_id, Author(actor_of(request), reason)):
+    if actions.switch(instance_id, author_of(request), active=True):
         messages.success(request, f"{detail.row.name} is active again, counted from now.")
     else:
         messages.info(request, f"{detail.row.name} was active already.")
     return see_again(request, "cron-instance", instance_id)
 
 
-def found(request: HttpRequest, instance_id: int) -> InstanceDetail:
+def known_instance(request: HttpRequest, instance_id: int) -> InstanceDetail:
     """The instance, if this person may know of it; else a 404."""
     detail = selectors.instance(instance_id, scope_of(request.user))
     if detail is None:
@@ -128,7 +126,7 @@ def found(request: HttpRequest, instance_id: int) -> InstanceDetail:
 
 
 def _show(request: HttpRequest, detail: InstanceDetail, *, status: int = 200) -> HttpResponse:
-    page = run_pages.runs(detail.row.id, request.GET.get("before", ""))
+    page = selectors.runs(detail.row.id, request.GET.get("before", ""))
     context = {
         "detail": detail,
         "instance": detail.row,

@@ -1,7 +1,9 @@
 """Setting up cron instances: choose a task, fill its form, change, clone, delete."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -10,14 +12,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.bulk.rights import requested
-from console.cron.forms import MOMENTS, CronForm
-from console.cron.judging import asks_for_bulk_jobs, hindrance_for
-from console.cron.pages import found
-from console.forms.conflicts import conflict_of
+from console.cron.forms import MOMENTS, CronForm, asks_for_bulk_jobs, hindrance_for
+from console.cron.pages import known_instance
 from console.forms.setup_form import free_name
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, parse_id, see
+from console.layout.answers import parse_id, see
 from console.layout.asked import number_of
+from console.setup.pages import TRIALS, UNEXPLAINED, author_of, seen_in, shown_again
 from crontasks.definitions import Definition, registry
 from crontasks.instances import actions, selectors
 from crontasks.instances.effects import Effect, effect
@@ -25,12 +26,14 @@ from crontasks.instances.selectors import InstanceDetail
 from crontasks.models import CronInstance
 from integration import durations
 from integration.actions import configuration
-from integration.actions.configuration import Author
-from integration.actions.problems import ChangedMeanwhileError
 from integration.errors import IntegrationError
 from integration.selectors.bulk import runs
 
-COPIED = ("crontab", "interval_seconds", "time_zone", "overlap", "misfire", "timeout_seconds")
+COPIED: Final = (
+    "name",
+    *MOMENTS,
+    *("overlap", "misfire", "timeout_seconds", "keep_runs", "run_as"),
+)
 LIMITED = (
     "You may know of some external systems only, and such a task works for all of them. Ask an "
     "administrator whom nothing limits."
@@ -48,18 +51,12 @@ def create(request: HttpRequest) -> HttpResponse:
     definition = next((one for one in offered if one.name == wanted), None)
     if definition is None:
         return render(request, "console/cron/tasks.html", {"tasks": offered})
+    show = partial(_show_form, request, definition=definition)
     if request.method != "POST":
-        return _show_form(request, _blank(request, definition, source), definition)
-    form = CronForm(
-        request.POST,
-        instance=_copied(source),
-        definition=definition,
-        hindrance=hindrance_for(request),
-    )
-    if _asks_for_effect(request) or not form.is_valid():
-        status = 200 if _asks_for_effect(request) else 422
-        return _show_form(request, form, definition, status=status)
-    actions.store(form.instance, Author(actor_of(request), form.why))
+        return show(_blank(request, definition, source))
+    form = _form(request, definition, _copied(source))
+    if again := shown_again(request, form, show):
+        return again
     messages.success(request, f"{form.instance} is there.")
     return see("cron-instance", form.instance.pk)
 
@@ -67,48 +64,32 @@ def create(request: HttpRequest) -> HttpResponse:
 @needs(Right.VIEW, Right.CONFIGURE)
 def change(request: HttpRequest, instance_id: int) -> HttpResponse:
     """Its form; nothing is written when somebody else was faster."""
-    detail = found(request, instance_id)
+    detail = known_instance(request, instance_id)
     definition = registry.get(detail.row.task)
     if definition is None:
         raise Http404("The app that registers this task is not installed here.")
-    seen = configuration.stamp(detail.instance)
+    form = _form(request, definition, detail.instance)
+    show = partial(_show_form, request, definition=definition, detail=detail)
     if request.method != "POST":
-        form = CronForm(
-            instance=detail.instance, definition=definition, hindrance=hindrance_for(request)
-        )
-        return _show_form(request, form, definition, detail=detail, seen=seen)
-    seen = request.POST.get("seen", "")[:64]
-    form = CronForm(
-        request.POST,
-        instance=detail.instance,
-        definition=definition,
-        hindrance=hindrance_for(request),
-    )
-    if _asks_for_effect(request) or not form.is_valid():
-        status = 200 if _asks_for_effect(request) else 422
-        return _show_form(request, form, definition, status=status, detail=detail, seen=seen)
-    try:
-        changed = actions.store(form.instance, Author(actor_of(request), form.why), seen=seen)
-    except ChangedMeanwhileError as problem:
-        theirs = conflict_of(problem, form.instance)
-        detail = found(request, instance_id)
-        return _show_form(request, form, definition, status=409, detail=detail, **theirs)
-    messages.success(request, "Saved." if changed else "Nothing differed; nothing was changed.")
+        return show(form, seen=configuration.stamp(detail.instance))
+    if again := shown_again(request, form, show, seen_in(request)):
+        return again
+    is_changed = form.is_changed
+    messages.success(request, "Saved." if is_changed else "Nothing differed; nothing was changed.")
     return see("cron-instance", instance_id)
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def delete(request: HttpRequest, instance_id: int) -> HttpResponse:
     """Asked first, with what goes along; then gone, with a reason kept."""
-    detail = found(request, instance_id)
+    detail = known_instance(request, instance_id)
     if request.method != "POST":
         return _show_deletion(request, detail)
-    reason = request.POST.get("reason", "").strip()[:500]
-    if not reason:
-        mistake = "Write one sentence for those who will read the history."
-        return _show_deletion(request, detail, mistake=mistake, status=422)
+    author = author_of(request)
+    if not author.reason:
+        return _show_deletion(request, detail, mistake=UNEXPLAINED, status=422)
     try:
-        actions.remove(instance_id, Author(actor_of(request), reason))
+        actions.remove(instance_id, author)
     except IntegrationError as problem:
         return _show_deletion(request, detail, mistake=str(problem), status=409)
     messages.success(request, f"{detail.row.name} was deleted with its runs.")
@@ -130,10 +111,6 @@ def show_effect(request: HttpRequest) -> HttpResponse:
     return render(request, "console/cron/_moments.html", {"effect": shown})
 
 
-def _asks_for_effect(request: HttpRequest) -> bool:
-    return "show-effect" in request.POST
-
-
 def _source(request: HttpRequest) -> InstanceDetail | None:
     like = number_of(request.GET.get("like", ""))
     detail = None if like is None else selectors.instance(like, scope_of(request.user))
@@ -145,21 +122,31 @@ def _copied(source: InstanceDetail | None) -> CronInstance:
     return CronInstance(parameters={} if source is None else source.instance.parameters)
 
 
+def _form(
+    request: HttpRequest,
+    definition: Definition,
+    instance: CronInstance,
+    initial: Mapping[str, Any] | None = None,
+) -> CronForm:
+    return CronForm(
+        request.POST if request.method == "POST" else None,
+        instance=instance,
+        initial=initial,
+        definition=definition,
+        hindrance=hindrance_for(request),
+    )
+
+
 def _blank(request: HttpRequest, definition: Definition, source: InstanceDetail | None) -> CronForm:
     initial: dict[str, Any] = {"name": definition.title}
     if source is not None:
         initial = {name: getattr(source.instance, name) for name in COPIED}
-        initial["keep_runs"] = source.instance.keep_runs
-        initial["run_as"] = source.instance.run_as
-        initial["name"] = source.row.name
     taken = selectors.names()
     if initial["name"] in taken:
         initial["name"] = free_name(initial["name"], taken)
     begun = _copied(source)
     begun.parameters = {**begun.parameters, **_of_bulk_run(request, definition)}
-    return CronForm(
-        instance=begun, initial=initial, definition=definition, hindrance=hindrance_for(request)
-    )
+    return _form(request, definition, begun, initial)
 
 
 def _of_bulk_run(request: HttpRequest, definition: Definition) -> dict[str, str]:
@@ -167,20 +154,18 @@ def _of_bulk_run(request: HttpRequest, definition: Definition) -> dict[str, str]
     number = parse_id(request.GET.get("bulk_run", ""))
     if number is None or not asks_for_bulk_jobs(definition):
         return {}
-    found = runs.one(number, scope_of(request.user))
-    if found is None or requested(found.run, request.user).is_cut:
+    shown = runs.one(number, scope_of(request.user))
+    if shown is None or requested(shown.run, request.user).is_cut:
         return {}
-    return {
-        "job": found.run.job,
-        "job_request": json.dumps(found.run.job_request, ensure_ascii=False),
-    }
+    job_request = json.dumps(shown.run.job_request, ensure_ascii=False)
+    return {"job": shown.run.job, "job_request": job_request}
 
 
 def _show_form(
     request: HttpRequest,
     form: CronForm,
-    definition: Definition,
     *,
+    definition: Definition,
     status: int = 200,
     **more: object,
 ) -> HttpResponse:
@@ -191,7 +176,7 @@ def _show_form(
         "definition": definition,
         "effect": effect_now,
         # Showing the effect is no attempt to save: what is still missing is no mistake yet.
-        "is_trial": _asks_for_effect(request),
+        "is_trial": not TRIALS.isdisjoint(request.POST),
         **more,
     }
     return render(request, "console/cron/form.html", context, status=status)

@@ -2,11 +2,11 @@
 
 from django.urls import path
 
-from console.cron import cleanup, pages, removals, setup
+from console.cron import cleanup, pages, setup
 
 urlpatterns = [
     path("cleanup/", cleanup.cleanup_page, name="cleanup"),
-    path("cleanup/removals/<slug:name>/", removals.removal, name="removal"),
+    path("cleanup/removals/<slug:name>/", cleanup.removal, name="removal"),
     path("cron/", pages.cron_list, name="cron"),
     path("cron/new/", setup.create, name="cron-new"),
     path("cron/effect/", setup.show_effect, name="cron-effect"),

@@ -1,6 +1,7 @@
 """What people do with an endpoint at work: each verb is a POST to a small resource of its own."""
 
 from collections.abc import Callable
+from functools import partial
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -59,9 +60,13 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
 
 
 resume = _verb(endpoint_switches.resume, "The pause is over. What waits goes out within seconds.")
-enable = _verb(endpoint_switches.switch_on, "Switched on. What waits goes out within seconds.")
+enable = _verb(
+    partial(endpoint_switches.switch, to_on=True),
+    "Switched on. What waits goes out within seconds.",
+)
 disable = _verb(
-    endpoint_switches.switch_off, "Switched off. What waits for it stays in Kafka until it expires."
+    partial(endpoint_switches.switch, to_on=False),
+    "Switched off. What waits for it stays in Kafka until it expires.",
 )
 
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from django import forms
 
+from console.forms.secrets import SecretInput, guard, kept
 from crontasks.parameters import LONGEST_TEXT, Described
 from integration.sealed import is_sealed
 
 PREFIX: Final = "parameter-"
 TRUTHS: Final = (("", "As the default"), ("true", "Yes"), ("false", "No"))
-KEPT: Final = "A value is stored. Empty keeps it; it is never shown."
 
 
 def name_of(one: Described) -> str:
@@ -20,21 +20,17 @@ def name_of(one: Described) -> str:
 
 def fields_of(described: Sequence[Described], stored: Mapping[str, Any]) -> dict[str, forms.Field]:
     """The fields by their name in the form, filled with what is stored or else the default."""
-    found: dict[str, forms.Field] = {}
+    fields: dict[str, forms.Field] = {}
     for one in described:
-        field = _field(one)
+        fields[name_of(one)] = field = _field(one)
         field.label = one.label
-        field.help_text = f"{one.text} {_usual(one)}".strip()
-        if not one.is_secret:
+        is_kept = one.is_secret and is_sealed(stored.get(one.name))
+        field.help_text = one.text if is_kept else f"{one.text} {_usual(one)}".strip()
+        if is_kept:
+            guard(fields, name_of(one), is_stored=True)
+        elif not one.is_secret:
             field.initial = _plain(stored.get(one.name, one.default))
-        elif is_sealed(stored.get(one.name)):
-            field.required = False
-            field.help_text = f"{one.text} {KEPT}".strip()
-            found[f"{name_of(one)}-remove"] = forms.BooleanField(
-                required=False, label=f"Remove the stored {one.label.lower()}"
-            )
-        found[name_of(one)] = field
-    return found
+    return fields
 
 
 def values_of(
@@ -44,32 +40,27 @@ def values_of(
 
     A secret left empty keeps what is stored.
     """
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for one in described:
         value = cleaned.get(name_of(one))
         if one.is_secret:
-            value = _secret(one, cleaned, stored)
+            value = kept(name_of(one), cleaned, stored.get(one.name)) or None
         elif one.plain is bool and isinstance(value, str):
             value = {"true": True, "false": False}.get(value)
         elif value in {None, ""} and one.plain is not str:
             value = None
         is_usual = value is None if one.is_required else value == _plain(one.default)
         if not is_usual and (value is not None or one.is_optional):
-            found[one.name] = value
-    return found
-
-
-def _secret(one: Described, cleaned: Mapping[str, Any], stored: Mapping[str, Any]) -> object:
-    if cleaned.get(f"{name_of(one)}-remove"):
-        return None
-    return cleaned.get(name_of(one)) or stored.get(one.name)
+            values[one.name] = value
+    return values
 
 
 def _field(one: Described) -> forms.Field:
     needed = one.is_required and not one.is_optional
     if one.is_secret:
-        hidden = forms.PasswordInput(attrs={"autocomplete": "new-password"})
-        return forms.CharField(required=needed, widget=hidden, strip=False, max_length=LONGEST_TEXT)
+        return forms.CharField(
+            required=needed, widget=SecretInput(), strip=False, max_length=LONGEST_TEXT
+        )
     if issubclass(one.plain, Enum):
         members = [(str(member.value), str(member.value)) for member in one.plain]
         blank = [] if needed or one.default is not None else [("", "None")]

@@ -1,15 +1,22 @@
-"""What all forms of the set-up have in common: a reason, a layout, help at each field."""
+"""What all forms of the set-up have in common: a reason, a layout, what somebody else changed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 from crispy_forms.helper import FormHelper
 from crispy_forms.layout import HTML, Field, Fieldset, Layout
 from django import forms
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError
+from django.db.models import Model
+from django.http import Http404
 from django.utils.html import escape
 
 from integration.actions import configuration
 from integration.actions.configuration import Author
+from integration.actions.problems import ChangedMeanwhileError
+from integration.errors import IntegrationError
+from integration.selectors import changes
 from integration.selectors.scope import EVERYTHING, Scope
 
 # A heading, a sentence below it or nothing, and the names of its fields.
@@ -18,20 +25,37 @@ Part = tuple[str, str, Sequence[str]]
 NAME_SENTENCE: Final = "Use letters, digits, - and _ only, without blanks."
 
 
+def reason_field(help_text: str) -> forms.CharField:
+    """Why somebody does it, for the history."""
+    return forms.CharField(required=False, max_length=500, label="Why", help_text=help_text)
+
+
+def inner_helper() -> FormHelper:
+    """Lays out the fields only: the page has the form's tag and its token."""
+    helper = FormHelper()
+    helper.form_tag = False
+    helper.disable_csrf = True
+    return helper
+
+
+def names_in(parts: Iterable[Part]) -> list[str]:
+    """The fields of a form with these parts."""
+    return [name for _, _, names in parts for name in names]
+
+
 class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name their model
     """A form with the reason of the change; subclasses lay out their fields in `parts`.
 
-    `scope` limits what may be chosen. A field of `secret_fields` (see console.setup.secrets) is
+    `scope` limits what may be chosen. A field of `secret_fields` (see console.forms.secrets) is
     written and never shown.
     """
 
     parts: ClassVar[Sequence[Part]] = ()
+    taken: ClassVar[str] = "Somebody else has just taken this name. Choose another one."
+    is_changed = False
 
-    reason = forms.CharField(
-        required=False,
-        max_length=500,
-        label="Why",
-        help_text="Optional. It is kept in the history of changes, for those who wonder later.",
+    reason = reason_field(
+        "Optional. It is kept in the history of changes, for those who wonder later."
     )
 
     def __init__(self, *args: Any, scope: Scope = EVERYTHING, **kwargs: Any) -> None:
@@ -40,9 +64,7 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
         for field in self.fields.values():
             if isinstance(field, forms.SlugField):
                 field.error_messages["invalid"] = NAME_SENTENCE
-        self.helper = FormHelper()
-        self.helper.form_tag = False
-        self.helper.disable_csrf = True
+        self.helper = inner_helper()
 
     def lay_out(self) -> None:
         """Arrange the fields; called once they are all there, by the pages."""
@@ -52,7 +74,8 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
     def _part(self, part: Part) -> Fieldset:
         title, sentence, names = part
         lead = [HTML(f'<p class="text-secondary">{escape(sentence)}</p>')] if sentence else []
-        return Fieldset(title, *lead, *(Field(n) for n in names if n in self.fields))
+        shown = [n for name in names for n in (name, f"remove_{name}") if n in self.fields]
+        return Fieldset(title, *lead, *map(Field, shown))
 
     def entered(self, name: str) -> Any:
         """What a field holds now, to tell its effect; asked before the field is drawn."""
@@ -64,9 +87,38 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
     def why(self) -> str:
         return str(self.cleaned_data.get("reason", ""))
 
-    def store(self, author: Author, seen: str | None) -> None:
-        """Write the row of a good form. Raises what configuration.save raises, IntegrationError."""
-        configuration.save(self.instance, author, seen=seen)
+    def saved(self, author: Author, seen: str | None = None) -> bool:
+        """Whether the row of a good form was written; if not, the form says why.
+
+        Afterwards `is_changed` says whether it differed. Raises ChangedMeanwhileError.
+        """
+        is_new = self.instance.pk is None
+        try:
+            self.is_changed = self.store(author, seen)
+        except ChangedMeanwhileError:
+            raise
+        except IntegrityError:
+            self.add_error(None, self.taken)
+        except (IntegrationError, ValidationError) as problem:
+            self.show_problem(problem)
+        else:
+            return True
+        if is_new:
+            # The row was rolled back, and the form is shown again as that of a new one.
+            self.instance.pk = None
+        return False
+
+    def store(self, author: Author, seen: str | None) -> bool:
+        """Write the row of a good form; False where nothing differs.
+
+        Raises what configuration.save raises, IntegrationError.
+        """
+        return configuration.save(self.instance, author, seen=seen) is not None
+
+    def show_problem(self, problem: IntegrationError | ValidationError) -> None:
+        """Say what came up while storing."""
+        sentences = problem.messages if isinstance(problem, ValidationError) else [str(problem)]
+        self.add_error(None, [*sentences, "Nothing was saved."])
 
     def closed_by(self, sentence: str) -> None:
         """Show everything and let nothing be entered: the person lacks the right to change it."""
@@ -75,11 +127,22 @@ class SetupForm(forms.ModelForm):  # type: ignore[type-arg] # subclasses name th
                 field.disabled = True
 
 
-def copy_of(row: Any, label: str, fields: Sequence[str], taken: Sequence[str]) -> dict[str, Any]:
-    """The values a clone's form begins with: all of `fields`, but a name that is free."""
-    found = forms.model_to_dict(row, fields=list(fields))
-    found[label] = free_name(str(getattr(row, label)), taken)
-    return found
+def conflict_of(problem: ChangedMeanwhileError, mine: Model) -> dict[str, object]:
+    """Context of a form's page, so that saving it again is a choice; 404 when the row is gone.
+
+    `seen` is the stamp of what is stored now, `differing` are the fields that are not the same in
+    both, `last` is the newest change in its history.
+    """
+    if problem.stored is None:
+        raise Http404(str(problem))
+    kind = mine._meta.model_name or ""
+    theirs, ours = configuration.facts(problem.stored), configuration.facts(mine)
+    return {
+        "seen": configuration.stamp(problem.stored),
+        "conflict": problem,
+        "differing": [d for d in changes.differences(theirs, ours) if d.before != d.after],
+        "last": next(iter(changes.history_of(kind, problem.stored.pk, 1)), None),
+    }
 
 
 def free_name(name: str, taken: Sequence[str]) -> str:

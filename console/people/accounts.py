@@ -1,14 +1,15 @@
 """People and what they may do: every change is stored together with its one row of audit."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import ClassVar, Final
 
+from django.apps import apps as installed
+from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from console.layout.access import Right, scope_of
+from console.layout.access import ROLES, Right, scope_of
 from console.models import Limit
 from integration.actions import configuration
 from integration.actions.configuration import SET_ANEW, Author, Facts
@@ -25,20 +26,6 @@ class PersonProtectedError(IntegrationError):
     code: ClassVar[str] = "PERSON_PROTECTED"
 
 
-@dataclass(frozen=True, slots=True)
-class PersonRow:
-    """One line of the list of people."""
-
-    id: int
-    name: str
-    email: str
-    roles: tuple[str, ...]
-    systems: tuple[str, ...] | None
-    is_active: bool
-    is_superuser: bool
-    last_login: datetime | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What an account is to be; `systems` None = not limited, `password` None = as it is."""
@@ -51,9 +38,9 @@ class Wanted:
     password: str | None = None
 
 
-def people() -> list[PersonRow]:
-    """Every account, by name, in four queries however many there are."""
-    return [_row(person) for person in _everybody().order_by("username")]
+def people() -> QuerySet[User]:
+    """Every account with its roles and limit, by name."""
+    return _everybody().order_by("username")
 
 
 def person(person_id: int) -> User | None:
@@ -63,39 +50,34 @@ def person(person_id: int) -> User | None:
 
 def history(person_id: int, most: int = 20) -> list[ConfigurationChange]:
     """What was changed about an account, newest first."""
-    found = ConfigurationChange.objects.filter(kind="user", subject=str(person_id))
-    return list(found[:most])
+    return list(ConfigurationChange.objects.filter(kind="user", subject=str(person_id))[:most])
 
 
 def systems_of(scope: Scope) -> list[str]:
     """The names of the external systems within a limit."""
-    found = ExternalSystem.objects.filter(scope.within("pk"))
-    return list(found.values_list("name", flat=True))
+    return list(ExternalSystem.objects.filter(scope.within("pk")).values_list("name", flat=True))
 
 
-def store(found: User | None, wanted: Wanted, by: User | AnonymousUser, reason: str) -> User:
+def store(known: User | None, wanted: Wanted, by: User | AnonymousUser, reason: str) -> User:
     """Store a new or changed account. Raises PersonProtectedError."""
-    if found is not None:
-        _refuse_above(found, by)
-        _refuse_lockout(found, wanted, by)
+    if known is not None:
+        _refuse_above(known, by)
+        _refuse_lockout(known, wanted, by)
     _refuse_more(wanted, by)
     with transaction.atomic():
-        stored = None
-        if found is not None:
-            stored = User.objects.select_for_update().get(pk=found.pk)
-        before = None if stored is None else facts(stored)
-        account = stored or User()
+        account = User() if known is None else User.objects.select_for_update().get(pk=known.pk)
+        before = None if known is None else facts(account)
         account.username, account.email = wanted.name, wanted.email
         account.is_active = wanted.is_active
         if wanted.password is not None:
             account.set_password(wanted.password)
-        elif stored is None:
+        elif known is None:
             account.set_unusable_password()
         account.save()
         account.groups.set(wanted.roles)
         _limit(account, wanted.systems)
         after = facts(account)
-        if stored is not None and wanted.password is not None:
+        if known is not None and wanted.password is not None:
             after["password"] = SET_ANEW
         configuration.record(account, before, after, Author(by.get_username(), reason))
     return account
@@ -116,22 +98,8 @@ def facts(account: User) -> Facts:
 
 
 def _everybody() -> QuerySet[User]:
-    found = User.objects.select_related("sluice_limit")
-    return found.prefetch_related("groups", "sluice_limit__systems")
-
-
-def _row(account: User) -> PersonRow:
-    limit: Limit | None = getattr(account, "sluice_limit", None)
-    return PersonRow(
-        id=account.pk,
-        name=account.username,
-        email=account.email,
-        roles=tuple(group.name for group in account.groups.all()),
-        systems=None if limit is None else tuple(str(one) for one in limit.systems.all()),
-        is_active=account.is_active,
-        is_superuser=account.is_superuser,
-        last_login=account.last_login,
-    )
+    accounts = User.objects.select_related("sluice_limit")
+    return accounts.prefetch_related("groups", "sluice_limit__systems")
 
 
 def _limit(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
@@ -142,15 +110,15 @@ def _limit(account: User, systems: tuple[ExternalSystem, ...] | None) -> None:
     limit.systems.set(systems)
 
 
-def _refuse_above(found: User, by: User | AnonymousUser) -> None:
-    if found.is_superuser and not by.is_superuser:
+def _refuse_above(known: User, by: User | AnonymousUser) -> None:
+    if known.is_superuser and not by.is_superuser:
         raise PersonProtectedError(
-            f"{found.get_username()} is a superuser, whom only a superuser may change.",
+            f"{known.get_username()} is a superuser, whom only a superuser may change.",
             next_step="Ask a superuser.",
         )
-    if found.pk != by.pk and _rights(Q(group__user=found) | Q(user=found)) - _own(by):
+    if known.pk != by.pk and _rights(Q(group__user=known) | Q(user=known)) - _own(by):
         raise PersonProtectedError(
-            f"{found.get_username()} has rights that you do not have.",
+            f"{known.get_username()} has rights that you do not have.",
             next_step="Ask somebody who has them.",
         )
 
@@ -165,16 +133,16 @@ def _refuse_more(wanted: Wanted, by: User | AnonymousUser) -> None:
 
 
 def _rights(whose: Q) -> frozenset[str]:
-    found = Permission.objects.filter(whose).values_list("content_type__app_label", "codename")
-    return frozenset(f"{app}.{code}" for app, code in found)
+    rights = Permission.objects.filter(whose).values_list("content_type__app_label", "codename")
+    return frozenset(f"{app}.{code}" for app, code in rights)
 
 
 def _own(by: User | AnonymousUser) -> frozenset[str]:
     return _rights(Q()) if by.is_superuser else frozenset(by.get_all_permissions())
 
 
-def _refuse_lockout(found: User, wanted: Wanted, by: User | AnonymousUser) -> None:
-    if found.pk != by.pk or found.is_superuser:
+def _refuse_lockout(known: User, wanted: Wanted, by: User | AnonymousUser) -> None:
+    if known.pk != by.pk or known.is_superuser:
         return
     code = Right.PEOPLE.permission.split(".")[1]
     keeps = any(role.permissions.filter(codename=code).exists() for role in wanted.roles)
@@ -184,3 +152,16 @@ def _refuse_lockout(found: User, wanted: Wanted, by: User | AnonymousUser) -> No
         "This would take from you the right to manage people, and you could not undo it.",
         next_step="Let another administrator do it.",
     )
+
+
+def make_roles(**_: object) -> None:
+    """Make the groups that an installation begins with; existing ones stay as they are."""
+    # The permissions of `integration` come after its migrations; they may not be there yet.
+    create_permissions(installed.get_app_config("integration"), verbosity=0)
+    for name, rights in ROLES.items():
+        group, is_new = Group.objects.get_or_create(name=name)
+        if is_new:
+            codes = [right.permission.split(".")[1] for right in rights]
+            group.permissions.set(
+                Permission.objects.filter(content_type__app_label="integration", codename__in=codes)
+            )

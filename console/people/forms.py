@@ -99,14 +99,14 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg] # Meta names the mo
 
     def wanted(self) -> Wanted:
         """What the form asks for; call it when the form is valid."""
-        said = self.cleaned_data
+        given = self.cleaned_data
         return Wanted(
-            name=said["username"],
-            email=said["email"],
-            roles=tuple(said["roles"]),
-            systems=tuple(said["systems"]) if said["is_limited"] else None,
-            is_active=said["is_active"],
-            password=said["password"] or None,
+            name=given["username"],
+            email=given["email"],
+            roles=tuple(given["roles"]),
+            systems=tuple(given["systems"]) if given["is_limited"] else None,
+            is_active=given["is_active"],
+            password=given["password"] or None,
         )
 
     def _begin_with(self, account: User) -> None:

@@ -39,10 +39,10 @@ def add_person(request: HttpRequest) -> HttpResponse:
 @needs(Right.PEOPLE)
 def person_page(request: HttpRequest, person_id: int) -> HttpResponse:
     _refuse_limited(request)
-    found = accounts.person(person_id)
-    if found is None:
+    known = accounts.person(person_id)
+    if known is None:
         raise Http404("There is no such person.")
-    return _answered(request, found, PersonForm(request.POST or None, instance=found))
+    return _answered(request, known, PersonForm(request.POST or None, instance=known))
 
 
 @needs()
@@ -57,20 +57,20 @@ def own_account(request: HttpRequest) -> HttpResponse:
     return render(request, "console/people/own.html", context)
 
 
-def _answered(request: HttpRequest, found: User | None, form: PersonForm) -> HttpResponse:
-    history = accounts.history(found.pk) if found is not None else []
+def _answered(request: HttpRequest, known: User | None, form: PersonForm) -> HttpResponse:
+    history = accounts.history(known.pk) if known is not None else []
     # The form writes what was typed onto its account; the page speaks of the stored one.
-    name = found.get_username() if found is not None and not form.is_bound else ""
-    context = {"form": form, "person": found, "history": history, "name": name}
+    name = known.get_username() if known is not None and not form.is_bound else ""
+    context = {"form": form, "person": known, "history": history, "name": name}
     if request.method != "POST":
         return render(request, "console/people/person.html", context)
     if not form.is_valid():
         return render(request, "console/people/person.html", context, status=422)
     wanted = form.wanted()
-    made = "" if found is not None or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
+    made = "" if known is not None or wanted.password else secrets.token_urlsafe(PASSWORD_BYTES)
     wanted = replace(wanted, password=made) if made else wanted
     try:
-        account = accounts.store(found, wanted, request.user, form.cleaned_data["why"])
+        account = accounts.store(known, wanted, request.user, form.cleaned_data["why"])
     except PersonProtectedError as problem:
         form.add_error(None, str(problem))
         return render(request, "console/people/person.html", context, status=422)

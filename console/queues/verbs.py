@@ -14,7 +14,7 @@ from integration.actions import blocks, queues
 from integration.actions.blocks import Place
 from integration.errors import IntegrationError
 from integration.selectors.queues import queues as selectors
-from integration.selectors.setup import topics
+from integration.selectors.setup.queues import topic_facts_now
 
 Verb = Callable[[int, str, str], None]
 
@@ -73,7 +73,7 @@ def _disable(queue_id: int, actor: str, reason: str) -> None:
 
 def _adopt(place: Place) -> Verb:
     def adopt(queue_id: int, actor: str, reason: str) -> None:
-        facts = topics.facts_now(queue_id)
+        facts = topic_facts_now(queue_id)
         blocks.adopt(queue_id, place=place, facts=facts, actor=actor, reason=reason)
 
     return adopt

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from crispy_forms.layout import Div, Fieldset
 from django import forms
 from django.core.exceptions import ValidationError
 
-from console.setup.secrets import KEPT, SecretInput, SecretText
+from console.forms.secrets import SecretInput, SecretText, guard, kept
 from integration.endpoints.declared import (
     MAX_CHARACTERS,
     Declared,
+    Properties,
     Shape,
     counts,
     declarations,
@@ -17,9 +19,10 @@ from integration.endpoints.declared import (
     lines_of,
     pairs_of,
 )
-from integration.endpoints.properties import KINDS
 from integration.endpoints.registry import functions
 
+# The property that names a function of an installed app.
+FUNCTION: Final = "function"
 # What stands between the two of a pair, by the property's name.
 SIGNS: Final = {"headers": ":"}
 LINES: Final = {"rows": 4, "class": "lines", "spellcheck": "false"}
@@ -59,23 +62,39 @@ class Names(forms.CharField):
         return bool(self.prepare_value(initial or []) != (data or ""))
 
 
-def fields_of(handler_type: str, stored: Mapping[str, str]) -> dict[str, forms.Field]:
+def fields_of(kind: type[Properties], stored: Mapping[str, str]) -> dict[str, forms.Field]:
     """A field for each property and secret; one to remove each secret that is stored."""
-    found: dict[str, forms.Field] = {}
-    for name, declared in declarations(KINDS[handler_type]).items():
-        if not declared.is_secret:
-            found[name] = _field(handler_type, name, declared)
-            continue
-        found[name] = _secret(declared, is_stored=name in stored)
-        if name in stored:
-            label = f"Remove the stored {declared.label}".lower().capitalize()
-            found[f"remove_{name}"] = forms.BooleanField(required=False, label=label)
-    return found
+    fields: dict[str, forms.Field] = {}
+    for name, declared in declarations(kind).items():
+        if declared.is_secret:
+            fields[name] = _secret(declared)
+            guard(fields, name, is_stored=name in stored)
+        else:
+            fields[name] = _field(name, declared)
+    return fields
 
 
-def initial_of(handler_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+def parts_of(kind: type[Properties], fields: Mapping[str, Any]) -> list[Fieldset]:
+    """The parts of a type, with what counts only beside another field marked as such."""
+    known = declarations(kind)
+    return [
+        Fieldset(title, *(_laid(name, known[name], fields) for name in names))
+        for title, names in kind.parts
+    ]
+
+
+def _laid(name: str, declared: Declared, fields: Mapping[str, Any]) -> Div:
+    names = [one for one in (name, f"remove_{name}") if one in fields]
+    if declared.only is None:
+        return Div(*names)
+    # The style sheet shows them while their choice is made; without it they are all there.
+    other, values = declared.only
+    marks = " ".join(f"only-{other}-{value}" for value in values)
+    return Div(*names, css_class=f"only {marks}")
+
+
+def initial_of(kind: type[Properties], properties: Mapping[str, Any]) -> dict[str, Any]:
     """What the fields begin with: the stored values, and what counts where none is stored."""
-    kind = KINDS[handler_type]
     return {
         name: _plain(properties.get(name, default_of(kind, name)))
         for name, declared in declarations(kind).items()
@@ -88,16 +107,14 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def properties_in(handler_type: str, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+def properties_in(kind: type[Properties], cleaned: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that a form says: those that count beside the others and were chosen.
 
     What is as it comes is not stored, so that only choices are seen in the history.
     """
-    kind = KINDS[handler_type]
-    known = declarations(kind)
     return {
         name: cleaned[name]
-        for name, declared in known.items()
+        for name, declared in declarations(kind).items()
         if not declared.is_secret
         and counts(declared, kind, cleaned)
         and cleaned.get(name) not in (None, "", [], {}, default_of(kind, name))
@@ -105,75 +122,60 @@ def properties_in(handler_type: str, cleaned: Mapping[str, Any]) -> dict[str, An
 
 
 def secrets_in(
-    handler_type: str, cleaned: Mapping[str, Any], stored: Mapping[str, str]
+    kind: type[Properties], cleaned: Mapping[str, Any], stored: Mapping[str, str]
 ) -> dict[str, str]:
     """The secrets after a form: entered anew, kept, or gone with what they were for."""
-    kind = KINDS[handler_type]
-    found: dict[str, str] = {}
-    for name, declared in declarations(kind).items():
-        if not declared.is_secret or not counts(declared, kind, cleaned):
-            continue
-        value = cleaned.get(name) or ("" if cleaned.get(f"remove_{name}") else stored.get(name))
-        if value:
-            found[name] = value
-    return found
+    return {
+        name: value
+        for name, declared in declarations(kind).items()
+        if declared.is_secret
+        and counts(declared, kind, cleaned)
+        and (value := kept(name, cleaned, stored.get(name)))
+    }
 
 
-def _field(handler_type: str, name: str, declared: Declared) -> forms.Field:
-    told: dict[str, Any] = {
-        "label": f"{declared.label}*" if declared.is_needed else declared.label,
-        "help_text": declared.help,
+def _field(name: str, declared: Declared) -> forms.Field:
+    field: type[forms.Field] = forms.CharField
+    given: dict[str, Any] = {}
+    match declared.shape:
+        case Shape.PAIRS:
+            field, given = PairLines, {"sign": SIGNS.get(name, "=")}
+        case Shape.NAMES:
+            field, given = Names, {"widget": forms.TextInput(attrs=dict(PLAIN))}
+        case Shape.PEM:
+            given = {"widget": forms.Textarea(attrs=dict(LINES))}
+        case Shape.CHOICE:
+            field, given = forms.ChoiceField, {"choices": declared.choices}
+        case Shape.FLAG:
+            field = forms.BooleanField
+        case Shape.NUMBER:
+            field = forms.IntegerField if declared.is_whole else forms.FloatField
+            given = {"min_value": declared.least, "max_value": declared.most}
+        case _:
+            most = 200 if name == FUNCTION else MAX_CHARACTERS
+            given = {"max_length": most, "widget": forms.TextInput(attrs=dict(PLAIN))}
+    return field(
+        label=f"{declared.label}*" if declared.is_needed else declared.label,
+        help_text=f"{declared.help}{_installed() if name == FUNCTION else ''}",
         # What is needed depends on the others, so the properties are judged together; an empty
         # number is the one that it comes with.
-        "required": False,
-    }
-    if declared.shape in {Shape.PAIRS, Shape.NAMES, Shape.PEM}:
-        return _of_many(name, declared, told)
-    match declared.shape:
-        case Shape.CHOICE:
-            return forms.ChoiceField(choices=declared.choices, **told)
-        case Shape.FLAG:
-            return forms.BooleanField(**told)
-        case Shape.NUMBER:
-            return _number(declared, told)
-        case _ if handler_type == "python" and name == "function":
-            return _function(told)
-        case _:
-            text = forms.TextInput(attrs=dict(PLAIN))
-            return forms.CharField(max_length=MAX_CHARACTERS, widget=text, **told)
+        required=False,
+        **given,
+    )
 
 
-def _of_many(name: str, declared: Declared, told: dict[str, Any]) -> forms.Field:
-    """What has several lines, or several names."""
-    if declared.shape is Shape.PAIRS:
-        return PairLines(SIGNS.get(name, "="), **told)
-    if declared.shape is Shape.NAMES:
-        return Names(widget=forms.TextInput(attrs=dict(PLAIN)), **told)
-    return forms.CharField(widget=forms.Textarea(attrs=dict(LINES)), **told)
-
-
-def _number(declared: Declared, told: dict[str, Any]) -> forms.Field:
-    least, most = declared.least, declared.most
-    if declared.is_whole:
-        return forms.IntegerField(min_value=int(least), max_value=int(most), **told)
-    return forms.FloatField(min_value=least, max_value=most, **told)
-
-
-def _function(told: dict[str, Any]) -> forms.Field:
-    """By its name, so that an app may be installed later."""
-    known = list(functions)
+def _installed() -> str:
+    """The functions that are here; another one may be named, as its app may come later."""
     # The console and the workers have the same apps.
-    listed = f" Installed here: {', '.join(known)}." if known else " None is installed here."
-    field = {**told, "help_text": f"{told['help_text']}{listed}"}
-    return forms.CharField(max_length=200, widget=forms.TextInput(attrs=dict(PLAIN)), **field)
+    names = ", ".join(functions)
+    return f" Installed here: {names}." if names else " None is installed here."
 
 
-def _secret(declared: Declared, *, is_stored: bool) -> forms.Field:
-    state = f"A value is stored. {KEPT}" if is_stored else "Nothing is stored."
+def _secret(declared: Declared) -> forms.Field:
     is_pem = declared.shape is Shape.PEM
     return forms.CharField(
         label=declared.label,
         required=False,
         widget=SecretText(attrs={**LINES, "rows": 3}) if is_pem else SecretInput(),
-        help_text=f"{declared.help} Stored encrypted. {state}".strip(),
+        help_text=f"{declared.help} Stored encrypted.".strip(),
     )

@@ -7,18 +7,28 @@ from urllib.parse import urlsplit
 
 import django_filters
 import django_tables2 as tables
-from crispy_forms.layout import Field, Fieldset, Layout
+from crispy_forms.layout import Fieldset, Layout
 from django import forms
+from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from console.forms.setup_form import SetupForm
-from console.layout.access import scope_of
-from console.setup.columns import Named, Switched
-from console.setup.endpoint_fields import fields_of, initial_of, properties_in, secrets_in
-from console.setup.endpoint_parts import laid_out
-from console.setup.filters import Words
+from console.layout.access import Right, needs
+from console.layout.answers import actor_of, see
+from console.setup.endpoint_fields import (
+    fields_of,
+    initial_of,
+    parts_of,
+    properties_in,
+    secrets_in,
+)
+from console.setup.lists import Named, Switched, filters_by
 from console.setup.noun import Noun
+from console.setup.pages import known_row, refuse, show_card
+from integration.actions import endpoint_test
+from integration.actions.configuration import Author
+from integration.actions.endpoint_test import Sample
 from integration.endpoints.declared import Properties, declarations
 from integration.endpoints.properties import (
     KINDS,
@@ -27,11 +37,12 @@ from integration.endpoints.properties import (
     read_secrets,
     secret_mistakes,
 )
-from integration.models import Endpoint
+from integration.models import Endpoint, EndpointTest
 from integration.selectors.setup import endpoints as shown
 from integration.selectors.setup import nouns
 
 OWN: Final = ("name", "system")
+TEST_CHARACTERS: Final = 200
 DELIVERY: Final = ("idempotent", "rate_per_second", "max_concurrent", "open_after")
 # Where a secret goes: whoever changes it has to know the secret.
 DESTINATION: Final = ("host", "port", "username", "sslmode", "ca_certificate", "client_id")
@@ -49,6 +60,7 @@ ENTER_AGAIN: Final = (
 class EndpointForm(SetupForm):
     """Where messages of a partner are delivered; its fields are those of its handler type."""
 
+    types = KINDS
     # Assembled of the type's own fields, and never entered as a whole.
     properties = forms.JSONField(required=False, widget=forms.HiddenInput)
 
@@ -81,98 +93,73 @@ class EndpointForm(SetupForm):
         system.queryset = nouns.systems(self.scope)
         if self.instance.pk is not None:
             self.fields["handler_type"].disabled = True
-        self.kind = self._kind()
+        is_stored = self.instance.pk is not None
+        said = self.instance.handler_type if is_stored else self.entered("handler_type")
+        self.handler_type = str(said)
+        self.type = KINDS.get(self.handler_type)
         self._stored = read_secrets(self.instance.secrets) if self.instance.pk else {}
-        if self.kind:
-            self.fields.update(fields_of(self.kind, self._stored))
-            known = self.initial.get("properties")
-            self.initial.update(
-                {
-                    **initial_of(self.kind, known if isinstance(known, dict) else {}),
-                    **{k: v for k, v in self.initial.items() if k in declarations(self._class)},
-                }
-            )
-            repeats = self.fields["idempotent"]
-            repeats.help_text = f"{repeats.help_text} {self._class.repeats}"
-            if self.instance.pk is None:
-                self.initial.setdefault("idempotent", self._class.drops_repeats)
+        if self.type is not None:
+            self._add_typed(self.type)
 
-    @property
-    def _class(self) -> type[Properties]:
-        return KINDS[self.kind]
-
-    @property
-    def kind_word(self) -> str:
-        return self._class.label if self.kind else ""
-
-    @property
-    def kind_about(self) -> str:
-        return self._class.about if self.kind else ""
-
-    @property
-    def types(self) -> list[tuple[str, str, str]]:
-        """What can be chosen: value, word, and what it is for."""
-        return [(name, kind.label, kind.about) for name, kind in KINDS.items()]
+    def _add_typed(self, kind: type[Properties]) -> None:
+        """The fields of its type, with what is stored or said by the address."""
+        self.fields.update(fields_of(kind, self._stored))
+        known = self.initial.get("properties")
+        of_type = initial_of(kind, known if isinstance(known, dict) else {})
+        self.initial = {**of_type, **self.initial}
+        repeats = self.fields["idempotent"]
+        repeats.help_text = f"{repeats.help_text} {kind.repeats}"
+        if self.instance.pk is None:
+            self.initial.setdefault("idempotent", kind.drops_repeats)
 
     def lay_out(self) -> None:
-        own = Fieldset("", *(Field(name) for name in OWN), Field("handler_type"))
-        typed = laid_out(self.kind, self.fields) if self.kind else []
-        delivery = Fieldset("Deliveries", *(Field(name) for name in DELIVERY))
-        self.helper.layout = Layout(own, *typed, delivery, Field("reason"))
+        own = Fieldset("", *OWN, "handler_type")
+        typed = [] if self.type is None else parts_of(self.type, self.fields)
+        self.helper.layout = Layout(own, *typed, Fieldset("Deliveries", *DELIVERY), "reason")
 
     def clean(self) -> dict[str, Any] | None:
         super().clean()
-        if not self.kind or self._has_typed_errors():
+        if self.type is None or any(name in self.errors for name in declarations(self.type)):
             return self.cleaned_data
-        found = properties_in(self.kind, self.cleaned_data)
-        secrets = secrets_in(self.kind, self.cleaned_data, self._stored)
-        told = mistakes(self.kind, found) or secret_mistakes(self.kind, found, secrets)
-        told = told or self._foreign_folder(found)
-        for name, sentence in told.items():
+        properties = properties_in(self.type, self.cleaned_data)
+        secrets = secrets_in(self.type, self.cleaned_data, self._stored)
+        wrong = mistakes(self.handler_type, properties) or secret_mistakes(
+            self.handler_type, properties, secrets
+        )
+        for name, sentence in (wrong or self._foreign_folder(properties)).items():
             field = self.fields.get(name)
             label = str(field.label or name).rstrip("*") if field is not None else name
             words = f"{label}{sentence.removeprefix(name)}"
             self.add_error(name if field is not None else None, words)
-        if self._is_elsewhere(found):
+        if self._is_elsewhere(properties):
             for name, value in self._stored.items():
                 if secrets.get(name) == value and not self.cleaned_data.get(name):
                     self.add_error(name, ENTER_AGAIN)
-        self.cleaned_data["properties"] = found
+        self.cleaned_data["properties"] = properties
         self.instance.secrets = json.dumps(secrets, sort_keys=True) if secrets else ""
         return self.cleaned_data
 
-    def _foreign_folder(self, found: Mapping[str, Any]) -> dict[str, str]:
+    def _foreign_folder(self, properties: Mapping[str, Any]) -> dict[str, str]:
         """Partners share one base folder: limited people stay below their system's name."""
         system = self.cleaned_data.get("system")
-        if self.kind != "file" or self.scope.is_whole or system is None:
+        if self.handler_type != "file" or self.scope.is_whole or system is None:
             return {}
         own = str(system)
-        is_own = f"{found.get('folder', '')}/".startswith(f"{own}/")
+        is_own = f"{properties.get('folder', '')}/".startswith(f"{own}/")
         return {} if is_own else {"folder": NOT_YOUR_FOLDER.format(own=own)}
 
     def _update_errors(self, errors: ValidationError) -> None:
-        """What is wrong was told beside the fields; the row would tell it once more."""
+        """What is wrong stands beside the fields; the row would say it once more."""
         known = {n: e for n, e in errors.error_dict.items() if n not in {"properties", "secrets"}}
         super()._update_errors(ValidationError(known))  # type: ignore[misc] # Django has no types
 
-    def _kind(self) -> str:
-        said = (
-            self.instance.handler_type
-            if self.instance.pk is not None
-            else self.data.get("handler_type") or self.initial.get("handler_type")
-        )
-        return str(said) if said in KINDS else ""
-
-    def _has_typed_errors(self) -> bool:
-        return any(name in self.errors for name in declarations(self._class))
-
-    def _is_elsewhere(self, found: Mapping[str, Any]) -> bool:
+    def _is_elsewhere(self, properties: Mapping[str, Any]) -> bool:
         """Whether these values lead a secret to another place than the stored ones did."""
         # The row takes the form's values only after it was judged.
         before = self.instance.properties
-        if any(before.get(name) != found.get(name) for name in DESTINATION):
+        if any(before.get(name) != properties.get(name) for name in DESTINATION):
             return True
-        return any(_place(before.get(n, "")) != _place(found.get(n, "")) for n in ADDRESSES)
+        return any(_place(before.get(n, "")) != _place(properties.get(n, "")) for n in ADDRESSES)
 
 
 def _place(address: str) -> tuple[str, str]:
@@ -192,42 +179,60 @@ class EndpointTable(tables.Table):
     handler_type = tables.Column("Type")
     enabled = Switched()
 
-    class Meta:
-        fields = ("name", "system", "handler_type", "enabled")
 
-
-class EndpointFilter(django_filters.FilterSet):
-    """By words in the name, and by the type."""
-
-    words = Words("name", "system__name")
-    handler_type = django_filters.ChoiceFilter(
-        choices=choices, label="Type", empty_label="all types"
-    )
-
-    class Meta:
-        model = Endpoint
-        fields: ClassVar[list[str]] = []
-
-
-def _more(request: HttpRequest, endpoint: Endpoint) -> Mapping[str, object]:
-    return shown.about(endpoint, scope_of(request.user))
+def _more(_request: HttpRequest, endpoint: Endpoint) -> Mapping[str, object]:
+    return shown.about(endpoint)
 
 
 ENDPOINTS = Noun(
     one="endpoint",
-    many="endpoints",
-    word="endpoint",
     title="Endpoints",
     about="Where messages of a partner are delivered: over HTTP, as files, into another database, "
     "or by a function of your own. A queue, or a target of a publish channel, names it.",
-    model=Endpoint,
     form=EndpointForm,
     table=EndpointTable,
-    filters=EndpointFilter,
+    filters=filters_by(
+        "name",
+        "system__name",
+        handler_type=django_filters.ChoiceFilter(
+            choices=choices, label="Type", empty_label="all types"
+        ),
+    ),
     rows=nouns.endpoints,
     uses=shown.uses_of_endpoint,
     stops=shown.stopped_with_endpoint,
     more=_more,
-    card_page="console/setup/endpoint.html",
-    form_page="console/setup/endpoint_form.html",
 )
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def run_test(request: HttpRequest, number: int) -> HttpResponse:
+    """Test it now; its page again, with what was found on top of its history.
+
+    `kind=sample` sends `body`; anything else connects only.
+    """
+    row = known_row(request, ENDPOINTS, number)
+    refuse(ENDPOINTS.hindrance(request.user))
+    if request.method != "POST":
+        return see("endpoint", number)
+    author = Author(actor_of(request), "Test of the endpoint")
+    if request.POST.get("kind") != "sample":
+        _show_result(request, endpoint_test.run_test(row, author, None))
+        return see("endpoint", number)
+    sample = Sample(
+        body=request.POST.get("body", ""),
+        interface=request.POST.get("interface", "").strip()[:TEST_CHARACTERS] or "TEST",
+        key=request.POST.get("key", "").strip()[:TEST_CHARACTERS] or "TEST",
+    )
+    if mistake := endpoint_test.mistake_in(sample):
+        return show_card(request, ENDPOINTS, row, status=422, sample=sample, sample_mistake=mistake)
+    _show_result(request, endpoint_test.run_test(row, author, sample))
+    return see("endpoint", number)
+
+
+def _show_result(request: HttpRequest, done: EndpointTest) -> None:
+    """The page shows all of it; the sentence above is for those who do not scroll."""
+    if done.is_good:
+        messages.success(request, f"{done.get_kind_display()}: good. {done.text}")
+    else:
+        messages.warning(request, f"{done.get_kind_display()}: {done.text}")

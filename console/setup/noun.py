@@ -1,4 +1,4 @@
-"""What the set-up pages need to know of one noun: its table, form, address and words."""
+"""What the set-up pages need to know of one noun: its form, table and words."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,46 +31,57 @@ def _silent(_row: Any) -> str:
     return ""
 
 
-def _nothing(_request: HttpRequest, _row: Any) -> Mapping[str, object]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noun:
     """One kind of thing that people set up; `console.setup.pages` makes all its pages of this.
 
-    `one` names its pages (system, system-new, system-change, system-delete, system-switch),
-    `many` its list and address. `rows` answers what a person of this scope may know of, with what
-    the table shows; `uses` tells what depends on a row. `stops` says what switching a row off
-    stops; without it there is no switch. `warns` says what switching one on would stop, and then
-    that is asked back; empty where nothing. What is `shared` is changed only by people whom
-    nothing limits; what is `founding` they alone may add and delete. `is_grave`: to delete one,
-    its name is typed. `label` is the column with its name, empty where two others tell rows
-    apart. `held` tells what was put on hold because a row was off, to be released once it is on.
-    `more` adds to the context of its page, whose template extends console/setup/card.html.
+    `one` names its pages (system, system-new, system-change, system-delete, system-switch) and
+    the template of a row's page, which extends console/setup/card.html; `below` begins its
+    address. `rows` answers what a person of this scope may know of, with what the table shows;
+    `uses` says what depends on a row. `stops` says what switching a row off stops; without it
+    there is no switch. `warns` says what switching one on would stop, and then that is asked
+    back; empty where nothing. What is `shared` is changed only by people whom nothing limits;
+    what is `founding` they alone may add and delete. `is_grave`: to delete one, its name is
+    typed. `label` is the column with its name, empty where two others tell rows apart. `held`
+    finds what was put on hold because a row was off, to be released once it is on. `more` adds to
+    the context of a row's page.
     """
 
     one: str
-    many: str
-    word: str
     title: str
     about: str
-    model: type[Model]
     form: type[SetupForm]
     table: type[Table]
+    filters: type[FilterSet]
     rows: Callable[[Scope], QuerySet[Any]]
+    more: Callable[[HttpRequest, Any], Mapping[str, object]]
     uses: Callable[[Any, Scope], list[Use]] = _nobody
     stops: Callable[[Any], str] | None = None
     held: Callable[[Any], FailureFilter] | None = None
     warns: Callable[[Any], str] = _silent
-    filters: type[FilterSet] | None = None
-    more: Callable[[HttpRequest, Any], Mapping[str, object]] = _nothing
     label: str = "name"
-    card_page: str = "console/setup/card.html"
-    form_page: str = "console/setup/form.html"
+    below: str = ""
     is_shared: bool = False
     is_founding: bool = False
     is_grave: bool = False
+
+    @property
+    def many(self) -> str:
+        """The name of its list, and the address."""
+        return f"{self.one}s"
+
+    @property
+    def model(self) -> type[Model]:
+        return self.form._meta.model
+
+    @property
+    def word(self) -> str:
+        return str(self.model._meta.verbose_name)
+
+    @property
+    def kind(self) -> str:
+        """How the audit rows name it."""
+        return self.model._meta.model_name or ""
 
     @property
     def has_switch(self) -> bool:
@@ -80,11 +91,6 @@ class Noun:
     def holds(self) -> bool:
         """Whether messages may be put on hold while a row is off."""
         return self.held is not None
-
-    @property
-    def kind(self) -> str:
-        """How the audit rows name it."""
-        return self.model._meta.model_name or ""
 
     def hindrance(self, user: User | AnonymousUser, *, founds: bool = False) -> str:
         """Why this person may not change such a row, as a sentence; empty when they may.

@@ -1,38 +1,42 @@
-"""The pages of every noun that people set up: list, card, new, change, delete, switch."""
+"""The pages of every noun that people set up: list, card, new, change, delete, switch, release."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 from django.contrib import messages
-from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
-from django.db import IntegrityError
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Model
 from django.forms import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django_tables2 import RequestConfig
 
-from console.forms.conflicts import conflict_of
-from console.forms.setup_form import SetupForm, copy_of
+from console.forms.setup_form import SetupForm, conflict_of, free_name
 from console.layout.access import Right, needs, scope_of
 from console.layout.answers import actor_of, see, tell_problem
-from console.layout.asked import number_of
 from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author
+from integration.actions.operations import release_held
+from integration.actions.operation_problems import NothingChosenError
 from integration.actions.problems import ChangedMeanwhileError, InUseError
 from integration.errors import IntegrationError
 from integration.selectors import changes
+from integration.selectors.setup.nouns import chosen
 
-ROWS = 50
+ROWS: Final = 50
+UNEXPLAINED: Final = "Write one sentence for those who will read the history."
+# Buttons that show what a form comes to, and store nothing.
+TRIALS: Final = frozenset({"show", "show-effect", "try"})
 
 
 @needs(Right.VIEW)
 def listing(request: HttpRequest, noun: Noun) -> HttpResponse:
     """All of them, sorted and filtered as the address says."""
     every = noun.rows(scope_of(request.user))
-    chosen = None if noun.filters is None else noun.filters(request.GET, queryset=every)
-    shown = every if chosen is None or not chosen.form.is_valid() else chosen.qs
-    table = noun.table(shown)
+    wanted = noun.filters(request.GET, queryset=every)
+    table = noun.table(wanted.qs if wanted.form.is_valid() else every)
     table.caption = noun.title
     RequestConfig(request, paginate=False).configure(table)
     # How many rows a page has is not for the address to say.
@@ -41,8 +45,8 @@ def listing(request: HttpRequest, noun: Noun) -> HttpResponse:
     context = {
         "noun": noun,
         "table": table,
-        "filter": chosen,
-        "is_filtered": chosen is not None and any(chosen.data.get(f) for f in chosen.form.fields),
+        "filter": wanted,
+        "is_filtered": any(wanted.data.get(name) for name in wanted.form.fields),
         "hindrance": noun.hindrance(request.user, founds=True),
     }
     return render(request, "console/setup/list.html", context)
@@ -51,7 +55,7 @@ def listing(request: HttpRequest, noun: Noun) -> HttpResponse:
 @needs(Right.VIEW)
 def card(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     """What it is, what depends on it, what was changed."""
-    return show_card(request, noun, found_row(request, noun, number))
+    return show_card(request, noun, known_row(request, noun, number))
 
 
 def show_card(
@@ -73,61 +77,50 @@ def show_card(
         **noun.more(request, row),
         **more,
     }
-    return render(request, noun.card_page, context, status=status)
+    return render(request, f"console/setup/{noun.one}.html", context, status=status)
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def create(request: HttpRequest, noun: Noun) -> HttpResponse:
     """A new one; `?like=NUMBER` begins with a copy, `?FIELD=VALUE` with values."""
     refuse(noun.hindrance(request.user, founds=True))
+    show = partial(show_form, request, noun)
     if request.method != "POST":
-        return show_form(request, noun, new_form(request, noun, None))
+        return show(new_form(request, noun, None))
     form = new_form(request, noun, request.POST)
-    if form.is_valid() and _stored(form, Author(actor_of(request), form.why)):
-        messages.success(request, f"{form.instance} is there.")
-        return see(noun.one, form.instance.pk)
-    return show_form(request, noun, form, status=422)
+    if again := shown_again(request, form, show):
+        return again
+    messages.success(request, f"{form.instance} is there.")
+    return see(noun.one, form.instance.pk)
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def change(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     """Its form; nothing is written when somebody else was faster."""
-    row = found_row(request, noun, number)
+    row, scope = known_row(request, noun, number), scope_of(request.user)
     refuse(noun.hindrance(request.user))
+    show = partial(show_form, request, noun)
     if request.method != "POST":
-        form = noun.form(instance=row, scope=scope_of(request.user))
-        return show_form(request, noun, form, seen=configuration.stamp(row))
-    form, seen = (
-        noun.form(request.POST, instance=row, scope=scope_of(request.user)),
-        seen_in(request),
-    )
-    if not form.is_valid():
-        return show_form(request, noun, form, status=422, seen=seen)
-    try:
-        is_stored = _stored(form, Author(actor_of(request), form.why), seen)
-    except ChangedMeanwhileError as problem:
-        found = conflict_of(problem, form.instance)
-        return show_form(request, noun, form, status=409, **found)
-    if not is_stored:
-        return show_form(request, noun, form, status=422, seen=seen)
-    return see(noun.one, number)
+        return show(noun.form(instance=row, scope=scope), seen=configuration.stamp(row))
+    form = noun.form(request.POST, instance=row, scope=scope)
+    return shown_again(request, form, show, seen_in(request)) or see(noun.one, number)
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     """Asked first, with what depends on it; then gone, with a reason kept."""
-    row = found_row(request, noun, number)
+    row = known_row(request, noun, number)
     refuse(noun.hindrance(request.user, founds=True))
     if request.method != "POST":
         return _show_deletion(request, noun, row)
-    reason = request.POST.get("reason", "").strip()
-    mistake = "" if reason else "Write one sentence for those who will read the history."
+    author = author_of(request)
+    mistake = "" if author.reason else UNEXPLAINED
     if noun.is_grave and request.POST.get("name", "").strip() != str(row):
         mistake = f"Type “{row}” to confirm. {mistake}".strip()
     if mistake:
         return _show_deletion(request, noun, row, mistake=mistake, status=422)
     try:
-        configuration.delete(row, Author(actor_of(request), reason))
+        configuration.delete(row, author)
     except InUseError as problem:
         return _show_deletion(request, noun, row, mistake=str(problem), status=409)
     messages.success(request, f"{row} was deleted. Its history stays under Changes.")
@@ -137,7 +130,7 @@ def delete(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
 @needs(Right.VIEW, Right.CONFIGURE)
 def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     """On or off, as the form says; safe to press twice."""
-    row = found_row(request, noun, number)
+    row = known_row(request, noun, number)
     refuse(noun.hindrance(request.user))
     if request.method != "POST":
         return see(noun.one, number)
@@ -148,9 +141,8 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
         messages.warning(request, f"{row} is still off. {noun.warns(row)} Confirm that below.")
         return see(noun.one, number)
     seen, row.enabled = configuration.stamp(row), to == "on"
-    author = Author(actor_of(request), request.POST.get("reason", "")[:500])
     try:
-        is_changed = configuration.save(row, author, seen=seen) is not None
+        is_changed = configuration.save(row, author_of(request), seen=seen) is not None
     except ChangedMeanwhileError as problem:
         tell_problem(request, problem)
         return see(noun.one, number)
@@ -161,7 +153,27 @@ def switch(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
     return see(noun.one, number)
 
 
-def found_row(request: HttpRequest, noun: Noun, number: int) -> Any:
+@needs(Right.VIEW, Right.OPERATE)
+def release(request: HttpRequest, noun: Noun, number: int) -> HttpResponse:
+    """Let go what was on hold while the row was off, as one operation; safe to press twice."""
+    row = known_row(request, noun, number)
+    if request.method != "POST" or noun.held is None:
+        return see(noun.one, number)
+    if not row.enabled:
+        messages.warning(request, f"{row} is switched off; what is released would be held again.")
+        return see(noun.one, number)
+    try:
+        operation = release_held(row, noun.held(row), actor_of(request), scope_of(request.user))
+    except NothingChosenError:
+        messages.info(request, "Nothing of it is on hold for that any more.")
+        return see(noun.one, number)
+    except IntegrationError as problem:
+        tell_problem(request, problem)
+        return see(noun.one, number)
+    return see("operation", operation)
+
+
+def known_row(request: HttpRequest, noun: Noun, number: int) -> Any:
     """The row, if this person may know of it; else a 404."""
     row = noun.rows(scope_of(request.user)).filter(pk=number).first()
     if row is None:
@@ -176,13 +188,12 @@ def new_form(request: HttpRequest, noun: Noun, given: Any) -> SetupForm:
         return noun.form(given, scope=scope)
     names = list(noun.form.base_fields)
     initial: dict[str, Any] = {n: request.GET[n] for n in names if n in request.GET}
-    like = number_of(request.GET.get("like", ""))
-    source = None if like is None else noun.rows(scope).filter(pk=like).first()
-    if source is not None and noun.label:
-        every = noun.rows(scope_of(request.user)).values_list(noun.label, flat=True)
-        initial = copy_of(source, noun.label, names, list(every))
-    elif source is not None:
+    source = chosen(noun.rows(scope), request.GET.get("like", ""))
+    if source is not None:
         initial = model_to_dict(source, fields=names)
+        if noun.label:
+            taken = list(noun.rows(scope).values_list(noun.label, flat=True))
+            initial[noun.label] = free_name(str(initial[noun.label]), taken)
     return noun.form(initial=initial, scope=scope)
 
 
@@ -204,33 +215,35 @@ def show_form(
         "form": form,
         **more,
     }
-    return render(request, noun.form_page, context, status=status)
+    pages = [f"console/setup/{noun.one}_form.html", "console/setup/form.html"]
+    return render(request, pages, context, status=status)
+
+
+def shown_again(
+    request: HttpRequest,
+    form: SetupForm,
+    show: Callable[..., HttpResponse],
+    seen: str | None = None,
+) -> HttpResponse | None:
+    """Store what the form says; the answer of `show` where nothing was stored, else None.
+
+    `seen` is the stamp of what the form of a stored row was made from.
+    """
+    is_good, known = form.is_valid(), {} if seen is None else {"seen": seen}
+    if not TRIALS.isdisjoint(request.POST):
+        return show(form, **known)
+    try:
+        if is_good and form.saved(Author(actor_of(request), form.why), seen):
+            return None
+    except ChangedMeanwhileError as problem:
+        return show(form, status=409, **conflict_of(problem, form.instance))
+    return show(form, status=422, **known)
 
 
 def refuse(hindrance: str) -> None:
     """Raises PermissionDenied, whose page shows the sentence, unless it is empty."""
     if hindrance:
         raise PermissionDenied(hindrance)
-
-
-def _stored(form: SetupForm, author: Author, seen: str | None = None) -> bool:
-    """Whether it was written; a name taken at the same moment becomes a mistake of the form."""
-    is_new = form.instance.pk is None
-    try:
-        form.store(author, seen)
-    except ChangedMeanwhileError:
-        raise
-    except IntegrityError:
-        form.add_error(None, "Somebody else has just taken this name. Choose another one.")
-    except (IntegrationError, ValidationError) as problem:
-        sentences = problem.messages if isinstance(problem, ValidationError) else [str(problem)]
-        form.add_error(None, [*sentences, "Nothing was saved."])
-    else:
-        return True
-    if is_new:
-        # The row was rolled back, and the form is shown again as that of a new one.
-        form.instance.pk = None
-    return False
 
 
 def _show_deletion(
@@ -257,6 +270,11 @@ def _about(request: HttpRequest, noun: Noun, row: Any) -> dict[str, object]:
         "hindrance": noun.hindrance(request.user),
         "founding_hindrance": noun.hindrance(request.user, founds=True),
     }
+
+
+def author_of(request: HttpRequest) -> Author:
+    """Who asks for it, and why as the form says."""
+    return Author(actor_of(request), request.POST.get("reason", "").strip()[:500])
 
 
 def seen_in(request: HttpRequest) -> str:

@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-import django_filters
 import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
+from console.forms.secrets import KeepsSecrets, SecretInput, SecretText
+from console.forms.setup_form import names_in
 from console.layout.access import Right, needs
 from console.layout.answers import see
-from console.setup.columns import Counted, Named
-from console.setup.filters import Words
+from console.setup.lists import Counted, Named, filters_by
 from console.setup.noun import Noun
-from console.setup.pages import found_row, refuse, seen_in, show_card, show_form
-from console.setup.secrets import KeepsSecrets, SecretInput, SecretText
+from console.setup.pages import known_row, refuse, seen_in, show_card, show_form
 from integration.models import Provider
 from integration.selectors.setup import examination, nouns
 
@@ -29,41 +28,31 @@ ENTER_AGAIN: Final = (
     "secret goes only where it was stored for."
 )
 CONNECTION: Final = DESTINATION | {"properties", "__all__"}
+PARTS: Final = (
+    ("", "", ("name", "bootstrap_servers", "security_protocol")),
+    (
+        "Login (SASL)",
+        "Used when the protocol begins with SASL.",
+        ("sasl_mechanism", "username", "password"),
+    ),
+    (
+        "Certificates (TLS)",
+        "Used when the protocol ends with SSL.",
+        ("ca_certificate", "client_certificate", "client_key"),
+    ),
+    ("Further client properties", "", ("properties",)),
+)
 
 
 class ProviderForm(KeepsSecrets):
     """How to reach one cluster."""
 
     secret_fields = ("password", "client_key")
-    parts = (
-        ("", "", ("name", "bootstrap_servers", "security_protocol")),
-        (
-            "Login (SASL)",
-            "Used when the protocol begins with SASL.",
-            ("sasl_mechanism", "username", "password", "remove_password"),
-        ),
-        (
-            "Certificates (TLS)",
-            "Used when the protocol ends with SSL.",
-            ("ca_certificate", "client_certificate", "client_key", "remove_client_key"),
-        ),
-        ("Further client properties", "", ("properties",)),
-    )
+    parts = PARTS
 
     class Meta:
         model = Provider
-        fields = (
-            "name",
-            "bootstrap_servers",
-            "security_protocol",
-            "sasl_mechanism",
-            "username",
-            "password",
-            "ca_certificate",
-            "client_certificate",
-            "client_key",
-            "properties",
-        )
+        fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "sasl_mechanism": "SASL mechanism",
             "ca_certificate": "Certificates of the authority",
@@ -109,11 +98,11 @@ class ProviderForm(KeepsSecrets):
 
     def clean(self) -> dict[str, Any] | None:
         """A stored secret goes only where it is stored for, or a form could send it anywhere."""
-        found = super().clean()
+        cleaned = super().clean()
         if self._is_elsewhere():
             for name in self.kept_secrets():
                 self.add_error(name, ENTER_AGAIN)
-        return found
+        return cleaned
 
     def connection_mistakes(self) -> list[str]:
         """What keeps these values from being tested; a name that is missing does not."""
@@ -122,7 +111,9 @@ class ProviderForm(KeepsSecrets):
             del self.errors[name]
         labels = {name: str(field.label or name) for name, field in self.fields.items()}
         return [
-            f"{labels.get(name, name)}: {told}" for name, e in self.errors.items() for told in e
+            f"{labels.get(name, name)}: {sentence}"
+            for name, e in self.errors.items()
+            for sentence in e
         ]
 
     def _is_elsewhere(self) -> bool:
@@ -140,19 +131,6 @@ class ProviderTable(tables.Table):
     security_protocol = tables.Column("Protocol")
     queue_count = Counted("Queues")
 
-    class Meta:
-        fields = ("name", "bootstrap_servers", "security_protocol", "queue_count")
-
-
-class ProviderFilter(django_filters.FilterSet):
-    """By words in name or addresses."""
-
-    words = Words("name", "bootstrap_servers")
-
-    class Meta:
-        model = Provider
-        fields: ClassVar[list[str]] = []
-
 
 def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
     return {"has_password": bool(provider.password), "has_key": bool(provider.client_key)}
@@ -160,20 +138,15 @@ def _more(_request: HttpRequest, provider: Provider) -> Mapping[str, object]:
 
 PROVIDERS = Noun(
     one="provider",
-    many="providers",
-    word="provider",
     title="Providers",
     about="A Kafka cluster and how to reach it. Several may live side by side; each queue is a "
     "topic of one of them.",
-    model=Provider,
     form=ProviderForm,
     table=ProviderTable,
-    filters=ProviderFilter,
+    filters=filters_by("name", "bootstrap_servers"),
     rows=nouns.providers,
     uses=nouns.uses_of_provider,
     more=_more,
-    card_page="console/setup/provider.html",
-    form_page="console/setup/provider_form.html",
     is_shared=True,
     is_grave=True,
 )
@@ -185,7 +158,7 @@ def examine(request: HttpRequest, number: int | None = None) -> HttpResponse:
 
     A form brings the values to test; without it the stored ones are.
     """
-    row = None if number is None else found_row(request, PROVIDERS, number)
+    row = None if number is None else known_row(request, PROVIDERS, number)
     refuse(PROVIDERS.hindrance(request.user))
     if request.method != "POST":
         return see("provider-new") if number is None else see("provider", number)

@@ -7,30 +7,31 @@ import django_tables2 as tables
 from crispy_forms.layout import Fieldset
 from django.http import HttpRequest
 
-from console.forms.setup_form import Part, SetupForm
-from console.setup.columns import Named, Switched
-from console.setup.filters import words_and_switch
+from console.forms.setup_form import Part, SetupForm, names_in
+from console.setup.lists import Named, Switched, SwitchFilter, filters_by
 from console.setup.noun import Noun
 from console.setup.structures import PathLines
 from integration.models import EnterpriseService
 from integration.selectors.setup import nouns, takers
-from integration.selectors.setup.services import services
 
 STAYS_SWITCHED: Final = "Saving this switches nothing on or off; the service's page has the switch."
+
+
+PARTS: Final = (
+    ("", "", ("interface", "description")),
+    ("What takes its messages", "", ("structure", "enabled")),
+    (
+        "How they are found again",
+        "What tracking keeps of each message, to be searched by.",
+        ("external_id_path", "search_paths", "keeps_payload"),
+    ),
+)
 
 
 class ServiceForm(SetupForm):
     """An inbound message type."""
 
-    parts = (
-        ("", "", ("interface", "description")),
-        ("What takes its messages", "", ("structure", "enabled")),
-        (
-            "How they are found again",
-            "What tracking keeps of each message, to be searched by.",
-            ("external_id_path", "search_paths", "keeps_payload"),
-        ),
-    )
+    parts = PARTS
     search_paths = PathLines(
         required=False,
         label="Search paths",
@@ -40,15 +41,7 @@ class ServiceForm(SetupForm):
 
     class Meta:
         model = EnterpriseService
-        fields = (
-            "interface",
-            "description",
-            "structure",
-            "enabled",
-            "external_id_path",
-            "search_paths",
-            "keeps_payload",
-        )
+        fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "enabled": "Switched on",
             "external_id_path": "Path of the external id",
@@ -71,7 +64,7 @@ class ServiceForm(SetupForm):
         super().__init__(*args, **kwargs)
         structure: Any = self.fields["structure"]
         structure.empty_label = "None: the registered handler takes them"
-        chosen = nouns.structure_named_by(self.entered("structure"))
+        chosen = nouns.chosen(structure.queryset, self.entered("structure"))
         if self.instance.pk:
             # Its page has the switch, which asks back: saving paths must not switch anything.
             del self.fields["enabled"]
@@ -81,8 +74,8 @@ class ServiceForm(SetupForm):
 
     def _part(self, part: Part) -> Fieldset:
         title, sentence, names = part
-        told = STAYS_SWITCHED if "enabled" in names and self.instance.pk else sentence
-        return super()._part((title, told, names))
+        is_known = "enabled" in names and self.instance.pk is not None
+        return super()._part((title, STAYS_SWITCHED if is_known else sentence, names))
 
 
 class ServiceTable(tables.Table):
@@ -92,9 +85,6 @@ class ServiceTable(tables.Table):
     enabled = Switched()
     taker = tables.Column("Taken by", accessor="pk", orderable=False)
     description = tables.Column()
-
-    class Meta:
-        fields = ("interface", "enabled", "taker", "description")
 
     def render_taker(self, record: EnterpriseService) -> str:
         return takers.taken_by(record.interface, record.structure)
@@ -109,21 +99,17 @@ def _more(_request: HttpRequest, service: EnterpriseService) -> Mapping[str, obj
 
 SERVICES = Noun(
     one="service",
-    many="services",
-    word="enterprise service",
     title="Enterprise services",
     about="An inbound message type: the INTERFACE that senders name, and what takes such messages.",
-    model=EnterpriseService,
     form=ServiceForm,
     table=ServiceTable,
-    filters=words_and_switch("interface", "description"),
-    rows=services,
+    filters=filters_by("interface", "description", enabled=SwitchFilter()),
+    rows=takers.services,
     uses=nouns.uses_of_service,
     stops=nouns.stopped_with_service,
     held=nouns.held_with_service,
     warns=takers.standstill,
     more=_more,
     label="interface",
-    card_page="console/setup/service.html",
     is_shared=True,
 )

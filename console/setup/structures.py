@@ -3,19 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-import django_filters
 import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from console.forms.setup_form import SetupForm
+from console.forms.setup_form import SetupForm, names_in
 from console.layout.access import Right, needs
 from console.layout.answers import see
-from console.setup.columns import Counted, Named
-from console.setup.filters import Words
+from console.setup.lists import Counted, Named, filters_by
 from console.setup.noun import Noun
-from console.setup.pages import found_row, refuse, seen_in, show_form
+from console.setup.pages import known_row, refuse, seen_in, show_form
 from integration.models import ObjectStructure
 from integration.selectors.setup import nouns, tryout
 
@@ -46,22 +44,25 @@ class OptionalDocument(forms.JSONField):
         return "" if value is None else super().prepare_value(value)
 
 
+PARTS: Final = (
+    ("", "", ("name", "description")),
+    ("What tells documents apart", "", ("key_paths", "version_path")),
+    ("What is accepted", "", ("json_schema", "tombstone")),
+    (
+        "Try it on a sample",
+        (
+            "Nothing is stored: it shows what each path finds, the key that results and what "
+            "the schema refuses."
+        ),
+        ("sample",),
+    ),
+)
+
+
 class StructureForm(SetupForm):
     """A document type; `sample` is tried and never stored."""
 
-    parts = (
-        ("", "", ("name", "description")),
-        ("What tells documents apart", "", ("key_paths", "version_path")),
-        ("What is accepted", "", ("json_schema", "tombstone")),
-        (
-            "Try it on a sample",
-            (
-                "Nothing is stored: it shows what each path finds, the key that results and what "
-                "the schema refuses."
-            ),
-            ("sample",),
-        ),
-    )
+    parts = PARTS
     key_paths = PathLines(
         label="Key paths",
         help_text="One a line: JSONPath like $.assetnum, or XPath like /Asset/ASSETNUM. Their "
@@ -76,14 +77,7 @@ class StructureForm(SetupForm):
 
     class Meta:
         model = ObjectStructure
-        fields = (
-            "name",
-            "description",
-            "key_paths",
-            "version_path",
-            "json_schema",
-            "tombstone",
-        )
+        fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "json_schema": "JSON Schema",
             "tombstone": "A message without a value",
@@ -107,12 +101,12 @@ class StructureForm(SetupForm):
 
     def tried(self) -> tryout.Tryout:
         """What the values of this form, saved or not, make of its sample."""
-        found = self.cleaned_data
+        given = self.cleaned_data
         return tryout.try_out(
-            found.get("sample", ""),
-            found.get("key_paths", []),
-            found.get("version_path", ""),
-            found.get("json_schema"),
+            given.get("sample", ""),
+            given.get("key_paths", []),
+            given.get("version_path", ""),
+            given.get("json_schema"),
         )
 
 
@@ -124,21 +118,8 @@ class StructureTable(tables.Table):
     service_count = Counted("Services")
     description = tables.Column()
 
-    class Meta:
-        fields = ("name", "key_paths", "service_count", "description")
-
     def render_key_paths(self, value: list[str]) -> str:
         return ", ".join(map(str, value))
-
-
-class StructureFilter(django_filters.FilterSet):
-    """By words in name or description."""
-
-    words = Words("name", "description")
-
-    class Meta:
-        model = ObjectStructure
-        fields: ClassVar[list[str]] = []
 
 
 def _more(request: HttpRequest, structure: ObjectStructure) -> Mapping[str, object]:
@@ -153,20 +134,15 @@ def _more(request: HttpRequest, structure: ObjectStructure) -> Mapping[str, obje
 
 STRUCTURES = Noun(
     one="structure",
-    many="structures",
-    word="object structure",
     title="Object structures",
     about="A document type: where its key stands, which document is newer, what is accepted. "
     "Services store messages into it without a line of code.",
-    model=ObjectStructure,
     form=StructureForm,
     table=StructureTable,
-    filters=StructureFilter,
+    filters=filters_by("name", "description"),
     rows=nouns.structures,
     uses=nouns.uses_of_structure,
     more=_more,
-    card_page="console/setup/structure.html",
-    form_page="console/setup/structure_form.html",
     is_shared=True,
 )
 
@@ -174,7 +150,7 @@ STRUCTURES = Noun(
 @needs(Right.VIEW, Right.CONFIGURE)
 def try_sample(request: HttpRequest, number: int | None = None) -> HttpResponse:
     """The form again, with what it makes of its sample; nothing is stored."""
-    row = None if number is None else found_row(request, STRUCTURES, number)
+    row = None if number is None else known_row(request, STRUCTURES, number)
     refuse(STRUCTURES.hindrance(request.user))
     if request.method != "POST":
         return see("structure-new") if number is None else see("structure-change", number)
@@ -189,5 +165,5 @@ def try_sample(request: HttpRequest, number: int | None = None) -> HttpResponse:
         form,
         seen=seen_in(request),
         tried=form.tried(),
-        mistakes=[str(told) for e in form.errors.values() for told in e],
+        mistakes=[str(sentence) for e in form.errors.values() for sentence in e],
     )

@@ -1,47 +1,41 @@
 """External systems: the partners."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import django_tables2 as tables
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from console.forms.setup_form import SetupForm
+from console.forms.setup_form import SetupForm, names_in
 from console.server.limits import HTTP_API_BODY_BYTES
-from console.setup.columns import NUMBER, Counted, Named, Switched
-from console.setup.filters import words_and_switch
+from console.setup.lists import NUMBER, Counted, Named, Switched, SwitchFilter, filters_by
 from console.setup.noun import Noun
 from integration.models import ExternalSystem
 from integration.selectors.setup import nouns
 from integration.selectors.setup.tokens import tokens_of
 
+PARTS: Final = (
+    ("", "", ("name", "description", "enabled")),
+    (
+        "HTTP API",
+        (
+            "What this partner may post over HTTP. Without a token nobody gets in; tokens are "
+            "made on the system's page."
+        ),
+        ("requests_per_minute", "max_body_bytes", "legacy_door"),
+    ),
+)
+
 
 class SystemForm(SetupForm):
     """A partner."""
 
-    parts = (
-        ("", "", ("name", "description", "enabled")),
-        (
-            "HTTP API",
-            (
-                "What this partner may post over HTTP. Without a token nobody gets in; tokens are "
-                "made on the system's page."
-            ),
-            ("requests_per_minute", "max_body_bytes", "legacy_door"),
-        ),
-    )
+    parts = PARTS
 
     class Meta:
         model = ExternalSystem
-        fields = (
-            "name",
-            "description",
-            "enabled",
-            "requests_per_minute",
-            "max_body_bytes",
-            "legacy_door",
-        )
+        fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "enabled": "Switched on",
             "requests_per_minute": "Posts a minute, at most",
@@ -97,9 +91,6 @@ class SystemTable(tables.Table):
     )
     description = tables.Column()
 
-    class Meta:
-        fields = ("name", "enabled", "queue_count", "held_count", "changed_at", "description")
-
 
 def _more(_request: HttpRequest, system: ExternalSystem) -> Mapping[str, object]:
     return {
@@ -111,21 +102,17 @@ def _more(_request: HttpRequest, system: ExternalSystem) -> Mapping[str, object]
 
 SYSTEMS = Noun(
     one="system",
-    many="systems",
-    word="external system",
     title="External systems",
     about="A partner whose messages come and go. Its queues and endpoints belong to it; switching "
     "it off stops its messages without losing any.",
-    model=ExternalSystem,
     form=SystemForm,
     table=SystemTable,
-    filters=words_and_switch("name", "description"),
+    filters=filters_by("name", "description", enabled=SwitchFilter()),
     rows=nouns.systems,
     uses=nouns.uses_of_system,
     stops=nouns.stopped_with_system,
     held=nouns.held_with_system,
     more=_more,
-    card_page="console/setup/system.html",
     is_founding=True,
     is_grave=True,
 )

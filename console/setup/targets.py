@@ -1,15 +1,14 @@
 """Targets of publish channels: which partner gets a message, by which queue and endpoint."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import django_tables2 as tables
 from django import forms
 from django.http import HttpRequest
 
-from console.forms.setup_form import SetupForm
-from console.setup.columns import Switched
-from console.setup.filters import words_and_switch
+from console.forms.setup_form import SetupForm, names_in
+from console.setup.lists import Named, Switched, SwitchFilter, filters_by
 from console.setup.noun import Noun
 from integration.actions import queue_setup
 from integration.actions.configuration import Author
@@ -36,20 +35,23 @@ class EndpointChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # as abo
         return f"{obj.name} ({obj.get_handler_type_display()}, {obj.system})"
 
 
+PARTS: Final = (
+    ("", "", ("channel", "system", "enabled")),
+    ("Which way its messages take", "", ("queue", "endpoint")),
+)
+
+
 class TargetForm(SetupForm):
     """One partner of a channel; which channel and partner is decided once."""
 
-    parts = (
-        ("", "", ("channel", "system", "enabled")),
-        ("Which way its messages take", "", ("queue", "endpoint")),
-    )
+    parts = PARTS
     # What may be chosen depends on the system.
     queue = QueueChoice(None, empty_label="Choose an outbound queue")
     endpoint = EndpointChoice(None, required=False, empty_label="The queue's own, if it has one")
 
     class Meta:
         model = ChannelTarget
-        fields = ("channel", "system", "enabled", "queue", "endpoint")
+        fields = names_in(PARTS)
         labels: ClassVar[dict[str, str]] = {
             "channel": "Channel",
             "system": "External system",
@@ -77,16 +79,15 @@ class TargetForm(SetupForm):
             for name in ("channel", "system"):
                 self.fields[name].disabled = True
                 self.fields[name].help_text = "Decided when the target was made; add another one."
-        chosen = self.instance.system_id or self.entered("system")
-        self._offer(chosen)
+        self._offer(nouns.number_in(self.instance.system_id or self.entered("system")))
         if not self.instance.pk:
             self._follow_system()
 
-    def store(self, author: Author, seen: str | None) -> None:
+    def store(self, author: Author, seen: str | None) -> bool:
         """With the positions of a queue that sends from now on."""
-        queue_setup.save_target(self.instance, author, seen=seen)
+        return queue_setup.save_target(self.instance, author, seen=seen)
 
-    def _offer(self, system: object) -> None:
+    def _offer(self, system: int | None) -> None:
         """Only queues and endpoints that fit, and what the chosen ones come to."""
         queue: Any = self.fields["queue"]
         endpoint: Any = self.fields["endpoint"]
@@ -97,8 +98,8 @@ class TargetForm(SetupForm):
             "it late in a transaction, others wait for its end."
         )
         way = selectors.way_of(
-            _chosen(queue.queryset, self.entered("queue")),
-            _chosen(endpoint.queryset, self.entered("endpoint")),
+            nouns.chosen(queue.queryset, self.entered("queue")),
+            nouns.chosen(endpoint.queryset, self.entered("endpoint")),
         )
         endpoint.help_text = (
             f"{FITS} Empty: the queue's own endpoint; without any the partner reads the topic. "
@@ -120,26 +121,14 @@ class TargetForm(SetupForm):
         )
 
 
-def _chosen(rows: Any, value: object) -> Any:
-    text = str(value)
-    fits = text.isascii() and text.isdecimal() and len(text) < 19
-    return rows.filter(pk=int(text)).first() if fits else None
-
-
 class TargetTable(tables.Table):
     """The list of targets."""
 
-    channel = tables.Column(
-        linkify=("target", [tables.A("pk")]),
-        attrs={"a": {"class": "fw-bold long"}, "td": {"class": "wide"}},
-    )
+    channel = Named("target", "Channel")
     system = tables.Column("External system", linkify=("system", [tables.A("system_id")]))
     enabled = Switched()
     queue = tables.Column(linkify=("queue", [tables.A("queue__name")]))
     endpoint = tables.Column(linkify=("endpoint", [tables.A("endpoint_id")]))
-
-    class Meta:
-        fields = ("channel", "system", "enabled", "queue", "endpoint")
 
 
 def _more(_request: HttpRequest, target: ChannelTarget) -> Mapping[str, object]:
@@ -148,20 +137,17 @@ def _more(_request: HttpRequest, target: ChannelTarget) -> Mapping[str, object]:
 
 TARGETS = Noun(
     one="target",
-    many="targets",
-    word="target",
     title="Targets of channels",
     about="A partner of a publish channel: the queue its messages take, and the endpoint they end "
     "at.",
-    model=ChannelTarget,
     form=TargetForm,
     table=TargetTable,
-    filters=words_and_switch("channel__name", "system__name", "queue__name"),
+    filters=filters_by("channel__name", "system__name", "queue__name", enabled=SwitchFilter()),
     rows=selectors.targets,
     stops=selectors.stopped_with_target,
     # A target gets all that is published to its channel, whoever's it is.
     is_founding=True,
     more=_more,
     label="",
-    card_page="console/setup/target.html",
+    below="channels/",
 )

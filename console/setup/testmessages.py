@@ -1,7 +1,7 @@
 """A test message: written by a person, sent through the outbox, followed to its outcome."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,10 +13,11 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.html import format_html
 
+from console.forms.setup_form import reason_field
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import SeeOther, actor_of, see
-from console.layout.asked import number_of
+from console.layout.answers import SeeOther
+from console.setup.pages import author_of
 from console.setup.queues.pages import known_queue
 from crontasks.health.findings import Finding, broken
 from crontasks.health.flow import broken_ahead
@@ -26,11 +27,12 @@ from integration.actions.testmessages import OURS, Draft
 from integration.envelope import DEFAULT, UnwritableMessage
 from integration.models import EnterpriseService, Queue
 from integration.selectors.scope import EVERYTHING, Scope
-from integration.selectors.setup import queues as queue_setup
+from integration.selectors.setup import queues as queue_selectors
 from integration.selectors.setup import takers
 from integration.selectors.setup import testmessages as selectors
-from integration.selectors.setup.services import services
-from integration.selectors.setup.stored_sample import Sample, sample_of
+from integration.selectors.setup.nouns import chosen
+from integration.selectors.setup.samples import sample_for
+from integration.selectors.setup.takers import services
 from integration.selectors.setup.testmessages import Journey
 
 HEADER: Final = re.compile(r"([\x21-\x39\x3b-\x7e]{1,100}):[ \t]*+(.*)", re.ASCII)
@@ -78,12 +80,7 @@ class TestMessageForm(forms.Form):
         help_text="One a line, as “name: value”. Message id, sender and “sluice-test: 1” are "
         "added.",
     )
-    reason = forms.CharField(
-        required=False,
-        max_length=500,
-        label="Why",
-        help_text="Optional. It is kept in the history of changes; the payload is not.",
-    )
+    reason = reason_field("Optional. It is kept in the history of changes; the payload is not.")
 
     def __init__(self, *args: Any, hint: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -93,7 +90,7 @@ class TestMessageForm(forms.Form):
             payload.help_text = format_html("<strong>{}</strong> {}", hint, payload.help_text)
 
     def clean_headers(self) -> tuple[tuple[str, str], ...]:
-        found = []
+        headers = []
         for number, line in enumerate(str(self.cleaned_data["headers"]).splitlines(), 1):
             if not line.strip():
                 continue
@@ -102,48 +99,34 @@ class TestMessageForm(forms.Form):
                 raise ValidationError(f"Line {number} is no header: write “name: value”.")
             if pair[1].lower().startswith(OURS):
                 raise ValidationError(f"{pair[1]} is Sluice's own: names with {OURS} are taken.")
-            found.append((pair[1], pair[2]))
-        if len(found) > MOST_HEADERS:
+            headers.append((pair[1], pair[2]))
+        if len(headers) > MOST_HEADERS:
             raise ValidationError(f"At most {MOST_HEADERS} headers can be sent.")
-        return tuple(found)
+        return tuple(headers)
 
     def clean_interface(self) -> str:
         return str(self.cleaned_data["interface"]).strip()
 
     @property
     def draft(self) -> Draft:
-        given = self.cleaned_data
-        return Draft(
-            payload=given["payload"],
-            interface=given["interface"],
-            wrapped=given["wrapped"],
-            key=given["key"],
-            headers=given["headers"],
-        )
+        given = {n: value for n, value in self.cleaned_data.items() if n != "reason"}
+        return Draft(**given)
 
 
 @needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)
 def send(request: HttpRequest, name: str) -> HttpResponse:
     """The form with a sample filled in, and the sending."""
     queue = known_queue(request, name)
-    if request.method != "POST":
-        return show_form(request, queue, blank_form(request, queue))
-    form = TestMessageForm(request.POST)
-    if FILL in request.POST:
-        return show_form(request, queue, filled(request))
-    message_id = sent(form, queue, Author(actor_of(request), request.POST.get("reason", "")[:500]))
-    if message_id is None:
-        return show_form(request, queue, form, status=422)
-    return see("test-message-outcome", name, message_id)
+    return sending(request, queue, lambda sent: reverse("test-message-outcome", args=[name, sent]))
 
 
 @needs(Right.VIEW)
 def outcome(request: HttpRequest, name: str, message_id: str) -> HttpResponse:
     """Where the message is; asks again by itself until the end, or when the page is reloaded."""
-    found = followed(request, message_id)
-    if found.queue.name != name:
+    journey = followed(request, message_id)
+    if journey.queue.name != name:
         raise Http404(f"{name} has no such test message.")
-    return show_outcome(request, found, "console/setup/testmessage_outcome.html")
+    return show_outcome(request, journey, "console/setup/testmessage_outcome.html")
 
 
 @needs(Right.VIEW, Right.OPERATE, Right.EDIT_PAYLOAD)
@@ -152,7 +135,7 @@ def of_service(request: HttpRequest, number: int) -> HttpResponse:
     service = services(scope_of(request.user)).filter(pk=number).first()
     if service is None:
         raise Http404("There is no such enterprise service (any more).")
-    known = queue_setup.readers(scope_of(request.user))
+    known = queue_selectors.readers(scope_of(request.user))
     defaults = list(known.filter(default_service=service))
     if len(defaults) == 1:
         address = reverse("test-message", args=[defaults[0].name])
@@ -161,23 +144,68 @@ def of_service(request: HttpRequest, number: int) -> HttpResponse:
     return render(request, "console/setup/testmessage_queues.html", context)
 
 
-def blank_form(request: HttpRequest, queue: Queue) -> TestMessageForm:
+def sending(
+    request: HttpRequest,
+    queue: Queue,
+    address: Callable[[str], str],
+    *,
+    template: str = "console/setup/testmessage.html",
+    frame: Mapping[str, object] = MappingProxyType({}),
+) -> HttpResponse:
+    """The form, or what it says is sent and followed at the address of this message.
+
+    Beside the form stands what is known of the queue and of who takes the message. `frame` is
+    what a template other than the usual one shows around it.
+    """
+    status = 200
+    if request.method != "POST":
+        form = _blank_form(request, queue)
+    elif FILL in request.POST:
+        form = _filled(request)
+    else:
+        form, status = TestMessageForm(request.POST), 422
+        if sent := _sent(form, queue, author_of(request)):
+            return SeeOther(address(sent))
+    context = {
+        "queue": queue,
+        "form": form,
+        "services": services(scope_of(request.user)).values_list("interface", flat=True),
+        "is_outbound": queue.direction == Queue.Direction.OUTBOUND,
+        "taker": _taker(queue, str(form["interface"].value() or "")),
+        **frame,
+    }
+    return render(request, template, context, status=status)
+
+
+def _blank_form(request: HttpRequest, queue: Queue) -> TestMessageForm:
     """With the service that the address names, else the queue's own, and a sample of it."""
-    number = number_of(request.GET.get("service", ""))
-    named = None if number is None else services(scope_of(request.user)).filter(pk=number).first()
-    service = named or queue.default_service
+    known = services(scope_of(request.user))
+    service = chosen(known, request.GET.get("service", "")) or queue.default_service
     outbound = queue.direction == Queue.Direction.OUTBOUND
     interface = "" if service is None else service.interface
-    sample = _sample(request, service)
-    initial = {
-        "interface": interface or (queue.name if outbound else ""),
-        "payload": sample.payload,
-        "wrapped": True,
-    }
-    return TestMessageForm(initial=initial, hint=sample.hint)
+    initial = {"interface": interface or (queue.name if outbound else ""), "wrapped": True}
+    return _with_sample(request, service, initial)
 
 
-def sent(form: TestMessageForm, queue: Queue, author: Author) -> str | None:
+def _filled(request: HttpRequest) -> TestMessageForm:
+    """The same form with a sample of the service that was written into it."""
+    named = request.POST.get("interface", "").strip()
+    service = services(scope_of(request.user)).filter(interface=named).first()
+    given = {name: request.POST.get(name, "") for name in ("interface", "key", "headers", "reason")}
+    return _with_sample(request, service, {**given, "wrapped": "wrapped" in request.POST})
+
+
+def _with_sample(
+    request: HttpRequest, service: EnterpriseService | None, initial: Mapping[str, object]
+) -> TestMessageForm:
+    may_see = has(request.user, Right.VIEW_PAYLOAD)
+    sample = sample_for(service, scope_of(request.user), may_see=may_see)
+    if sample.source is not None:
+        trail.note_view(request, "messageerror", sample.source, "as a sample")
+    return TestMessageForm(initial={**initial, "payload": sample.payload}, hint=sample.hint)
+
+
+def _sent(form: TestMessageForm, queue: Queue, author: Author) -> str | None:
     """The id of the message that was sent; None when the form says why nothing was."""
     if not form.is_valid():
         return None
@@ -189,71 +217,28 @@ def sent(form: TestMessageForm, queue: Queue, author: Author) -> str | None:
 
 
 def followed(request: HttpRequest, message_id: str) -> Journey:
-    found = selectors.journey(message_id, scope_of(request.user))
-    if found is None:
+    journey = selectors.journey(message_id, scope_of(request.user))
+    if journey is None:
         raise Http404("There is no such test message (any more).")
-    return found
-
-
-def show_form(
-    request: HttpRequest,
-    queue: Queue,
-    form: TestMessageForm,
-    *,
-    template: str = "console/setup/testmessage.html",
-    frame: Mapping[str, object] = MappingProxyType({}),
-    status: int = 200,
-) -> HttpResponse:
-    """The form beside what is known of the queue and of who takes the message.
-
-    `frame` is what a template other than the usual one shows around it.
-    """
-    interface = str(form["interface"].value() or "")
-    context = {
-        "queue": queue,
-        "form": form,
-        "services": services(scope_of(request.user)).values_list("interface", flat=True),
-        "is_outbound": queue.direction == Queue.Direction.OUTBOUND,
-        "taker": _taker(queue, interface),
-        **frame,
-    }
-    return render(request, template, context, status=status)
+    return journey
 
 
 def show_outcome(
-    request: HttpRequest, found: Journey, template: str, **more: object
+    request: HttpRequest, journey: Journey, template: str, **more: object
 ) -> HttpResponse:
     """The way with its times; what is missing is looked for when nothing happens."""
-    links = _missing(found, scope_of(request.user)) if found.is_late else []
-    context = {"journey": found, "missing_links": links, "address": request.get_full_path(), **more}
+    links = _missing(journey, scope_of(request.user)) if journey.is_late else []
+    address = request.get_full_path()
+    context = {"journey": journey, "missing_links": links, "address": address, **more}
     fragment = "console/setup/_journey.html"
     return render(request, fragment if "HX-Request" in request.headers else template, context)
 
 
-def _missing(found: Journey, scope: Scope) -> list[Finding]:
+def _missing(journey: Journey, scope: Scope) -> list[Finding]:
     try:
-        return broken_ahead(found.queue, scope, is_in_kafka=found.is_sent)
+        return broken_ahead(journey.queue, scope, is_in_kafka=journey.is_sent)
     except OperationalError:
         return [broken("database", "It did not answer in time.", "Look again in a moment.")]
-
-
-def filled(request: HttpRequest) -> TestMessageForm:
-    """The same form with a sample of the service that was written into it."""
-    named = request.POST.get("interface", "").strip()
-    service = services(scope_of(request.user)).filter(interface=named).first()
-    given = {name: request.POST.get(name, "") for name in ("interface", "key", "headers", "reason")}
-    wrapped = "wrapped" in request.POST
-    sample = _sample(request, service)
-    initial = {**given, "wrapped": wrapped, "payload": sample.payload}
-    return TestMessageForm(initial=initial, hint=sample.hint)
-
-
-def _sample(request: HttpRequest, service: EnterpriseService | None) -> Sample:
-    may_see = has(request.user, Right.VIEW_PAYLOAD)
-    sample = sample_of(service, scope_of(request.user), may_see=may_see)
-    if sample.source is not None:
-        trail.note_view(request, "messageerror", sample.source, "as a sample")
-    return sample
 
 
 def _taker(queue: Queue, interface: str) -> str:
@@ -262,10 +247,10 @@ def _taker(queue: Queue, interface: str) -> str:
         return "The partner reads it: what becomes of it there is not seen here."
     if queue.is_error_queue:
         return "An error queue keeps what it reads for people: the message will be held."
-    # The engine will ask nobody's limit: the name was typed, and what becomes of it is told.
-    service = services(EVERYTHING).filter(interface=interface)
-    found = service.first() if interface else queue.default_service
-    if found is None:
+    # The engine will ask nobody's limit: the name was typed, and this says what becomes of it.
+    named = services(EVERYTHING).filter(interface=interface)
+    service = named.first() if interface else queue.default_service
+    if service is None:
         what = f"There is no service {interface}" if interface else "No service is named"
         return f"{what}, so the message will be held."
-    return takers.effect(found.interface, found.structure)
+    return takers.effect(service.interface, service.structure)

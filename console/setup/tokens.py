@@ -3,28 +3,22 @@
 from datetime import timedelta
 from typing import Any, Final
 
-from crispy_forms.helper import FormHelper
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from console.forms.setup_form import inner_helper, reason_field
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see, tell_problem
-from console.setup.pages import found_row, refuse
+from console.layout.answers import see, tell_problem
+from console.setup.pages import author_of, known_row, refuse
 from console.setup.systems import SYSTEMS
 from integration.actions import tokens
-from integration.actions.configuration import Author
-from integration.actions.tokens import (
-    Made,
-    TokenNameTakenError,
-    TokenReachesOthersError,
-    TokenRequest,
-)
+from integration.actions.tokens import Made, TokenNameTakenError, TokenReachesOthersError
 from integration.errors import IntegrationError
 from integration.models import ApiToken, ExternalSystem
 from integration.selectors.scope import Scope
-from integration.selectors.setup.sample_document import example_of
+from integration.selectors.setup.samples import example_of
 from integration.selectors.setup.tokens import (
     inbound_queues,
     names_to_limit_to,
@@ -88,18 +82,14 @@ class TokenForm(forms.Form):
         label="Valid for",
         help_text="A new token can be made before the old one ends, so that nothing stops.",
     )
-    reason = forms.CharField(
-        required=False, max_length=500, label="Why", help_text="Kept in the history of changes."
-    )
+    reason = reason_field("Kept in the history of changes.")
 
     def __init__(self, *args: Any, scope: Scope, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["services"]
         assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101 - declared above
         field.choices = [(name, name) for name in names_to_limit_to(scope)]
-        self.helper = FormHelper()
-        self.helper.form_tag = False
-        self.helper.disable_csrf = True
+        self.helper = inner_helper()
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
@@ -107,58 +97,64 @@ class TokenForm(forms.Form):
             raise forms.ValidationError("Allow at least one thing; this token could do nothing.")
         return given
 
-    def asked(self) -> TokenRequest:
-        given = self.cleaned_data
-        days = given["days"]
-        return TokenRequest(
-            name=given["name"],
-            services=tuple(given["services"]),
-            valid_for=timedelta(days=int(days)) if days else None,
-            **{scope: bool(given[scope]) for scope in SCOPES},
-        )
+    def token_of(self, system: ExternalSystem) -> ApiToken:
+        """What a good form asks for, not stored yet."""
+        given = {name: self.cleaned_data[name] for name in ("name", "services", *SCOPES)}
+        return ApiToken(system=system, **given)
+
+    @property
+    def valid_for(self) -> timedelta | None:
+        days = self.cleaned_data["days"]
+        return timedelta(days=int(days)) if days else None
 
 
 @needs(Right.VIEW)
 def http_api(request: HttpRequest, number: int) -> HttpResponse:
     """The tokens of a system, and examples of requests."""
-    return _show(request, found_row(request, SYSTEMS, number))
+    system = known_row(request, SYSTEMS, number)
+    context = {
+        **_about(request, system),
+        "hindrance": SYSTEMS.hindrance(request.user),
+        "tokens": tokens_of(system),
+        "queues": inbound_queues(system).exists(),
+        "overlaps": OVERLAPS,
+    }
+    return render(request, "console/setup/http_api.html", context)
 
 
 @needs(Right.CONFIGURE)
 def new(request: HttpRequest, number: int) -> HttpResponse:
     """Make a token. The answer itself shows it, once: it is kept nowhere."""
-    system = found_row(request, SYSTEMS, number)
+    system = known_row(request, SYSTEMS, number)
     refuse(SYSTEMS.hindrance(request.user))
-    if request.method != "POST":
-        return _show_form(request, system, TokenForm(scope=scope_of(request.user)))
-    form = TokenForm(request.POST, scope=scope_of(request.user))
-    if not form.is_valid():
-        return _show_form(request, system, form, status=422)
-    author = Author(actor_of(request), form.cleaned_data["reason"])
-    try:
-        made = tokens.make(system, form.asked(), author, scope_of(request.user))
-    except TokenNameTakenError as problem:
-        form.add_error("name", str(problem))
-        return _show_form(request, system, form, status=422)
-    except TokenReachesOthersError as problem:
-        form.add_error("services", str(problem))
-        return _show_form(request, system, form, status=422)
-    return _show_made(request, system, made)
+    scope = scope_of(request.user)
+    form = TokenForm(request.POST if request.method == "POST" else None, scope=scope)
+    if form.is_valid():
+        asked, author = form.token_of(system), author_of(request)
+        try:
+            made = tokens.make(asked, author, scope, valid_for=form.valid_for)
+        except (TokenNameTakenError, TokenReachesOthersError) as problem:
+            is_name = isinstance(problem, TokenNameTakenError)
+            form.add_error("name" if is_name else "services", str(problem))
+        else:
+            return _show_made(request, system, made)
+    context = {**_about(request, system), "form": form}
+    status = 422 if form.is_bound else 200
+    return render(request, "console/setup/token_form.html", context, status=status)
 
 
 @needs(Right.CONFIGURE)
 def rotate(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
     """Make its successor, and let the old one end after the days chosen."""
-    system, token = _found(request, number, token_id)
+    system, token = _known_token(request, number, token_id)
     if request.method != "POST":
         return see("http-api", number)
     days = request.POST.get("days", "")
     if days not in dict(OVERLAPS):
         days = OVERLAPS[1][0]
-    author = Author(actor_of(request), request.POST.get("reason", "")[:500])
+    overlap, scope = timedelta(days=int(days)), scope_of(request.user)
     try:
-        overlap = timedelta(days=int(days))
-        made = tokens.rotate(token, author, overlap=overlap, scope=scope_of(request.user))
+        made = tokens.rotate(token, author_of(request), overlap=overlap, scope=scope)
     except IntegrationError as problem:
         tell_problem(request, problem)
         return see("http-api", number)
@@ -168,18 +164,19 @@ def rotate(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
 @needs(Right.CONFIGURE)
 def revoke(request: HttpRequest, number: int, token_id: int) -> HttpResponse:
     """Nobody gets in with it from now on; safe to press twice."""
-    _, token = _found(request, number, token_id)
+    _, token = _known_token(request, number, token_id)
     if request.method == "POST":
-        author = Author(actor_of(request), request.POST.get("reason", "")[:500])
-        if tokens.revoke(token, author):
+        if tokens.revoke(token, author_of(request)):
             messages.success(request, f"{token.name} is revoked: within a second it opens nothing.")
         else:
             messages.info(request, f"{token.name} was revoked already.")
     return see("http-api", number)
 
 
-def _found(request: HttpRequest, number: int, token_id: int) -> tuple[ExternalSystem, ApiToken]:
-    system = found_row(request, SYSTEMS, number)
+def _known_token(
+    request: HttpRequest, number: int, token_id: int
+) -> tuple[ExternalSystem, ApiToken]:
+    system = known_row(request, SYSTEMS, number)
     refuse(SYSTEMS.hindrance(request.user))
     token = token_of(system, token_id)
     if token is None:
@@ -187,37 +184,18 @@ def _found(request: HttpRequest, number: int, token_id: int) -> tuple[ExternalSy
     return system, token
 
 
-def _show(request: HttpRequest, system: ExternalSystem) -> HttpResponse:
-    context = {
-        "row": system,
-        "noun": SYSTEMS,
-        "hindrance": SYSTEMS.hindrance(request.user),
-        "tokens": tokens_of(system),
-        "queues": inbound_queues(system),
-        "example": example_of(next(iter(services_at(system)), "")),
-        "origin": f"{request.scheme}://{request.get_host()}",
-        "overlaps": OVERLAPS,
-    }
-    return render(request, "console/setup/http_api.html", context)
-
-
-def _show_form(
-    request: HttpRequest, system: ExternalSystem, form: TokenForm, *, status: int = 200
-) -> HttpResponse:
-    context = {"row": system, "noun": SYSTEMS, "form": form}
-    return render(request, "console/setup/token_form.html", context, status=status)
-
-
 def _show_made(
     request: HttpRequest, system: ExternalSystem, made: Made, **more: object
 ) -> HttpResponse:
-    origin = f"{request.scheme}://{request.get_host()}"
-    context = {
+    context = {**_about(request, system), "made": made, **more}
+    return render(request, "console/setup/token_made.html", context)
+
+
+def _about(request: HttpRequest, system: ExternalSystem) -> dict[str, object]:
+    """What the pages say of the system, with an example of a post to it."""
+    return {
         "row": system,
         "noun": SYSTEMS,
-        "made": made,
-        "origin": origin,
         "example": example_of(next(iter(services_at(system)), "")),
-        **more,
+        "origin": f"{request.scheme}://{request.get_host()}",
     }
-    return render(request, "console/setup/token_made.html", context)

@@ -12,8 +12,9 @@ from django.utils.safestring import SafeString
 from console.changes import fact_words
 from console.changes.pages import ACTS, CHANGES, KINDS
 from console.layout.badges import BADGE
-from console.setup import columns
+from console.setup import lists
 from console.setup.noun import Noun
+from console.setup.urls import NOUNS
 from integration.actions.access import Act
 from integration.kafka.examination import Examination, Verdict
 from integration.models import ConfigurationChange
@@ -27,16 +28,7 @@ DONE: Final = {**dict(CHANGES), **dict(ACTS)}
 WHOLE: Final = frozenset({"session", "page"})
 JOINED: Final = {Act.VIEW.value: " of", Act.DOWNLOAD.value: " from"}
 # Where the things live that the audit and the lists of dependants name, by the model's name.
-BY_NUMBER: Final = {
-    "provider": "provider",
-    "externalsystem": "system",
-    "endpoint": "endpoint",
-    "enterpriseservice": "service",
-    "objectstructure": "structure",
-    "publishchannel": "channel",
-    "channeltarget": "target",
-    "croninstance": "cron-instance",
-}
+BY_NUMBER: Final = {**{noun.kind: noun.one for noun in NOUNS}, "croninstance": "cron-instance"}
 BY_SUBJECT: Final = {
     "messageerror": "failure",
     "outboxrow": "outbox-row",
@@ -76,7 +68,7 @@ def an(word: str) -> str:
 @register.simple_tag
 def switched(value: object) -> SafeString:
     """The badge of a switch."""
-    return columns.switched(value)
+    return lists.switched(value)
 
 
 @register.simple_tag

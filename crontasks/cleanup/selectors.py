@@ -11,7 +11,7 @@ from crontasks.cleanup.rules import Rule
 from crontasks.cleanup.simulation import OldRows, RuleForecast
 from crontasks.definitions import CronTask, registry
 from crontasks.errors import BadParametersError
-from crontasks.instances import run_pages, selectors
+from crontasks.instances import selectors
 from crontasks.instances.selectors import InstanceRow
 from crontasks.models import CronInstance, CronRun
 from integration.counting import so_many
@@ -125,7 +125,7 @@ def _cleaning(name: str) -> type[Cleaning]:
 def _cleanup(row: InstanceRow) -> Cleanup:
     task = _cleaning(row.task)
     instance = CronInstance.objects.get(pk=row.id)
-    runs = run_pages.runs(row.id).runs[:RUNS]
+    runs = selectors.runs(row.id).runs[:RUNS]
     try:
         values = parameters.read(task.parameters, instance.parameters)
     except BadParametersError as problem:

@@ -4,7 +4,7 @@ A plan walks in a transaction that is rolled back, so that it finds every mistak
 would find, and applying does exactly what was planned.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,10 +12,9 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, models, transaction
 
 from crontasks.configfile import facts
-from crontasks.configfile.kinds import KINDS, SECTIONS, Kind
-from crontasks.configfile.problems import ConfigFileError, Mistake
-from crontasks.configfile.reading import Document, Entry, Given, read
+from crontasks.configfile.reading import ConfigFileError, Entry, Given, Mistake, Sections, read
 from crontasks.configfile.secrets import Lookup
+from crontasks.configfile.sections import NAMES, SECTIONS, Section
 from crontasks.instances.actions import CONSUMERS
 from crontasks.models import CronInstance
 from integration import registration
@@ -32,6 +31,8 @@ BEGUN: Final = (
     "The queue has begun to read, and where it began was decided once. Write what is stored, or "
     "leave the field out."
 )
+# The entries of a section as they are stored, each as the file shows it, by their names.
+Stored = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,175 +54,209 @@ class Step:
     differences: tuple[Difference, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class Walk:
-    """One walk through a file. `prune` removes what its sections do not name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    """An entry, the row it is about, and that row as it was; `stored` is how the file showed it."""
 
-    document: Document
-    author: Author
-    lookup: Lookup
-    prune: bool = False
-    steps: list[Step] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
-    seen: set[tuple[str, str]] = field(default_factory=set)
-
-    def refuse(self, line: int, place: str, text: str) -> None:
-        self.mistakes.append(Mistake(line, place, text))
+    section: Section
+    entry: Entry
+    place: str
+    row: Any
+    was: Any
+    stored: dict[str, Any] | None
 
 
 def plan(content: bytes, *, lookup: Lookup, author: Author, prune: bool = False) -> list[Step]:
     """What applying the file would do; nothing is changed. Raises ConfigFileError."""
-    walk = Walk(document=read(content, SECTIONS), author=author, lookup=lookup, prune=prune)
     with transaction.atomic():
-        _walk(walk)
+        steps = apply(content, lookup=lookup, author=author, prune=prune)
         transaction.set_rollback(True)
-    return _finished(walk)
+    return steps
 
 
 def apply(content: bytes, *, lookup: Lookup, author: Author, prune: bool = False) -> list[Step]:
     """Carry the plan out, in one transaction with its audit rows. Raises ConfigFileError."""
-    walk = Walk(document=read(content, SECTIONS), author=author, lookup=lookup, prune=prune)
+    walk = _Walk(read(content, NAMES), author, lookup)
     with transaction.atomic():
-        _walk(walk)
-        return _finished(walk)
-
-
-def _finished(walk: Walk) -> list[Step]:
-    if walk.mistakes:
-        raise ConfigFileError(walk.mistakes)
+        walk.through(prune=prune)
+        if walk.mistakes:
+            raise ConfigFileError(walk.mistakes)
     return walk.steps
 
 
-def _walk(walk: Walk) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LockClass.CONFIGURATION,))
-    known = {kind.section: _stored(kind) for kind in KINDS}
-    for kind in KINDS:
-        _, entries = walk.document.sections.get(kind.section, (0, ()))
-        for entry in _in_order(kind, entries, known[kind.section]):
-            _carry(walk, kind, entry, known[kind.section])
-    if walk.prune and not walk.mistakes:
-        for kind in reversed(KINDS):
-            _prune(walk, kind, known[kind.section])
+@dataclass(slots=True)
+class _Walk:
+    """One walk through a file."""
+
+    sections: Sections
+    author: Author
+    lookup: Lookup
+    steps: list[Step] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def through(self, *, prune: bool) -> None:
+        """Make everything what the file says; `prune` removes what its sections do not name."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LockClass.CONFIGURATION,))
+        stored: dict[str, Stored] = {
+            section.name: {section.name_of(row): facts.shown(section, row) for row in section.rows}
+            for section in SECTIONS
+        }
+        for section in SECTIONS:
+            seen: set[str] = set()
+            _, entries = self.sections.get(section.name, (0, ()))
+            for entry in entries if section.model is not Queue else _in_order(entries):
+                self._carry(section, entry, stored[section.name], seen)
+        if prune and not self.mistakes:
+            for section in reversed(SECTIONS):
+                self._prune(section, stored[section.name])
+
+    def _refuse(self, line: int, place: str, text: str) -> None:
+        self.mistakes.append(Mistake(line, place, text))
+
+    def _carry(self, section: Section, entry: Entry, stored: Stored, seen: set[str]) -> None:
+        """Bring one thing to what its entry says."""
+        name = _name(section, entry)
+        if name is None:
+            wanted = " and its ".join(section.keys)
+            why = f"Every entry begins with its {wanted}, a text."
+            self._refuse(entry.line, section.name, why)
+            return
+        place = f"{section.name} {name[:80]}"
+        if name in seen:
+            line = entry.values[section.keys[0]].line
+            self._refuse(line, place, "This name is given twice.")
+            return
+        seen.add(name)
+        row = _row(section, entry)
+        was = None if row.pk is None else section.rows.get(pk=row.pk)
+        subject = _Subject(
+            section=section, entry=entry, place=place, row=row, was=was, stored=stored.get(name)
+        )
+        before = len(self.mistakes)
+        self._fill(subject)
+        if len(self.mistakes) == before:
+            self._keep(subject)
+
+    def _fill(self, subject: _Subject) -> None:
+        columns = subject.section.columns
+        # Parameters are read by the task that the same entry names.
+        for name, given in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
+            place = f"{subject.place}, {name}"
+            if name not in columns:
+                why = f"There is no such field; known: {', '.join(columns)}."
+                self._refuse(given.line, place, why)
+                continue
+            try:
+                value = facts.meant(subject.row, columns[name], given, self.lookup)
+                setattr(subject.row, name, value)
+            except (ValueError, IntegrationError) as problem:
+                self._refuse(given.line, place, str(problem))
+
+    def _keep(self, subject: _Subject) -> None:
+        """Judge the row as its form does and store it, where something differs."""
+        section, row, was = subject.section, subject.row, subject.was
+        is_known = was is not None and subject.stored is not None
+        if is_known and not any(_differs(c, was, row) for c in section.columns.values()):
+            return
+        try:
+            with transaction.atomic():
+                _judge(row, was)
+                configuration.save(row, self.author)
+        except ValidationError as problem:
+            self._refuse_fields(subject, problem)
+            return
+        except (IntegrityError, IntegrationError) as problem:
+            self._refuse(subject.entry.line, subject.place, str(problem).splitlines()[0])
+            return
+        after = facts.shown(section, section.rows.get(pk=row.pk))
+        if differences := tuple(_differences(subject, after)):
+            action = "create" if subject.stored is None else "change"
+            name = section.named([after[key] for key in section.keys])
+            self.steps.append(Step(action, section.word, name, differences))
+
+    def _refuse_fields(self, subject: _Subject, problem: ValidationError) -> None:
+        """Each mistake at the line of its field, or of the entry when the file does not name it."""
+        for name, sentences in problem.message_dict.items():
+            given = subject.entry.values.get(name, Given(subject.entry.line, None))
+            place = subject.place if name == "__all__" else f"{subject.place}, {name}"
+            for sentence in sentences:
+                self._refuse(given.line, place, sentence)
+
+    def _prune(self, section: Section, stored: Stored) -> None:
+        if section.name not in self.sections:
+            return
+        line, entries = self.sections[section.name]
+        named = {_name(section, entry) for entry in entries}
+        waiting, problems = sorted(set(stored) - named, reverse=True), {}
+        while waiting:
+            problems = {name: self._removed(section, stored[name]) for name in waiting}
+            needed = [name for name in waiting if problems[name]]
+            if len(needed) == len(waiting):
+                break
+            # One of them may have been what another was needed by.
+            waiting = needed
+        for name in waiting:
+            self._refuse(line, f"{section.name} {name}", problems[name])
+
+    def _removed(self, section: Section, stored: dict[str, Any]) -> str:
+        """Remove one, given as a file shows it; why not, if not."""
+        keys = [stored[key] for key in section.keys]
+        row = section.row_named(keys)
+        # A queue's consumer goes with its queue, and lives as long as it.
+        if row is None or (isinstance(row, CronInstance) and row.queue_id is not None):
+            return ""
+        if isinstance(row, Queue) and (waiting := queue_removal.waiting_for(row)):
+            return waiting
+        try:
+            with transaction.atomic():
+                configuration.delete(row, self.author)
+        except IntegrationError as problem:
+            return str(problem)
+        self.steps.append(Step("remove", section.word, section.named(keys)))
+        return ""
 
 
-def _stored(kind: Kind) -> dict[str, dict[str, Any]]:
-    rows = kind.model._default_manager.all()
-    return {kind.name_of(row): facts.shown(kind, row) for row in rows}
-
-
-def _in_order(kind: Kind, entries: tuple[Entry, ...], stored: dict[str, Any]) -> Iterator[Entry]:
-    """Queues after their error queues; what goes round in a circle is told by its own check."""
-    waiting, done = list(entries), set(stored) if kind.model is not Queue else set()
-    named = set(_names(entries))
-    while waiting and kind.model is Queue:
-        free = [one for one in waiting if _target(one) not in named - done]
-        if not free:
-            break
+def _in_order(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Queues after their error queues; what goes round in a circle is found by its own check."""
+    waiting, named = list(entries), _names(entries)
+    done: set[str | None] = set()
+    while free := [e for e in waiting if _text(e, "error_queue") not in named - done]:
         yield from free
-        done |= set(_names(free))
+        done |= _names(free)
         waiting = [one for one in waiting if one not in free]
     yield from waiting
 
 
-def _names(entries: Iterable[Entry]) -> Iterator[str]:
-    for entry in entries:
-        given = entry.values.get("name")
-        if given is not None and isinstance(given.value, str):
-            yield given.value
+def _names(entries: Iterable[Entry]) -> set[str | None]:
+    return {_text(entry, "name") for entry in entries} - {None}
 
 
-def _target(entry: Entry) -> str | None:
-    given = entry.values.get("error_queue")
+def _text(entry: Entry, field: str) -> str | None:
+    """What the entry says for a field, if that is a text."""
+    given = entry.values.get(field)
     return given.value if given is not None and isinstance(given.value, str) else None
 
 
-def _carry(walk: Walk, kind: Kind, entry: Entry, known: dict[str, dict[str, Any]]) -> None:
-    """Bring one thing to what its entry says."""
-    name = _name(kind, entry)
-    if name is None:
-        wanted = " and its ".join(kind.keys)
-        walk.refuse(entry.line, kind.section, f"Every entry begins with its {wanted}, a text.")
-        return
-    place = f"{kind.section} {name[:80]}"
-    if (kind.section, name) in walk.seen:
-        walk.refuse(entry.values[kind.key].line, place, "This name is given twice.")
-        return
-    walk.seen.add((kind.section, name))
-    before = len(walk.mistakes)
-    row, was = _row(kind, entry), None
-    if row.pk is not None:
-        was = kind.model._default_manager.get(pk=row.pk)
-    _fill(walk, kind, entry, row, place)
-    if len(walk.mistakes) == before:
-        _keep(walk, kind, entry, (row, was, known.get(name), place))
+def _name(section: Section, entry: Entry) -> str | None:
+    """What the entry is called; None where it does not say."""
+    values = [_text(entry, key) for key in section.keys]
+    return section.named(values) if all(values) else None
 
 
-def _name(kind: Kind, entry: Entry) -> str | None:
-    """What the entry is called; None where that cannot be told."""
-    given = [entry.values.get(key) for key in kind.keys]
-    values = [one.value for one in given if one is not None]
-    is_whole = len(values) == len(given) and all(isinstance(v, str) and v for v in values)
-    return kind.named(values) if is_whole else None
-
-
-def _row(kind: Kind, entry: Entry) -> Any:
-    found: models.Model | None = kind.rows_named([entry.values[k].value for k in kind.keys]).first()
-    if found is None and kind.model is CronInstance:
-        found = _consumer(entry)
-    return found or kind.model()
+def _row(section: Section, entry: Entry) -> Any:
+    row = section.row_named([entry.values[key].value for key in section.keys])
+    if row is None and section.model is CronInstance:
+        row = _consumer(entry)
+    return row or section.model()
 
 
 def _consumer(entry: Entry) -> CronInstance | None:
     """A queue's consumer came with the queue; an entry of another name renames it."""
-    task, queue = (entry.values.get(name) for name in ("task", "queue"))
-    if task is None or queue is None:
+    task, queue = _text(entry, "task"), _text(entry, "queue")
+    if task not in CONSUMERS or queue is None:
         return None
-    if not (isinstance(task.value, str) and isinstance(queue.value, str)):
-        return None
-    if task.value not in CONSUMERS:
-        return None
-    return CronInstance.objects.filter(task=task.value, queue__name=queue.value).first()
-
-
-def _fill(walk: Walk, kind: Kind, entry: Entry, row: Any, place: str) -> None:
-    # Parameters are read by the task that the same entry names.
-    ordered = sorted(entry.values.items(), key=lambda one: one[0] == "parameters")
-    for name, given in ordered:
-        column = kind.columns.get(name)
-        if column is None:
-            known = ", ".join(kind.columns)
-            walk.refuse(given.line, f"{place}, {name}", f"There is no such field; known: {known}.")
-            continue
-        try:
-            setattr(row, name, facts.meant(row, column, given, walk.lookup))
-        except (ValueError, IntegrationError) as problem:
-            walk.refuse(given.line, f"{place}, {name}", str(problem))
-
-
-def _keep(walk: Walk, kind: Kind, entry: Entry, about: tuple[Any, Any, Any, str]) -> None:
-    """Judge the row as its form does and store it, where something differs."""
-    row, was, known, place = about
-    differing = [c for n, c in kind.columns.items() if was is None or _differs(c, was, row)]
-    if was is not None and not differing and known is not None:
-        return
-    try:
-        with transaction.atomic():
-            _judge(row, was)
-            configuration.save(row, walk.author)
-    except ValidationError as problem:
-        _tell(walk, entry, place, problem)
-        return
-    except (IntegrityError, IntegrationError) as problem:
-        walk.refuse(entry.line, place, str(problem).splitlines()[0])
-        return
-    after = facts.shown(kind, kind.model._default_manager.get(pk=row.pk))
-    differences = tuple(_differences(kind, known or {}, after, was, row))
-    action = "create" if known is None else "change"
-    if differences:
-        walk.steps.append(
-            Step(action, kind.word, kind.named([after[key] for key in kind.keys]), differences)
-        )
+    return CronInstance.objects.filter(task=task, queue__name=queue).first()
 
 
 def _differs(column: facts.Column, was: models.Model, row: models.Model) -> bool:
@@ -239,60 +274,15 @@ def _judge(row: models.Model, was: Any) -> None:
         registration.check(row, has_topic=False)
 
 
-def _tell(walk: Walk, entry: Entry, place: str, problem: ValidationError) -> None:
-    """Each mistake at the line of its field, or of the entry when the file does not name it."""
-    for name, sentences in problem.message_dict.items():
-        given = entry.values.get(name, Given(entry.line, None))
-        where = place if name == "__all__" else f"{place}, {name}"
-        for sentence in sentences:
-            walk.refuse(given.line, where, sentence)
-
-
-def _differences(
-    kind: Kind, before: dict[str, Any], after: dict[str, Any], was: Any, row: Any
-) -> Iterator[Difference]:
-    for name, column in kind.columns.items():
-        old, new = before.get(name), after[name]
+def _differences(subject: _Subject, after: dict[str, Any]) -> Iterator[Difference]:
+    row, was = subject.row, subject.was
+    for name, column in subject.section.columns.items():
+        old, new = (subject.stored or {}).get(name), after[name]
         if isinstance(column, SecretField):
             is_anew = was is not None and _differs(column, was, row)
             new = "set anew" if new and old and is_anew else "set" if new and not old else new
         elif isinstance(column, models.JSONField) and was is not None and old == new:
-            told = masked(getattr(row, name), getattr(was, name))
-            new = told if told != masked(getattr(row, name)) else new
+            beside = masked(getattr(row, name), getattr(was, name))
+            new = beside if beside != masked(getattr(row, name)) else new
         if old != new:
             yield Difference(name, old, new)
-
-
-def _prune(walk: Walk, kind: Kind, known: dict[str, dict[str, Any]]) -> None:
-    if kind.section not in walk.document.sections:
-        return
-    line, entries = walk.document.sections[kind.section]
-    named = {_name(kind, entry) for entry in entries}
-    waiting, problems = sorted(set(known) - named, reverse=True), {}
-    while waiting:
-        problems = {name: _removed(walk, kind, known[name]) for name in waiting}
-        held = [name for name in waiting if problems[name]]
-        if len(held) == len(waiting):
-            break
-        # One of them may have been what another was needed by.
-        waiting = held
-    for name in waiting:
-        walk.refuse(line, f"{kind.section} {name}", problems[name])
-
-
-def _removed(walk: Walk, kind: Kind, known: dict[str, Any]) -> str:
-    """Remove one, given as a file shows it; why not, if not."""
-    keys = [known[key] for key in kind.keys]
-    row = kind.rows_named(keys).first()
-    # A queue's consumer goes with its queue, and lives as long as it.
-    if row is None or (isinstance(row, CronInstance) and row.queue_id is not None):
-        return ""
-    if isinstance(row, Queue) and (waiting := queue_removal.waiting_for(row)):
-        return waiting
-    try:
-        with transaction.atomic():
-            configuration.delete(row, walk.author)
-    except IntegrationError as problem:
-        return str(problem)
-    walk.steps.append(Step("remove", kind.word, kind.named(keys)))
-    return ""

@@ -1,57 +1,84 @@
-"""A row as a configuration file shows it, and back."""
+"""A row as a configuration file shows it, and back; the whole file of an export."""
 
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import yaml
 from django.db import models
 
 from crontasks import parameters
 from crontasks.configfile import secrets
-from crontasks.configfile.kinds import Kind, name_column
-from crontasks.configfile.reading import Given
+from crontasks.configfile.reading import FORMAT, Given
 from crontasks.configfile.secrets import KEPT, Lookup, Names
+from crontasks.configfile.sections import SECTIONS, Section, name_column
 from crontasks.definitions import registry
 from crontasks.models import CronInstance
+from integration.endpoints.properties import read_secrets
 from integration.models import Endpoint
 from integration.models.fields import SecretField
 from integration.sealed import is_sealed, unseal
 
 Column: TypeAlias = "models.Field[Any, Any]"
+HEAD: Final = """\
+# The configuration of Sluice: docs/configuration-file.md tells what may stand here.
+# Positions, failures and pauses are no part of it. Secrets are references, never values.
+"""
 
 
-def shown(kind: Kind, row: models.Model, names: Names | None = None) -> dict[str, Any]:
+class _Writer(yaml.SafeDumper):
+    """Texts of several lines as blocks, so that certificates and differences can be read."""
+
+
+def _written(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Writer.add_representer(str, _written)
+
+
+def export(*, references: bool = False) -> str:
+    """The whole file; each secret as "kept", or with `references` as ${ENV:NAME}.
+
+    The same configuration gives the same bytes.
+    """
+    names = Names() if references else None
+    content: dict[str, Any] = {"format": FORMAT}
+    for section in SECTIONS:
+        # By code points, whatever the database's own order of letters is.
+        rows = sorted(section.rows, key=section.name_of)
+        content[section.name] = [shown(section, row, names) for row in rows]
+    text = yaml.dump(content, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=100)
+    return HEAD + text
+
+
+def shown(section: Section, row: models.Model, names: Names | None = None) -> dict[str, Any]:
     """Every field's value as the file has it; secrets as "kept", or as references by `names`."""
-    return {name: _shown(kind, row, column, names) for name, column in kind.columns.items()}
+    return {name: _shown(section, row, column, names) for name, column in section.columns.items()}
 
 
-def _shown(kind: Kind, row: models.Model, column: Column, names: Names | None) -> Any:
+def _shown(section: Section, row: models.Model, column: Column, names: Names | None) -> Any:
     if isinstance(column, models.ForeignKey):
         related = getattr(row, column.name)
         return None if related is None else getattr(related, name_column(type(related)))
     value = column.value_from_object(row)
-    parts = (kind.section, kind.name_of(row), column.name)
-    if isinstance(column, SecretField) and (kind.section, column.name) in secrets.GATHERED:
-        return secrets.gathered_shown(value or "", lambda name: _hidden(names, *parts[:2], name))
+    parts = (section.name, section.name_of(row))
+    if isinstance(column, SecretField) and isinstance(row, Endpoint):
+        return {name: _hidden(names, *parts, name) for name in sorted(read_secrets(value or ""))}
     if isinstance(column, SecretField):
-        return _hidden(names, *parts) if value else ""
-    if isinstance(column, models.JSONField):
-        return _json_shown(value, names, parts)
+        return _hidden(names, *parts, column.name) if value else ""
+    if isinstance(column, models.JSONField) and isinstance(value, Mapping):
+        return {
+            name: _hidden(names, *parts, column.name, name) if is_sealed(part) else part
+            for name, part in value.items()
+        }
     return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _hidden(names: Names | None, *parts: str) -> str:
     return KEPT if names is None else names.reference(*parts)
-
-
-def _json_shown(value: Any, names: Names | None, parts: tuple[str, ...]) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        name: _hidden(names, *parts, name) if is_sealed(part) else part
-        for name, part in value.items()
-    }
 
 
 def differs(column: Column, before: Any, after: Any) -> bool:
@@ -78,11 +105,7 @@ def meant(row: models.Model, column: Column, given: Given, lookup: Lookup) -> An
         return None
     if isinstance(row, CronInstance) and column.name == "parameters":
         return _parameters(row, value, lookup)
-    return _READERS[_family(column)](value)
-
-
-def _family(column: Column) -> type[Any]:
-    return next(family for family in _READERS if isinstance(column, family))
+    return next(read for family, read in _READERS if isinstance(column, family))(value)
 
 
 def _referred(column: "models.ForeignKey[Any, Any]", value: Any) -> models.Model | None:
@@ -90,27 +113,26 @@ def _referred(column: "models.ForeignKey[Any, Any]", value: Any) -> models.Model
         return None
     target = column.related_model
     assert isinstance(target, type)  # noqa: S101 - models are loaded by now
-    name = name_column(target)
-    found: models.Model | None = None
+    row: models.Model | None = None
     if isinstance(value, str):
-        found = target._default_manager.filter(**{name: value}).first()
-    if found is None:
+        row = target._default_manager.filter(**{name_column(target): value}).first()
+    if row is None:
         raise ValueError(f"There is no {target._meta.verbose_name} called “{str(value)[:80]}”.")
-    return found
+    return row
 
 
 def _parameters(row: CronInstance, value: Any, lookup: Lookup) -> dict[str, Any]:
-    found = dict(_object(value))
+    values = dict(_object(value))
     definition = registry.get(row.task)
     described = [] if definition is None else parameters.describe(definition.task.parameters)
     for one in described:
-        if one.is_secret and one.name in found:
+        if one.is_secret and one.name in values:
             stored = row.parameters.get(one.name)
             known = unseal(stored) if is_sealed(stored) else ""
-            secret = secrets.resolve(found[one.name], known, lookup)
+            secret = secrets.resolve(values[one.name], known, lookup)
             # The same secret keeps its encrypted form: then nothing differs.
-            found[one.name] = stored if secret == known and known else secret
-    return found
+            values[one.name] = stored if secret == known and known else secret
+    return values
 
 
 def _text(value: Any) -> str:
@@ -141,12 +163,12 @@ def _number(value: Any) -> float:
 
 def _moment(value: Any) -> datetime:
     try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
     except ValueError:
         raise ValueError("Write a time such as “2026-03-01T08:00:00+00:00”.") from None
-    if found.tzinfo is None:
+    if moment.tzinfo is None:
         raise ValueError("Write the time with its offset, such as +00:00.")
-    return found
+    return moment
 
 
 def _json(value: Any) -> Any:
@@ -160,17 +182,17 @@ def _json(value: Any) -> Any:
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError("Write names with values, or {}.")  # noqa: TRY004 - as every reader
-    found: Mapping[str, Any] = _json(value)
-    return found
+    known: Mapping[str, Any] = _json(value)
+    return known
 
 
 # The first family that a column belongs to reads its values.
-_READERS: dict[type[Any], Callable[[Any], Any]] = {
-    models.BooleanField: _truth,
-    models.IntegerField: _whole,
-    models.FloatField: _number,
-    models.DateTimeField: _moment,
-    models.JSONField: _json,
-    models.CharField: _text,
-    models.TextField: _text,
-}
+_READERS: Final[tuple[tuple[type[Any], Callable[[Any], Any]], ...]] = (
+    (models.BooleanField, _truth),
+    (models.IntegerField, _whole),
+    (models.FloatField, _number),
+    (models.DateTimeField, _moment),
+    (models.JSONField, _json),
+    (models.CharField, _text),
+    (models.TextField, _text),
+)

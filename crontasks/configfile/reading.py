@@ -4,19 +4,47 @@ The file may come from anywhere, so nothing of it is expanded before it has been
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
 
 import yaml
 
-from crontasks.configfile.problems import ConfigFileError, Mistake
+from integration.errors import IntegrationError
 
 MAX_BYTES: Final = 5_000_000
 MAX_EVENTS: Final = 500_000
 MAX_DEPTH: Final = 30
 FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mistake:
+    """One mistake: its line in the file, what it is about, and a sentence."""
+
+    line: int
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {f'{self.place}: ' if self.place else ''}{self.text}"
+
+
+class ConfigFileError(IntegrationError):
+    """The file cannot be applied; nothing was changed."""
+
+    code = "CONFIG_FILE"
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = sorted(set(mistakes))
+        count = len(self.mistakes)
+        how_many = "a mistake" if count == 1 else f"{count:,} mistakes"
+        super().__init__(
+            f"The file has {how_many}, so nothing was changed.",
+            next_step="Correct the lines that are named and run it again.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,40 +63,29 @@ class Entry:
     values: Mapping[str, Given]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The sections of a file, each with its line and entries."""
-
-    sections: Mapping[str, tuple[int, tuple[Entry, ...]]]
+# The sections of a file by their names, each with its line and entries.
+Sections = dict[str, tuple[int, tuple[Entry, ...]]]
 
 
-@dataclass(slots=True)
-class _Reader:
-    known: tuple[str, ...]
-    mistakes: list[Mistake] = field(default_factory=list)
-    scalars: Any = field(default_factory=lambda: yaml.SafeLoader(""))
+def read(content: bytes, names: Sequence[str]) -> Sections:
+    """The sections, of which only these are known.
 
-    def refuse(self, line: int, place: str, text: str) -> None:
-        self.mistakes.append(Mistake(line, place, text))
-
-
-def read(content: bytes, sections: tuple[str, ...]) -> Document:
-    """Raises ConfigFileError with every mistake of the file's form."""
+    Raises ConfigFileError with every mistake of the file's form.
+    """
     text = _decoded(content)
     try:
         _measure(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as e:
-        mark = e.problem_mark or e.context_mark
-        line = 1 if mark is None else mark.line + 1
-        raise ConfigFileError([Mistake(line, "", f"This is no YAML: {e.problem}.")]) from e
     except yaml.YAMLError as e:
-        raise ConfigFileError([Mistake(1, "", f"This is no YAML: {e}.")]) from e
-    reader = _Reader(sections)
-    document = _document(reader, root)
+        mark = getattr(e, "problem_mark", None) or getattr(e, "context_mark", None)
+        line = 1 if mark is None else mark.line + 1
+        why = f"This is no YAML: {getattr(e, 'problem', e)}."
+        raise ConfigFileError([Mistake(line, "", why)]) from e
+    reader = _Reader(names)
+    sections = reader.sections(root)
     if reader.mistakes:
         raise ConfigFileError(reader.mistakes)
-    return document
+    return sections
 
 
 def _decoded(content: bytes) -> str:
@@ -103,77 +120,79 @@ def _measure(text: str) -> None:
             raise ConfigFileError([Mistake(line, "", f"Deeper than {MAX_DEPTH} levels.")])
 
 
-def _document(reader: _Reader, root: yaml.Node | None) -> Document:
-    if not isinstance(root, yaml.MappingNode):
-        reader.refuse(1, "", f"Begin with “format: {FORMAT}”, then sections such as “queues:”.")
-        return Document({})
-    found: dict[str, tuple[int, tuple[Entry, ...]]] = {}
-    parts = dict(_members(reader, root, ""))
-    lines = {key.value: _line(key) for key, _ in root.value if isinstance(key, yaml.ScalarNode)}
-    told = parts.pop("format", None)
-    if told is None or _plain(reader, told, "format") != FORMAT:
-        line = 1 if told is None else _line(told)
-        reader.refuse(line, "format", f"Write “format: {FORMAT}”: this version reads no other.")
-    for name, node in parts.items():
-        if name not in reader.known:
-            known = ", ".join(reader.known)
-            reader.refuse(lines[name], name, f"There is no such section; known are: {known}.")
-        else:
-            found[name] = (lines[name], tuple(_entries(reader, name, node)))
-    return Document(found)
+class _Reader:
+    """Reads the nodes of a file and notes every mistake."""
 
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.mistakes: list[Mistake] = []
+        self._scalars: Any = yaml.SafeLoader("")
 
-def _entries(reader: _Reader, section: str, node: yaml.Node) -> Iterator[Entry]:
-    if isinstance(node, yaml.ScalarNode) and _plain(reader, node, section) is None:
-        return
-    if not isinstance(node, yaml.SequenceNode):
-        reader.refuse(_line(node), section, "Write a list: one entry begins with “- ”.")
-        return
-    for number, part in enumerate(node.value, 1):
-        place = f"{section}, entry {number}"
-        if not isinstance(part, yaml.MappingNode):
-            reader.refuse(_line(part), place, "Write fields with values, such as “name: eam”.")
-            continue
-        values = {
-            name: Given(_line(value), _plain(reader, value, f"{place}, {name}"))
-            for name, value in _members(reader, part, place)
-        }
-        yield Entry(_line(part), values)
+    def sections(self, root: yaml.Node | None) -> Sections:
+        if not isinstance(root, yaml.MappingNode):
+            self._refuse(1, "", f"Begin with “format: {FORMAT}”, then sections such as “queues:”.")
+            return {}
+        sections: Sections = {}
+        parts = dict(self._members(root, ""))
+        lines = {k.value: _line(k) for k, _ in root.value if isinstance(k, yaml.ScalarNode)}
+        version = parts.pop("format", None)
+        if version is None or self._plain(version, "format") != FORMAT:
+            line = 1 if version is None else _line(version)
+            self._refuse(line, "format", f"Write “format: {FORMAT}”: this version reads no other.")
+        for name, node in parts.items():
+            if name in self.names:
+                sections[name] = (lines[name], tuple(self._entries(name, node)))
+            else:
+                why = f"There is no such section; known are: {', '.join(self.names)}."
+                self._refuse(lines[name], name, why)
+        return sections
 
+    def _entries(self, section: str, node: yaml.Node) -> Iterator[Entry]:
+        if isinstance(node, yaml.ScalarNode) and self._plain(node, section) is None:
+            return
+        if not isinstance(node, yaml.SequenceNode):
+            self._refuse(_line(node), section, "Write a list: one entry begins with “- ”.")
+            return
+        for number, part in enumerate(node.value, 1):
+            place = f"{section}, entry {number}"
+            if not isinstance(part, yaml.MappingNode):
+                self._refuse(_line(part), place, "Write fields with values, such as “name: eam”.")
+                continue
+            values = {
+                name: Given(_line(value), self._plain(value, f"{place}, {name}"))
+                for name, value in self._members(part, place)
+            }
+            yield Entry(_line(part), values)
 
-def _members(
-    reader: _Reader, node: yaml.MappingNode, place: str
-) -> Iterator[tuple[str, yaml.Node]]:
-    seen: dict[str, int] = {}
-    for key, value in node.value:
-        name = key.value if isinstance(key, yaml.ScalarNode) else None
-        if not isinstance(name, str) or key.tag != "tag:yaml.org,2002:str":
-            reader.refuse(_line(key), place, "A name before the colon is a word or in quotes.")
-        elif name in seen:
-            reader.refuse(
-                _line(key), place, f"“{name}” is given twice; first in line {seen[name]}."
-            )
-        else:
-            seen[name] = _line(key)
-            yield name, value
+    def _members(self, node: yaml.MappingNode, place: str) -> Iterator[tuple[str, yaml.Node]]:
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                self._refuse(_line(key), place, "A name before the colon is a word or in quotes.")
+            elif key.value in seen:
+                why = f"“{key.value}” is given twice; first in line {seen[key.value]}."
+                self._refuse(_line(key), place, why)
+            else:
+                seen[key.value] = _line(key)
+                yield key.value, value
 
+    def _plain(self, node: yaml.Node, place: str) -> Any:
+        """The value as JSON has it, and times as they are; a mistake becomes None."""
+        if isinstance(node, yaml.MappingNode):
+            return {name: self._plain(v, place) for name, v in self._members(node, place)}
+        if isinstance(node, yaml.SequenceNode):
+            return [self._plain(part, place) for part in node.value]
+        value, why = None, "This cannot be read; put it in quotes if it is a text."
+        with suppress(ValueError, yaml.YAMLError):
+            value = self._scalars.construct_object(node)
+            why = _unfit(value)
+        if why:
+            self._refuse(_line(node), place, why)
+            return None
+        return value
 
-def _plain(reader: _Reader, node: yaml.Node, place: str) -> Any:
-    """The value as JSON has it, and times as they are; a mistake is told and becomes None."""
-    if isinstance(node, yaml.MappingNode):
-        return {n: _plain(reader, v, place) for n, v in _members(reader, node, place)}
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(reader, part, place) for part in node.value]
-    try:
-        value = reader.scalars.construct_object(node)
-    except (ValueError, yaml.YAMLError):
-        reader.refuse(_line(node), place, "This cannot be read; put it in quotes if it is a text.")
-        return None
-    why = _unfit(value)
-    if why:
-        reader.refuse(_line(node), place, why)
-        return None
-    return value
+    def _refuse(self, line: int, place: str, text: str) -> None:
+        self.mistakes.append(Mistake(line, place, text))
 
 
 def _unfit(value: object) -> str:

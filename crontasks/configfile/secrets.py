@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from crontasks.configfile.problems import SecretReferenceError
 from integration.endpoints.properties import read_secrets
+from integration.errors import IntegrationError
 
 KEPT: Final = "kept"
 REFERENCE: Final = re.compile(r"\$\{ENV:([A-Z][A-Z0-9_]{0,119})\}")
@@ -24,8 +24,15 @@ OWN: Final = frozenset(
     }
 )
 Lookup = Callable[[str], str | None]
-# Columns that hold several secrets, as a JSON object sealed as a whole.
-GATHERED: Final = frozenset({("endpoints", "secrets")})
+
+
+class SecretReferenceError(IntegrationError):
+    """A secret in the file cannot be found where it is said to be."""
+
+    code = "SECRET_REFERENCE"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, next_step="Write ${ENV:NAME} and set NAME, or “kept”.")
 
 
 @dataclass(slots=True)
@@ -54,10 +61,10 @@ def resolve(said: object, stored: str, lookup: Lookup) -> str:
         if not stored:
             raise SecretReferenceError("There is no stored secret to keep.")
         return stored
-    found = REFERENCE.fullmatch(said) if isinstance(said, str) else None
-    if found is None:
+    reference = REFERENCE.fullmatch(said) if isinstance(said, str) else None
+    if reference is None:
         raise SecretReferenceError("A secret is never written into this file.")
-    name = found[1]
+    name = reference[1]
     if name in OWN:
         raise SecretReferenceError(f"{name} is this installation's own and is given to nobody.")
     value = lookup(name)
@@ -66,14 +73,8 @@ def resolve(said: object, stored: str, lookup: Lookup) -> str:
     return value
 
 
-def gathered_shown(stored: str, hidden: Callable[[str], str]) -> dict[str, str]:
-    """Several secrets as the file has them: each by its name, none by its value."""
-    found = read_secrets(stored)
-    return {name: hidden(name) for name in sorted(found)}
-
-
 def gathered(said: object, stored: str, lookup: Lookup) -> str:
-    """The secrets that the file means, as they are stored; one it does not name is gone.
+    """Several secrets that the file means, as they are stored; one it does not name is gone.
 
     Raises SecretReferenceError, ValueError with a sentence.
     """
@@ -84,6 +85,6 @@ def gathered(said: object, stored: str, lookup: Lookup) -> str:
     if not isinstance(said, Mapping) or not all(isinstance(name, str) for name in said):
         raise ValueError(f"Write names with references, or {KEPT}.")
     known = read_secrets(stored)
-    found = {name: resolve(one, known.get(name, ""), lookup) for name, one in said.items()}
-    kept = {name: value for name, value in found.items() if value}
-    return json.dumps(kept, sort_keys=True) if kept else ""
+    secrets = {name: resolve(one, known.get(name, ""), lookup) for name, one in said.items()}
+    present = {name: value for name, value in secrets.items() if value}
+    return json.dumps(present, sort_keys=True) if present else ""

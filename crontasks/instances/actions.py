@@ -18,9 +18,7 @@ from integration.sealed import masked
 CONSUMERS: Final = frozenset({"queue_consumer", "error_queue_consumer"})
 
 
-def run_now(
-    instance_id: int, *, actor: str, given: Mapping[str, object] | None = None, reason: str = ""
-) -> None:
+def run_now(instance_id: int, author: Author, *, given: Mapping[str, object] | None = None) -> None:
     """Send a run to the workers, besides the schedule, and note who asked.
 
     `given` are parameters for this one run; what they leave out has its default. Asking twice is
@@ -35,40 +33,26 @@ def run_now(
         given = parameters.sealed_of(kind, given)
     _refuse_second(instance)
     try:
-        ticks.run_now(instance, Asked(actor, given))
+        ticks.run_now(instance, Asked(author.actor, given))
     except OperationalError as failure:
         raise WorkersUnreachableError from failure
     if instance.queue_id is not None:
-        queues.note(
-            instance.queue_id, actor, "run now", reason=reason, effect="A run was asked for."
-        )
+        effect = "A run was asked for."
+        queues.note(instance.queue_id, author.actor, "run now", reason=author.reason, effect=effect)
         return
     asked = {"run": "asked for"} | ({} if given is None else {"parameters": masked(given)})
-    configuration.record(instance, {}, asked, Author(actor, reason))
+    configuration.record(instance, {}, asked, author)
 
 
-def store(instance: CronInstance, author: Author, *, seen: str | None = None) -> bool:
-    """Save a new or changed instance; False when nothing differed.
+def switch(instance_id: int, author: Author, *, active: bool) -> bool:
+    """Let the schedule rest, or go on; False if it did so already.
 
-    `seen` is the stamp of what the change was made from. Raises ChangedMeanwhileError.
+    What runs goes on to its end. A schedule that goes on is counted from now: nothing that was
+    missed is made up for. Raises CronInstance.DoesNotExist.
     """
-    return configuration.save(instance, author, seen=seen) is not None
-
-
-def pause(instance_id: int, author: Author) -> bool:
-    """Let the schedule rest; what runs goes on to its end. False if it rested already.
-
-    Raises CronInstance.DoesNotExist.
-    """
-    return _switch(instance_id, author, active=False)
-
-
-def activate(instance_id: int, author: Author) -> bool:
-    """Let the schedule go on, counted from now: nothing that was missed is made up for.
-
-    False if it was active. Raises CronInstance.DoesNotExist.
-    """
-    return _switch(instance_id, author, active=True)
+    instance = CronInstance.objects.get(pk=instance_id)
+    instance.active = active
+    return configuration.save(instance, author) is not None
 
 
 def remove(instance_id: int, author: Author) -> None:
@@ -80,12 +64,6 @@ def remove(instance_id: int, author: Author) -> None:
     if instance.queue is not None:
         raise InstanceNeededError(queue=instance.queue.name)
     configuration.delete(instance, author)
-
-
-def _switch(instance_id: int, author: Author, *, active: bool) -> bool:
-    instance = CronInstance.objects.get(pk=instance_id)
-    instance.active = active
-    return store(instance, author)
 
 
 def _refuse_second(instance: CronInstance) -> None:

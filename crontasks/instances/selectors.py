@@ -23,6 +23,7 @@ from integration.sealed import masked
 from integration.selectors.scope import EVERYTHING, Scope
 
 ROWS: Final = 100
+RUNS_SHOWN: Final = 50
 MOMENTS_SHOWN: Final = 5
 # A tick takes some seconds on a busy worker; later than this, nobody acted upon the moment.
 LATE_SECONDS: Final = 60
@@ -107,14 +108,22 @@ class InstanceDetail:
     paused: ConfigurationChange | None
 
 
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Runs, newest first; `older` is the place the next page begins behind."""
+
+    runs: tuple[CronRun, ...]
+    older: str
+
+
 def instances(
     scope: Scope = EVERYTHING, wanted: InstanceFilter | None = None, after: str = ""
 ) -> InstancePage:
     """A page of instances with their last runs, in two queries."""
     wanted = wanted or InstanceFilter()
-    found = list(_matching(_known(scope), wanted).filter(name__gt=after)[: ROWS + 1])
-    rows = _rows(found[:ROWS])
-    return InstancePage(rows, found[ROWS - 1].name if len(found) > ROWS else "")
+    matching = list(_matching(_known(scope), wanted).filter(name__gt=after)[: ROWS + 1])
+    last = matching[ROWS - 1].name if len(matching) > ROWS else ""
+    return InstancePage(_rows(matching[:ROWS]), last)
 
 
 def of_task(task: str) -> tuple[InstanceRow, ...]:
@@ -124,17 +133,36 @@ def of_task(task: str) -> tuple[InstanceRow, ...]:
 
 def instance(instance_id: int, scope: Scope = EVERYTHING) -> InstanceDetail | None:
     """One instance in three queries; None when there is none, or none this scope may know of."""
-    found = _known(scope).filter(pk=instance_id).first()
-    if found is None:
+    one = _known(scope).filter(pk=instance_id).first()
+    if one is None:
         return None
     rules = (
-        ("While one is at work", found.get_overlap_display()),
-        ("Missed moments", found.get_misfire_display()),
-        ("Time limit", durations.written(found.timeout_seconds)),
-        ("Runs kept", f"{found.keep_runs:,}"),
+        ("While one is at work", one.get_overlap_display()),
+        ("Missed moments", one.get_misfire_display()),
+        ("Time limit", durations.written(one.timeout_seconds)),
+        ("Runs kept", f"{one.keep_runs:,}"),
     )
-    (row,) = _rows([found])
-    return InstanceDetail(row, found, _settings(found), rules, _pausing(found))
+    (row,) = _rows([one])
+    return InstanceDetail(row, one, _settings(one), rules, _pausing(one))
+
+
+def runs(instance_id: int, before: str = "") -> RunPage:
+    """The newest runs of an instance, or those behind the place a page before ended at."""
+    known = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
+    place = _place(before)
+    if place is not None:
+        at, number = place
+        known = known.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
+    rows = list(known[: RUNS_SHOWN + 1])
+    last = rows[RUNS_SHOWN - 1] if len(rows) > RUNS_SHOWN else None
+    older = f"{last.started_at.isoformat()}_{last.pk}" if last is not None else ""
+    return RunPage(tuple(rows[:RUNS_SHOWN]), older)
+
+
+def run(run_id: int, scope: Scope = EVERYTHING) -> CronRun | None:
+    """One run; None when there is none, or none this scope may know of."""
+    known = CronRun.objects.filter(scope.within("instance__queue__system"))
+    return known.select_related("instance", "instance__queue").filter(pk=run_id).first()
 
 
 def tasks(scope: Scope = EVERYTHING) -> list[Definition]:
@@ -165,97 +193,104 @@ def _known(scope: Scope) -> QuerySet[CronInstance]:
     )
 
 
-def _matching(found: QuerySet[CronInstance], wanted: InstanceFilter) -> QuerySet[CronInstance]:
+def _matching(rows: QuerySet[CronInstance], wanted: InstanceFilter) -> QuerySet[CronInstance]:
     if wanted.text:
-        found = found.filter(Q(name__icontains=wanted.text) | Q(task__icontains=wanted.text))
+        rows = rows.filter(Q(name__icontains=wanted.text) | Q(task__icontains=wanted.text))
     match wanted.state:
         case "active" | "paused":
-            return found.filter(active=wanted.state == "active")
+            return rows.filter(active=wanted.state == "active")
         case "busy":
-            return found.filter(Q(last_state=RunState.RUNNING) | Q(is_reading=True))
+            return rows.filter(Q(last_state=RunState.RUNNING) | Q(is_reading=True))
         case "failed":
-            return found.filter(Q(last_state__in=BAD_ENDINGS))
+            return rows.filter(Q(last_state__in=BAD_ENDINGS))
         case _:
-            return found
+            return rows
 
 
-def _rows(found: Sequence[CronInstance]) -> tuple[InstanceRow, ...]:
-    last_runs = CronRun.objects.in_bulk([_annotated(one, "last_run_id") for one in found])
+def _rows(instances: Sequence[CronInstance]) -> tuple[InstanceRow, ...]:
+    last_runs = CronRun.objects.in_bulk([_annotated(one, "last_run_id") for one in instances])
     now = timezone.now()
-    return tuple(_row(one, last_runs.get(_annotated(one, "last_run_id")), now) for one in found)
+    return tuple(_row(one, last_runs.get(_annotated(one, "last_run_id")), now) for one in instances)
 
 
-def _row(found: CronInstance, last_run: CronRun | None, now: datetime) -> InstanceRow:
-    definition = registry.get(found.task)
+def _row(one: CronInstance, last_run: CronRun | None, now: datetime) -> InstanceRow:
+    definition = registry.get(one.task)
     late_since: datetime | None = None
     moments: tuple[datetime, ...] = ()
     try:
-        schedule = found.schedule()
+        schedule = one.schedule()
         words = in_words(schedule)
-        if found.active:
+        if one.active:
             moments = tuple(upcoming(schedule, now, MOMENTS_SHOWN))
-            late_since = _late_since(found, schedule, now)
+            late_since = _late_since(one, schedule, now)
     except BadScheduleError as problem:
         words = problem.sentence
     return InstanceRow(
-        id=found.pk,
-        name=found.name,
-        task=found.task,
-        title=definition.title if definition else f"{found.task} (not installed)",
+        id=one.pk,
+        name=one.name,
+        task=one.task,
+        title=definition.title if definition else f"{one.task} (not installed)",
         description=definition.description if definition else "",
-        queue=found.queue.name if found.queue else "",
+        queue=one.queue.name if one.queue else "",
         schedule=words,
-        raw=found.crontab or f"{found.interval_seconds} s",
-        time_zone=found.time_zone,
-        active=found.active,
-        run_as=found.run_as.get_username() if found.run_as else "",
+        raw=one.crontab or f"{one.interval_seconds} s",
+        time_zone=one.time_zone,
+        active=one.active,
+        run_as=one.run_as.get_username() if one.run_as else "",
         next_moments=moments,
         late_since=late_since,
-        is_busy=_annotated(found, "last_state") == RunState.RUNNING
-        or _annotated(found, "is_reading"),
+        is_busy=_annotated(one, "last_state") == RunState.RUNNING or _annotated(one, "is_reading"),
         is_known=definition is not None,
         last_run=last_run,
     )
 
 
-def _late_since(found: CronInstance, schedule: Schedule, now: datetime) -> datetime | None:
+def _late_since(one: CronInstance, schedule: Schedule, now: datetime) -> datetime | None:
     """The first moment nobody acted upon; a queue that is switched off has nobody who should."""
-    queue, acted = found.queue, found.last_scheduled_at
+    queue, acted = one.queue, one.last_scheduled_at
     if acted is None or (queue is not None and (queue.paused or not queue.enabled)):
         return None
     missed = next(schedule.following(acted), now)
     return missed if (now - missed).total_seconds() > LATE_SECONDS else None
 
 
-def _settings(found: CronInstance) -> tuple[Setting, ...]:
-    definition = registry.get(found.task)
+def _settings(one: CronInstance) -> tuple[Setting, ...]:
+    definition = registry.get(one.task)
     if definition is None:
         return tuple(
             Setting(name, value, "", is_default=False)
-            for name, value in masked(found.parameters).items()
+            for name, value in masked(one.parameters).items()
         )
-    values: Mapping[str, Any] = masked(found.parameters)
+    values: Mapping[str, Any] = masked(one.parameters)
     return tuple(
-        Setting(
-            one.label, _told(values.get(one.name, one.default)), one.text, one.name not in values
-        )
-        for one in parameters.describe(definition.task.parameters)
+        Setting(p.label, _shown(values.get(p.name, p.default)), p.text, p.name not in values)
+        for p in parameters.describe(definition.task.parameters)
     )
 
 
-def _told(value: object) -> object:
-    """A value as pages tell it."""
+def _shown(value: object) -> object:
+    """A value as pages show it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else getattr(value, "value", value)
 
 
-def _pausing(found: CronInstance) -> ConfigurationChange | None:
-    if found.active:
+def _pausing(one: CronInstance) -> ConfigurationChange | None:
+    if one.active:
         return None
-    changes = ConfigurationChange.objects.filter(kind="croninstance", subject=str(found.pk))
+    changes = ConfigurationChange.objects.filter(kind="croninstance", subject=str(one.pk))
     return changes.filter(after__active=False).order_by("-at", "-id").first()
 
 
-def _annotated(found: CronInstance, name: str) -> Any:
-    return getattr(found, name)
+def _annotated(one: CronInstance, name: str) -> Any:
+    return getattr(one, name)
+
+
+def _place(text: str) -> tuple[datetime, int] | None:
+    """Where a page ended; None for anything else: the list then begins at its start."""
+    at, _, number = text.rpartition("_")
+    try:
+        moment = datetime.fromisoformat(at)
+        return (moment, int(number)) if moment.tzinfo and len(number) < 19 else None
+    except ValueError:
+        return None

@@ -46,8 +46,8 @@ def save(
     with transaction.atomic():
         model = type(subject)
         # The row alone: what it refers to is shared with others.
-        found = model._default_manager.select_for_update(of=("self",)).filter(pk=subject.pk)
-        stored = None if subject.pk is None else found.first()
+        rows = model._default_manager.select_for_update(of=("self",)).filter(pk=subject.pk)
+        stored = None if subject.pk is None else rows.first()
         _refuse_stale(subject, stored, seen)
         before = {} if stored is None else facts(stored)
         subject.save(update_fields=None if stored is None else _written(subject))
@@ -117,12 +117,19 @@ def record(
 
 def facts(subject: models.Model) -> Facts:
     """Every stored value a person may set, by field; secrets as "set" or "not set"."""
-    found: Mapping[str, Any] = {
-        field.name: _fact(subject, field)
-        for field in subject._meta.concrete_fields
-        if field.editable and not field.primary_key and not getattr(field, "auto_now", False)
+    values: Mapping[str, Any] = {
+        field.name: _fact(subject, field) for field in settable(type(subject))
     }
-    return json.loads(json.dumps(found, cls=DjangoJSONEncoder))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(values, cls=DjangoJSONEncoder))  # type: ignore[no-any-return]
+
+
+def settable(model: type[models.Model]) -> "list[models.Field[Any, Any]]":
+    """The columns whose values a person may set."""
+    return [
+        field
+        for field in model._meta.concrete_fields
+        if field.editable and not field.primary_key and not getattr(field, "auto_now", False)
+    ]
 
 
 def _written(subject: models.Model) -> list[str]:
@@ -150,16 +157,16 @@ def _fact(subject: models.Model, field: "models.Field[Any, Any]") -> object:
 
 
 def _rotated(stored: models.Model, subject: models.Model) -> Facts:
-    """The secrets that were replaced: neither value is shown, but that it happened is told."""
-    found: Facts = {}
+    """The secrets that were replaced: neither value is shown, only that it happened."""
+    replaced: Facts = {}
     for field in subject._meta.concrete_fields:
         before, after = getattr(stored, field.name, None), getattr(subject, field.name, None)
         if isinstance(field, SecretField):
             if before and after and before != after:
-                found[field.name] = SET_ANEW
+                replaced[field.name] = SET_ANEW
         elif isinstance(field, models.JSONField) and masked(after, before) != masked(after):
-            found[field.name] = masked(after, before)
-    return found
+            replaced[field.name] = masked(after, before)
+    return replaced
 
 
 def _system_of(subject: models.Model, *, is_gone: bool) -> ExternalSystem | None:

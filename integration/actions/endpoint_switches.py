@@ -55,30 +55,23 @@ def resume(endpoint_id: int, author: Author) -> None:
     _ask_for_runs(endpoint_id)
 
 
-def switch_off(endpoint_id: int, author: Author) -> None:
-    """Send nothing to it until a person switches it on; what it is to get waits in Kafka.
+def switch(endpoint_id: int, author: Author, *, to_on: bool) -> None:
+    """Send to it again, or nothing until a person switches it on: what it is to get waits in Kafka.
 
-    Raises ReasonMissingError, EndpointMismatchError.
+    Raises ReasonMissingError for switching it off, EndpointMismatchError.
     """
-    _ask_why(author, "switch an endpoint off")
+    if not to_on:
+        _ask_why(author, "switch an endpoint off")
     with transaction.atomic():
         endpoint = _locked(endpoint_id)
-        if not endpoint.enabled:
-            raise EndpointMismatchError(endpoint.name, "switched off")
-        endpoint.enabled = False
+        if endpoint.enabled == to_on:
+            raise EndpointMismatchError(endpoint.name, f"switched {'on' if to_on else 'off'}")
+        endpoint.enabled = to_on
         configuration.save(endpoint, author)
-
-
-def switch_on(endpoint_id: int, author: Author) -> None:
-    """Send to it again. Raises EndpointMismatchError."""
-    with transaction.atomic():
-        endpoint = _locked(endpoint_id)
-        if endpoint.enabled:
-            raise EndpointMismatchError(endpoint.name, "switched on")
-        endpoint.enabled = True
-        configuration.save(endpoint, author)
-        _wake(endpoint)
-    _ask_for_runs(endpoint_id)
+        if to_on:
+            _wake(endpoint)
+    if to_on:
+        _ask_for_runs(endpoint_id)
 
 
 def _ask_why(author: Author, action: str) -> None:
@@ -92,8 +85,8 @@ def _locked(endpoint_id: int) -> Endpoint:
 
 def _queues(endpoint_id: int) -> list[int]:
     named = Q(endpoint=endpoint_id) | Q(targets__endpoint=endpoint_id)
-    found = Queue.objects.filter(named, direction=Queue.Direction.OUTBOUND)
-    return list(found.order_by("pk").distinct().values_list("pk", flat=True))
+    queues = Queue.objects.filter(named, direction=Queue.Direction.OUTBOUND)
+    return list(queues.order_by("pk").distinct().values_list("pk", flat=True))
 
 
 def _wake(endpoint: Endpoint) -> None:

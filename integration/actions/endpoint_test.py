@@ -31,17 +31,11 @@ class Sample:
     key: str = "TEST"
 
 
-def try_connection(endpoint: Endpoint, author: Author) -> EndpointTest:
-    """Whether it can be reached with what is stored; sends no message."""
-    return _tested(endpoint, author, None)
+def run_test(endpoint: Endpoint, author: Author, sample: Sample | None) -> EndpointTest:
+    """Send the sample, really: the partner gets it, and it is audited like a change.
 
-
-def try_sample(endpoint: Endpoint, author: Author, sample: Sample) -> EndpointTest:
-    """Send a sample, really: the partner gets it. It is audited like a change."""
-    return _tested(endpoint, author, sample)
-
-
-def _tested(endpoint: Endpoint, author: Author, sample: Sample | None) -> EndpointTest:
+    Without one it is only found out whether the endpoint can be reached with what is stored.
+    """
     begun = time.monotonic()
     try:
         deliverer = opened(_bounded(endpoint))
@@ -49,7 +43,7 @@ def _tested(endpoint: Endpoint, author: Author, sample: Sample | None) -> Endpoi
         answer: Answer = Unreachable(code=problem.code, text=str(problem))
     else:
         answer = _answered(deliverer, endpoint, sample)
-    found = EndpointTest.objects.create(
+    test = EndpointTest.objects.create(
         endpoint=endpoint,
         kind=EndpointTest.Kind.CONNECT if sample is None else EndpointTest.Kind.SAMPLE,
         at=database_now(),
@@ -61,10 +55,10 @@ def _tested(endpoint: Endpoint, author: Author, sample: Sample | None) -> Endpoi
         text=answer.text,
         excerpt=answer.excerpt,
     )
-    found.refresh_from_db()
+    test.refresh_from_db()
     if sample is not None:
-        configuration.record(found, None, configuration.facts(found), author)
-    return found
+        configuration.record(test, None, configuration.facts(test), author)
+    return test
 
 
 def _answered(deliverer: Deliverer, endpoint: Endpoint, sample: Sample | None) -> Answer:

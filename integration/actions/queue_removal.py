@@ -102,28 +102,28 @@ def _keep_closed(queue: Queue) -> None:
 
 
 def _refusals(queue: Queue) -> list[str]:
-    found = []
+    words = []
     if queue.direction == Queue.Direction.INBOUND and queue.enabled:
-        found.append("It is switched on: switch it off first, so that nothing reads it meanwhile.")
+        words.append("It is switched on: switch it off first, so that nothing reads it meanwhile.")
     if _is_worked_on(queue):
-        found.append("A worker is still at work on it: wait until its batch has ended.")
+        words.append("A worker is still at work on it: wait until its batch has ended.")
     open_errors = queue.errors.filter(state__in=[state.value for state in OPEN])
     if open_errors.exists():
-        found.append("It has open failures, whose messages would be lost: resolve or delete them.")
+        words.append("It has open failures, whose messages would be lost: resolve or delete them.")
     feeding = [row.name for row in queue.feeding_queues.all()[:5]]
     if feeding:
-        found.append(f"It is the error queue of {', '.join(feeding)}: give them another one first.")
+        words.append(f"It is the error queue of {', '.join(feeding)}: give them another one first.")
     if waiting := waiting_for(queue):
-        found.append(waiting)
+        words.append(waiting)
     unfinished = (OperationState.RUNNING, OperationState.PAUSED, OperationState.PLANNED)
     if Operation.objects.filter(state__in=unfinished, items__error__queue=queue).exists():
-        found.append("A bulk operation over its failures has not ended: let it end or cancel it.")
+        words.append("A bulk operation over its failures has not ended: let it end or cancel it.")
     if _closed(queue) > MOST_CLOSED:
-        found.append(
+        words.append(
             f"It has more than {MOST_CLOSED:,} closed failures: let the errors cleanup remove "
             "them first."
         )
-    return found
+    return words
 
 
 def waiting_for(queue: Queue) -> str:
@@ -153,28 +153,28 @@ def _closed(queue: Queue) -> int:
 
 
 def _goes(queue: Queue) -> list[str]:
-    found = []
+    words = []
     places = list(QueuePartition.objects.filter(queue=queue))
     if places:
         where = ", ".join(f"{p.partition} at {p.next_offset:,}" for p in places[:8])
-        found.append(f"Its positions: partition {where}.")
+        words.append(f"Its positions: partition {where}.")
         unread = sum(place.lag or 0 for place in places)
         if unread:
-            found.append(
+            words.append(
                 f"{so_many(unread, 'message waits', 'messages wait')} unread in {queue.topic}. "
                 "What waits stays in Kafka until it expires, and nobody reads it here."
             )
     closed = _closed(queue)
     if closed:
-        found.append(f"{so_many(closed, 'closed failure')} with payloads and attempts.")
+        words.append(f"{so_many(closed, 'closed failure')} with payloads and attempts.")
     gaps = Gap.objects.filter(partition__queue=queue).count()
     if gaps:
-        found.append(f"{so_many(gaps, 'recorded gap')}.")
+        words.append(f"{so_many(gaps, 'recorded gap')}.")
     if queue.direction == Queue.Direction.INBOUND:
-        found.append("Its cron instance with the history of its runs, and its charts.")
+        words.append("Its cron instance with the history of its runs, and its charts.")
     if queue.dedupe:
-        found.append("The memory of message ids that were seen: a repeat would be applied again.")
-    return found
+        words.append("The memory of message ids that were seen: a repeat would be applied again.")
+    return words
 
 
 def _stays(queue: Queue) -> list[str]:

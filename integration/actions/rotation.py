@@ -59,11 +59,11 @@ def _sealed_columns() -> Iterator[tuple[type[models.Model], str]]:
 def _rotate_sealed(model: type[models.Model], column: str) -> Rotated:
     rotated, current, unreadable = 0, 0, []
     for row in model._default_manager.select_for_update().order_by("pk").values("pk", column):
-        found = {name: part for name, part in row[column].items() if sealed.is_sealed(part)}
+        parts = {name: part for name, part in row[column].items() if sealed.is_sealed(part)}
         old = {
-            n: part[sealed.MARK] for n, part in found.items() if not _is_current(part[sealed.MARK])
+            n: part[sealed.MARK] for n, part in parts.items() if not _is_current(part[sealed.MARK])
         }
-        current += len(found) - len(old)
+        current += len(parts) - len(old)
         try:
             anew = {n: {sealed.MARK: keyring().rotate(t).decode()} for n, t in old.items()}
         except InvalidToken:

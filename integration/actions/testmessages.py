@@ -1,6 +1,7 @@
-"""Sending a test message to a queue: through the outbox, in one transaction with its audit row."""
+"""Sending test messages through the outbox, in one transaction with their rows of audit."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +12,15 @@ from integration import envelope as envelopes
 from integration.actions.configuration import Author
 from integration.clock import database_now
 from integration.handlers.outgoing import INTERFACE, MESSAGE_ID, SENDER
-from integration.models import ConfigurationChange, Queue
+from integration.handlers.publishing import Publication, publish_document
+from integration.models import (
+    ChannelTarget,
+    ConfigurationChange,
+    ExternalSystem,
+    OutboxRow,
+    PublishChannel,
+    Queue,
+)
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.store import outbox
 from integration.values import Headers, Outgoing
@@ -19,7 +28,7 @@ from integration.values import Headers, Outgoing
 TEST: Final = "sluice-test"
 # What a person writes never stands for what Sluice says itself.
 OURS: Final = "sluice-"
-_LAST_ROW: Final = "SELECT currval(pg_get_serial_sequence('integration_outboxrow', 'id'))"
+_NEXT_ROW: Final = "SELECT nextval(pg_get_serial_sequence('integration_outboxrow', 'id'))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,32 +49,66 @@ def send(queue: Queue, draft: Draft, author: Author) -> str:
     topic. Raises UnwritableMessage.
     """
     message_id = str(uuid.uuid4())
-    row = _outgoing(queue, draft, message_id)
     with transaction.atomic():
-        outbox.insert([row])
-        with connection.cursor() as cursor:
-            cursor.execute(_LAST_ROW)
-            (number,) = cursor.fetchone()
-        ConfigurationChange.objects.create(
-            at=database_now(),
-            actor=author.actor,
-            action="send",
-            kind=TEST_MESSAGE,
-            subject=message_id,
-            name=queue.name,
-            system=queue.system,
-            before=None,
-            after={
-                "queue": queue.name,
-                "queue_id": queue.pk,
-                "topic": queue.topic,
-                "interface": draft.interface,
-                "envelope": draft.wrapped,
-                "outgoing_row": number,
-            },
-            reason=author.reason.strip(),
-        )
+        before = _next_row()
+        outbox.insert([_outgoing(queue, draft, message_id)])
+        facts = {"interface": draft.interface, "envelope": draft.wrapped}
+        _record(message_id, (queue, queue.system), facts, author=author, before=before)
     return message_id
+
+
+def publish(channel: PublishChannel, payload: str, key: str, author: Author) -> Publication:
+    """Publish the payload to every enabled target; each message gets a row of audit.
+
+    The audit rows are those of other test messages, so that each is followed to its outcome in
+    the same way. Raises what publish() raises.
+    """
+    with transaction.atomic():
+        before = _next_row()
+        done = publish_document(channel.name, payload.encode(), key, headers={TEST: "1"})
+        targets = ChannelTarget.objects.filter(channel=channel).select_related("queue", "system")
+        by_system = {target.system.name: target for target in targets}
+        for system, message_id in done.ids.items():
+            target = by_system[system]
+            facts = {"interface": channel.name, "envelope": channel.envelope}
+            facts |= {"channel": channel.name, "destination": system}
+            way = (target.queue, target.system)
+            _record(message_id, way, facts, author=author, before=before)
+    return done
+
+
+def _next_row() -> int:
+    """A number that no row of the outbox has; those written from now on have higher ones."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NEXT_ROW)
+        number: int = cursor.fetchone()[0]
+    return number
+
+
+def _record(
+    message_id: str,
+    way: tuple[Queue, ExternalSystem | None],
+    facts: Mapping[str, object],
+    *,
+    author: Author,
+    before: int,
+) -> None:
+    """Write who sent it and how to find it again: its row of the outbox, behind `before`."""
+    queue, system = way
+    row = OutboxRow.objects.get(pk__gt=before, message_id=message_id)
+    place = {"queue": queue.name, "queue_id": queue.pk, "topic": queue.topic}
+    ConfigurationChange.objects.create(
+        at=database_now(),
+        actor=author.actor,
+        action="send",
+        kind=TEST_MESSAGE,
+        subject=message_id,
+        name=queue.name,
+        system=system,
+        before=None,
+        after={**facts, **place, "outgoing_row": row.pk},
+        reason=author.reason.strip(),
+    )
 
 
 def _outgoing(queue: Queue, draft: Draft, message_id: str) -> Outgoing:

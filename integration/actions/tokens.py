@@ -1,8 +1,7 @@
 """Tokens of the HTTP API: made, rotated and revoked, each with its row of audit."""
 
 import re
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, NamedTuple
 
 from django.db import transaction
@@ -20,6 +19,15 @@ from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.setup.tokens import names_to_limit_to
 
 MOST_VALID: Final = 2
+INHERITED: Final = (
+    "system",
+    "may_post",
+    "may_call",
+    "may_read",
+    "may_publish",
+    "services",
+    "expires_at",
+)
 _NUMBER: Final = re.compile(r"-\d+$")
 
 
@@ -68,19 +76,6 @@ class TokenReachesOthersError(IntegrationError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRequest:
-    """What a new token shall allow; `services` empty = all, `valid_for` None = until revoked."""
-
-    name: str
-    may_post: bool = True
-    may_call: bool = False
-    may_read: bool = True
-    may_publish: bool = False
-    services: tuple[str, ...] = ()
-    valid_for: timedelta | None = None
-
-
 class Made(NamedTuple):
     """A token with its text, which is known here for the last time."""
 
@@ -89,19 +84,20 @@ class Made(NamedTuple):
 
 
 def make(
-    system: ExternalSystem, asked: TokenRequest, author: Author, scope: Scope = EVERYTHING
+    asked: ApiToken, author: Author, scope: Scope = EVERYTHING, *, valid_for: timedelta | None
 ) -> Made:
-    """A new token of this system; `scope` is the author's.
+    """Store a new token; `scope` is the author's, `valid_for` None = until it is revoked.
 
     Raises TokenNameTakenError, TokenReachesOthersError.
     """
     _refuse_reach(asked, scope)
     with transaction.atomic():
         # Of two who make one of the same name at once, one is told.
-        ExternalSystem.objects.select_for_update().get(pk=system.pk)
-        if ApiToken.objects.filter(system=system, name=asked.name).exists():
+        ExternalSystem.objects.select_for_update().get(pk=asked.system_id)
+        if ApiToken.objects.filter(system=asked.system_id, name=asked.name).exists():
             raise TokenNameTakenError(asked.name)
-        return _made(system, asked, author)
+        asked.expires_at = None if valid_for is None else database_now() + valid_for
+        return _made(asked, author)
 
 
 def rotate(
@@ -120,7 +116,7 @@ def rotate(
         # Who revokes it meanwhile waits, or is waited for.
         locked = ApiToken.objects.select_for_update(of=("self",)).select_related("system")
         old = locked.get(pk=token.pk)
-        _refuse_reach(_as(old, old.name), scope)
+        _refuse_reach(old, scope)
         base = _NUMBER.sub("", old.name)
         family = _family(old.system, base)
         valid = [one.name for one in family.filter(_valid()).order_by("pk")]
@@ -130,7 +126,8 @@ def rotate(
             raise TooManyValidError(valid)
         taken = set(family.values_list("name", flat=True))
         number = next(n for n in range(2, len(taken) + 3) if f"{base}-{n}" not in taken)
-        made = _made(old.system, _as(old, f"{base}-{number}"), author, ends=old.expires_at)
+        same = {column: getattr(old, column) for column in INHERITED}
+        made = _made(ApiToken(name=f"{base}-{number}", **same), author)
         # Without an end of its own (NULL) it is the overlap's.
         old.expires_at = Least(F("expires_at"), database_now() + overlap)
         configuration.save(old, author)
@@ -150,7 +147,7 @@ def revoke(token: ApiToken, author: Author) -> bool:
     return True
 
 
-def _refuse_reach(asked: TokenRequest, scope: Scope) -> None:
+def _refuse_reach(asked: ApiToken, scope: Scope) -> None:
     """Posting and asking stay within the token's own system; these two do not."""
     if scope.is_whole or not (asked.may_call or asked.may_publish):
         return
@@ -158,37 +155,12 @@ def _refuse_reach(asked: TokenRequest, scope: Scope) -> None:
         raise TokenReachesOthersError
 
 
-def _made(
-    system: ExternalSystem, asked: TokenRequest, author: Author, ends: datetime | None = None
-) -> Made:
+def _made(asked: ApiToken, author: Author) -> Made:
     new = new_token()
-    token = ApiToken(
-        system=system,
-        name=asked.name,
-        prefix=new.prefix,
-        token_hash=new.token_hash,
-        may_post=asked.may_post,
-        may_call=asked.may_call,
-        may_read=asked.may_read,
-        may_publish=asked.may_publish,
-        services=list(asked.services),
-        created_at=database_now(),
-        created_by=author.actor,
-        expires_at=ends if asked.valid_for is None else database_now() + asked.valid_for,
-    )
-    configuration.save(token, author)
-    return Made(ApiToken.objects.select_related("system").get(pk=token.pk), new.text)
-
-
-def _as(old: ApiToken, name: str) -> TokenRequest:
-    return TokenRequest(
-        name=name,
-        may_post=old.may_post,
-        may_call=old.may_call,
-        may_read=old.may_read,
-        may_publish=old.may_publish,
-        services=tuple(old.services),
-    )
+    asked.prefix, asked.token_hash = new.prefix, new.token_hash
+    asked.created_at, asked.created_by = database_now(), author.actor
+    configuration.save(asked, author)
+    return Made(ApiToken.objects.select_related("system").get(pk=asked.pk), new.text)
 
 
 def _family(system: ExternalSystem, base: str) -> QuerySet[ApiToken]:

@@ -655,6 +655,7 @@ class Migration(migrations.Migration):
                 ('queue', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='targets', to='integration.queue')),
             ],
             options={
+                'verbose_name': 'target',
                 'ordering': ['channel__name', 'system__name'],
             },
         ),

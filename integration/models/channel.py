@@ -104,6 +104,7 @@ class ChannelTarget(models.Model):
 
     class Meta:
         ordering = ["channel__name", "system__name"]
+        verbose_name = "target"
         constraints = [
             models.UniqueConstraint(fields=["channel", "system"], name="one_target_per_system")
         ]

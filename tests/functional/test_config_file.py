@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from crontasks.configfile import reading
-from crontasks.configfile.exporting import export
-from crontasks.configfile.kinds import SECTIONS
-from crontasks.configfile.problems import ConfigFileError
+from crontasks.configfile.facts import export
+from crontasks.configfile.reading import ConfigFileError
+from crontasks.configfile.sections import NAMES
 from crontasks.models import CronInstance
 from integration.models import (
     ConfigurationChange,
@@ -119,7 +119,7 @@ def test_what_a_file_leaves_out_stays_unless_it_is_pruned(config: Config) -> Non
 
 def test_pruning_removes_what_is_needed_only_by_what_goes_too(config: Config) -> None:
     a_whole_configuration()
-    emptied = "".join(f"{section}: []\n" for section in SECTIONS if section != "cron_instances")
+    emptied = "".join(f"{section}: []\n" for section in NAMES if section != "cron_instances")
     code, said = config("apply", "--prune", text=f"format: 1\n{emptied}")
     assert code == 0, said
     assert "0 create, 0 change, 8 remove: done." in said
@@ -280,8 +280,7 @@ def test_a_hostile_or_spoilt_file_is_refused_with_its_line(
 
 def test_an_export_reads_back_as_it_was_written() -> None:
     a_whole_configuration()
-    found = reading.read(export().encode(), SECTIONS)
-    _, entries = found.sections["providers"]
+    _, entries = reading.read(export().encode(), NAMES)["providers"]
     assert entries[0].values["ca_certificate"].value == "-----BEGIN-----\nabc\n-----END-----\n"
     assert entries[0].values["properties"].value == {"client.id": "yes", "socket.timeout.ms": 1000}
 

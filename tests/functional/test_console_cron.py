@@ -14,7 +14,7 @@ from django.utils import timezone
 from console.cron import words
 from console.layout.access import Right
 from console.models import Limit
-from crontasks.instances.run_pages import RUNS_SHOWN
+from crontasks.instances.selectors import RUNS_SHOWN
 from crontasks.models import CronInstance, CronRun
 from devstack.server import Server
 from integration.actions.configuration import Author, record

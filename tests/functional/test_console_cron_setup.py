@@ -174,7 +174,7 @@ def test_a_secret_is_stored_encrypted_kept_when_left_empty_and_shown_nowhere(
     assert ticks.tick(made.pk, timezone.now()).counts == {"days": 9, "token": len(SECRET)}
     change(client, made, filled(**{"parameter-token": "another"}))
     assert stored().parameters["token"] != made.parameters["token"]
-    change(client, made, filled(**{"parameter-token-remove": "on"}))
+    change(client, made, filled(**{"remove_parameter-token": "on"}))
     assert "token" not in stored().parameters
     rows = changes()
     assert len(rows) == 4

@@ -101,7 +101,7 @@ class TestDelivery:
         form = self.delivering(client, provider, topic=topic, topic_from="adopt")
         answer = client.post(reverse(NEW), form)
         assert "start_from" in mistakes(answer)
-        assert [(s.reads, s.skips) for s in answer.context["effects"].starts] == [(3, 0), (0, 3)]
+        assert [(s.reads, s.skips) for s in answer.context["effects"]["starts"]] == [(3, 0), (0, 3)]
         assert made(client, form | {"start_from": "end"}).partitions.get().next_offset == 3
 
     def test_a_queue_that_partners_read_can_be_delivered_later(
@@ -121,9 +121,9 @@ class TestDelivery:
         assert queue.partitions.get().next_offset == 0
         assert "start_from" not in client.get(address).context["form"].fields
 
-        def told(**entered: Any) -> tuple[str, ...]:
+        def told(**entered: Any) -> list[str]:
             form = a_form(client, address, show="effect", **entered)
-            return client.post(address, form).context["effects"].delivery
+            return client.post(address, form).context["effects"]["delivery"]
 
         stays, taken_away = told(), told(endpoint="")
         Queue.objects.filter(pk=queue.pk).update(endpoint=None)
@@ -162,11 +162,11 @@ class TestDelivery:
         form = self.delivering(client, provider, ordering="key", lanes=40, show="effect")
         shown = client.post(reverse(NEW), form)
         told = shown.context["effects"]
-        assert "Up to 8 calls at a time; each key keeps its order." in told.order[0]
-        assert told.delivery[0] == "Each message is delivered to shop-in (HTTP, shop)."
+        assert "Up to 8 calls at a time; each key keeps its order." in told["order"][0]
+        assert told["delivery"][0] == "Each message is delivered to shop-in (HTTP, shop)."
         assert "later messages of its key wait" in shown.text
         bare = client.post(reverse(NEW), form | {"endpoint": ""}).context["effects"]
-        assert "the partner reads the topic" in bare.delivery[0]
+        assert "the partner reads the topic" in bare["delivery"][0]
         assert not Queue.objects.exists()
 
 

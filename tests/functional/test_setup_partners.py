@@ -114,14 +114,14 @@ class TestResuming:
         system = ExternalSystem.objects.create(name="erp")
         page = client.get(step("service", provider=provider.pk, system=system.pk))
         stepper = page.context["stepper"]
-        assert [one.made for one in stepper] == ["main", "erp", "", "", ""]
-        assert [one.is_current for one in stepper] == [False, False, True, False, False]
-        for one in stepper:
-            assert known_in(one.address) == {
+        assert [made for _, _, made, _ in stepper] == ["main", "erp", "", "", ""]
+        assert [is_current for *_, is_current in stepper] == [False, False, True, False, False]
+        for _, address, _, _ in stepper:
+            assert known_in(address) == {
                 "provider": str(provider.pk),
                 "system": str(system.pk),
             }
-            assert client.get(one.address).status_code == 200
+            assert client.get(address).status_code == 200
 
     def test_what_is_there_can_be_chosen(self, client: Client) -> None:
         queue = a_queue_row(system=ExternalSystem.objects.create(name="erp"))
@@ -133,7 +133,7 @@ class TestResuming:
     def test_numbers_that_lead_nowhere_are_left_out(self, client: Client) -> None:
         page = client.get(step("system", provider=999, service="x", queue="gone"))
         assert page.status_code == 200
-        assert all(not one.made for one in page.context["stepper"])
+        assert not any(made for _, _, made, _ in page.context["stepper"])
 
     def test_the_last_step_says_that_it_needs_a_queue(self, client: Client) -> None:
         assert "A test message needs a queue" in client.get(step("message")).text
@@ -236,7 +236,7 @@ class TestRights:
         client.force_login(person)
         page = client.get(step("system", system=other.pk))
         assert [row for row, _ in page.context["offered"]] == [mine]
-        assert page.context["stepper"][1].made == ""
+        assert page.context["stepper"][1][2] == ""
         for name in ("provider", "system", "service"):
             assert client.post(step(name), {"name": "x", "interface": "x"}).status_code == 403
         assert ExternalSystem.objects.count() == 2

@@ -136,7 +136,9 @@ class TestAdoption:
         assert "start_from" not in form
         answer = client.post(reverse(NEW), form)
         assert "Choose where reading begins" in mistakes(answer)["start_from"][0]
-        counted = {s.label: (s.reads, s.skips) for s in answer.context["effects"].starts}
+        counted = {
+            s.start_from.label: (s.reads, s.skips) for s in answer.context["effects"]["starts"]
+        }
         assert counted == {
             "The oldest message the topic still has": (5, 0),
             "Only messages written from now on": (0, 5),
@@ -166,8 +168,9 @@ class TestAdoption:
         assert "start_time" in mistakes(client.post(reverse(NEW), form))
         form["start_time"] = f"{hour_ago:%Y-%m-%dT%H:%M}"
         shown = client.post(reverse(NEW), form | {"show": "effect"})
-        counted = [(s.reads, s.skips, s.is_chosen) for s in shown.context["effects"].starts]
-        assert counted[-1] == (1, 2, True)
+        last = shown.context["effects"]["starts"][-1]
+        assert (last.reads, last.skips, last.start_from) == (1, 2, "time")
+        assert shown.text.count(">chosen<") == 1
         queue = made(client, form)
         assert queue.partitions.get().next_offset == 2
         stored = ConfigurationChange.objects.get(kind="queue").after["start_time"]

@@ -1,96 +1,51 @@
 """What a queue's form would come to, shown beside its fields before anything is saved."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
 from console.setup.queues import outbound
+from console.setup.queues.fields import PARTS, RETRY
 from console.setup.queues.form import FOREIGN_TOPIC, QueueForm
 from integration import registration
 from integration.counting import so_many
 from integration.durations import written
 from integration.errors import IntegrationError
 from integration.kafka.errors import TopicUnknownError
-from integration.models import Queue
-from integration.selectors.setup.retry_line import RetryLine, retry_line
-from integration.selectors.setup.topic_fit import TopicFit, topic_fit
+from integration.selectors.setup.retry_line import retry_line
+from integration.selectors.setup.topic_fit import topic_fit
 
-RETRY_FIELDS: Final = frozenset(
-    {
-        "max_retries",
-        "backoff",
-        "retry_delay_seconds",
-        "retry_factor",
-        "retry_delays_seconds",
-        "retry_cap_seconds",
-        "retry_jitter",
-        "retry_total_seconds",
-    }
-)
-# Parts that can be told only by the cluster.
+RETRY_FIELDS: Final = frozenset(PARTS[RETRY][2]) - {"unlimited_retries", "carrier"}
+# Parts that only the cluster knows of.
 ASKING: Final = frozenset({"topic", "start"})
 UNNAMED: Final = (
     "What is known of the topic is shown here as soon as its provider and name are given."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StartOption:
-    """One choice of the first position, with what it reads and skips, or why it cannot be."""
+def effects_of(form: QueueForm, *, asks_broker: bool) -> dict[str, Any]:
+    """What each part of the form comes to, as far as the form's instance could be read.
 
-    label: str
-    reads: int
-    skips: int
-    problem: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
-    """What each part of the form comes to; None where it cannot be told yet.
-
-    `topic_words` and `start_words` stand where there is nothing to list; `problem` is why the
-    broker could not be asked.
+    The broker is asked only with `asks_broker`. `topic_words` and `start_words` stand where there
+    is nothing to list; `problem` is why the broker could not be asked.
     """
-
-    retry: RetryLine | None = None
-    is_sequential: bool = False
-    keeps_keys: bool = False
-    delivery: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    topic: TopicFit | None = None
-    topic_words: str = ""
-    starts: tuple[StartOption, ...] = ()
-    start_words: str = ""
-    problem: str = ""
-    failures: tuple[str, ...] = ()
-
-
-def effects_of(form: QueueForm, *, asks_broker: bool) -> Effects:
-    """Look at the form's instance as far as it could be read; asks the broker only if told to."""
     queue = form.instance
-    values: dict[str, Any] = {
+    effects: dict[str, Any] = {
         "retry": None if RETRY_FIELDS & set(form.errors) else retry_line(queue.retry_policy()),
-        "is_sequential": queue.kind == Queue.Kind.SEQUENTIAL,
-        "failures": tuple(_failures(form)),
+        "failures": _failures(form),
     }
     if form.is_outbound:
         known = {"was_delivered": form.was_delivered, "by_target": form.by_target}
-        told = outbound.delivery_words(queue, **known, goes_on=form.goes_on)
-        values["keeps_keys"] = queue.ordering == Queue.Ordering.KEY
-        values["delivery"] = tuple(told)
-        values["order"] = tuple(outbound.order_words(queue))
+        effects["delivery"] = list(outbound.delivery_words(queue, **known, goes_on=form.goes_on))
+        effects["order"] = list(outbound.order_words(queue))
     if not (queue.topic and queue.provider_id):
-        values["topic_words"] = UNNAMED
-    elif form.is_foreign:
-        values["problem"] = FOREIGN_TOPIC
-    elif asks_broker:
-        values |= _asked(form)
-    return Effects(**values)
+        return effects | {"topic_words": UNNAMED}
+    if form.is_foreign:
+        return effects | {"problem": FOREIGN_TOPIC}
+    return effects | (_of_topic(form) if asks_broker else {})
 
 
-def _asked(form: QueueForm) -> dict[str, Any]:
+def _of_topic(form: QueueForm) -> dict[str, Any]:
     queue = form.instance
     creates = form.is_bound and form.creates_topic
     try:
@@ -121,48 +76,35 @@ def _of_new_topic(form: QueueForm) -> dict[str, Any]:
 def _starts(form: QueueForm) -> dict[str, Any]:
     if "start_from" not in form.fields or (form.is_outbound and not form.delivers):
         return {}
-    queue = form.instance
     try:
-        found = registration.preview_start(queue)
+        return {"starts": registration.preview_start(form.instance)}
     except (IntegrationError, ValidationError) as problem:
         return {"start_words": str(problem)}
-    labels = dict(Queue.StartFrom.choices)
-    starts = tuple(
-        StartOption(
-            label=labels[choice.start_from],
-            reads=choice.reads,
-            skips=choice.skips,
-            problem=choice.problem,
-            is_chosen=choice.start_from == queue.start_from,
-        )
-        for choice in found
-    )
-    return {"starts": starts}
 
 
 def _failures(form: QueueForm) -> list[str]:
     queue = form.instance
     if not form.is_bound or (form.is_outbound and not form.delivers):
         return []
-    found = []
+    words = []
     errors = form.making.error_queue
     if errors is not None and queue.name and queue.topic:
         held = (
             "one held message stops the ones behind it"
             if errors.strict_order
-            else ("each message can be released on its own")
+            else "each message can be released on its own"
         )
-        found.append(
+        words.append(
             f"Creates the error queue {errors.name} on the new topic {errors.topic}, with its own "
             f"cron instance; {held}."
         )
     if queue.unlimited_retries and queue.error_queue_id is not None:
-        found.append("With retries without end nothing ever reaches the error queue.")
+        words.append("With retries without end nothing ever reaches the error queue.")
     if queue.brake_after:
         stops = "Sending stops" if form.is_outbound else "Reading stops"
         in_a_row = so_many(queue.brake_after, "failure")
-        found.append(
+        words.append(
             f"{stops}, and you are told why, after {in_a_row} of one cause in a row, or with "
             f"{so_many(queue.max_open_errors, 'open failure')}."
         )
-    return found
+    return words

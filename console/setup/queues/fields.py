@@ -3,12 +3,14 @@
 What is particular about outbound queues is in `outbound`.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
-from console.forms.setup_form import Part
+from console.forms.setup_form import Part, names_in
 from integration.models import Queue
 from integration.policy.retry import Backoff
 
+RETRY: Final = "part-retry"
 NEW: Final = "create"
 PRESENT: Final = "adopt"
 TOPIC_FROM: Final = (
@@ -17,92 +19,70 @@ TOPIC_FROM: Final = (
 )
 
 # Each part has an id, so that its effect can be shown anew when one of its fields changes.
-PARTS: Final[tuple[tuple[str, Part], ...]] = (
-    ("part-queue", ("Queue", "", ("name", "description", "direction", "system"))),
-    (
-        "part-topic",
+PARTS: Final[Mapping[str, Part]] = {
+    "part-queue": ("Queue", "", ("name", "description", "direction", "system")),
+    "part-topic": (
+        "Topic",
+        "",
+        ("provider", "topic_from", "topic", "kind", "partitions", "retention_seconds"),
+    ),
+    "part-start": (
+        "Where reading begins",
         (
-            "Topic",
-            "",
-            ("provider", "topic_from", "topic", "kind", "partitions", "retention_seconds"),
+            "Decided once, when the queue is made; afterwards the stored position is the "
+            "truth. There is no default for a topic that is there already: look what each "
+            "choice reads and skips."
+        ),
+        ("start_from", "start_time", "start_group"),
+    ),
+    "part-messages": ("Messages", "", ("default_service", "dedupe", "ordering")),
+    RETRY: (
+        "Retries",
+        (
+            "What happens to a message that fails for a reason that may pass: a lock, an "
+            "unknown exception, something it refers to that is not there yet. What can never "
+            "succeed is held at once, and an outage spends no retry."
+        ),
+        (
+            "max_retries",
+            "unlimited_retries",
+            "backoff",
+            "retry_delay_seconds",
+            "retry_factor",
+            "retry_delays_seconds",
+            "retry_cap_seconds",
+            "retry_jitter",
+            "retry_total_seconds",
+            "carrier",
         ),
     ),
-    (
-        "part-start",
+    "part-failures": (
+        "Failures",
+        "",
         (
-            "Where reading begins",
-            (
-                "Decided once, when the queue is made; afterwards the stored position is the "
-                "truth. There is no default for a topic that is there already: look what each "
-                "choice reads and skips."
-            ),
-            ("start_from", "start_time", "start_group"),
+            "error_queue",
+            "create_error_queue",
+            "error_queue_strict",
+            "is_error_queue",
+            "strict_order",
         ),
     ),
-    ("part-messages", ("Messages", "", ("default_service", "dedupe", "ordering"))),
-    (
-        "part-retry",
-        (
-            "Retries",
-            (
-                "What happens to a message that fails for a reason that may pass: a lock, an "
-                "unknown exception, something it refers to that is not there yet. What can never "
-                "succeed is held at once, and an outage spends no retry."
-            ),
-            (
-                "max_retries",
-                "unlimited_retries",
-                "backoff",
-                "retry_delay_seconds",
-                "retry_factor",
-                "retry_delays_seconds",
-                "retry_cap_seconds",
-                "retry_jitter",
-                "retry_total_seconds",
-                "carrier",
-            ),
-        ),
+    "part-limits": (
+        "Limits: expired messages, the brake, crashes",
+        "",
+        ("on_head_expired", "on_gap", "max_open_errors", "brake_after", "crash_limit"),
     ),
-    (
-        "part-failures",
-        (
-            "Failures",
-            "",
-            (
-                "error_queue",
-                "create_error_queue",
-                "error_queue_strict",
-                "is_error_queue",
-                "strict_order",
-            ),
-        ),
+    "part-pace": (
+        "Pace: batches, runs, handler calls",
+        "",
+        ("batch_size", "stay_seconds", "handler_timeout_seconds"),
     ),
-    (
-        "part-limits",
-        (
-            "Limits: expired messages, the brake, crashes",
-            "",
-            ("on_head_expired", "on_gap", "max_open_errors", "brake_after", "crash_limit"),
-        ),
-    ),
-    (
-        "part-pace",
-        (
-            "Pace: batches, runs, handler calls",
-            "",
-            ("batch_size", "stay_seconds", "handler_timeout_seconds"),
-        ),
-    ),
-    ("part-tracking", ("Tracking", "", ("tracks",))),
-)
-
+    "part-tracking": ("Tracking", "", ("tracks",)),
+}
+# What is asked of a queue and no column of it.
+BESIDE: Final = frozenset({"topic_from", "partitions", "create_error_queue", "error_queue_strict"})
 MODEL_FIELDS: Final = [
-    *(
-        name
-        for _, (_, _, names) in PARTS
-        for name in names
-        if name not in {"topic_from", "partitions", "create_error_queue", "error_queue_strict"}
-    ),
+    *(name for name in names_in(PARTS.values()) if name not in BESIDE),
     "endpoint",
     "lanes",
 ]

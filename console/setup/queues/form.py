@@ -7,17 +7,18 @@ from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 from console.forms.durations import EXAMPLE, DurationField, DurationListField, WholeSecondsField
-from console.forms.setup_form import Part, SetupForm
+from console.forms.setup_form import Part, SetupForm, names_in
 from console.setup.queues import fields as words
-from console.setup.queues import newtopics, outbound
+from console.setup.queues import outbound
 from console.setup.targets import EndpointChoice
 from integration import registration
-from integration.actions.queue_setup import Making, error_queue_for
-from integration.actions.topics import MOST_PARTITIONS
+from integration.actions import queue_setup
+from integration.actions.configuration import Author
+from integration.actions.queue_setup import Making
 from integration.errors import IntegrationError
 from integration.models import Queue
 from integration.policy.retry import Backoff
-from integration.selectors.setup import queues as queue_setup
+from integration.selectors.setup import queues as selectors
 
 EFFECT: Final = '{{% include "console/setup/_queue_effect.html" with part="{}" %}}'
 FOLD: Final = '<details class="part {}" data-stays{}><summary>{}</summary>'
@@ -40,17 +41,19 @@ FOREIGN_TOPIC: Final = (
     "administrator whom nothing limits."
 )
 TAKEN_NAMES: Final = frozenset({"new"})
+SHOW: Final = "show"
 
 
 class QueueForm(SetupForm):
     """New: with the choice of the topic and of the start. Stored: what may still change.
 
-    `asks_broker` off judges without the cluster, for the effects that are shown while typing.
+    `asks_broker` off judges without the cluster, as the button SHOW does, for the effects that are
+    shown while typing.
     """
 
     topic_from = forms.ChoiceField(choices=words.TOPIC_FROM, widget=forms.RadioSelect())
     partitions = forms.IntegerField(
-        min_value=1, max_value=MOST_PARTITIONS, initial=1, required=False
+        min_value=1, max_value=queue_setup.MOST_PARTITIONS, initial=1, required=False
     )
     create_error_queue = forms.BooleanField(required=False)
     error_queue_strict = forms.BooleanField(required=False)
@@ -78,9 +81,11 @@ class QueueForm(SetupForm):
             ),
         }
 
+    taken = "Somebody else has just taken this name or this topic. Choose another one."
+
     def __init__(self, *args: Any, asks_broker: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.asks_broker = asks_broker
+        self.asks_broker = asks_broker and SHOW not in self.data
         self.is_new = self.instance.pk is None
         self.is_outbound = self._direction() == Queue.Direction.OUTBOUND
         self.all_parts = outbound.PARTS if self.is_outbound else words.PARTS
@@ -98,24 +103,27 @@ class QueueForm(SetupForm):
         self.fields.update(self._unjudged)
         laid = [
             shown
-            for css_id, part in self.all_parts
+            for css_id, part in self.all_parts.items()
             if any(name in self.fields for name in part[2])
             for shown in self._shown_part(css_id, part, is_wrong=bool(mistaken & set(part[2])))
         ]
         self.helper.layout = Layout(*laid, Field("reason"))
 
     def _shown_part(self, css_id: str, part: Part, *, is_wrong: bool) -> list[Fieldset | HTML]:
-        laid = self._part(part)
-        laid.css_id = css_id
-        marks = self._marks(css_id, is_wrong=is_wrong)
-        if css_id in TELLING:
-            laid.fields.append(HTML(EFFECT.format(css_id.removeprefix("part-"))))
+        laid, marks = self._with_effect(css_id, part), self._marks(css_id, is_wrong=is_wrong)
         if css_id not in words.FOLDED:
             laid.css_class = marks
             return [laid]
         laid.legend = ""
         is_open = " open" if is_wrong else ""
         return [HTML(FOLD.format(marks, is_open, part[0])), laid, HTML("</details>")]
+
+    def _with_effect(self, css_id: str, part: Part) -> Fieldset:
+        laid = self._part(part)
+        laid.css_id = css_id
+        if css_id in TELLING:
+            laid.fields.append(HTML(EFFECT.format(css_id.removeprefix("part-"))))
+        return laid
 
     def _marks(self, css_id: str, *, is_wrong: bool) -> str:
         """By what a part of an outbound queue is hidden; a mistake in it shows it."""
@@ -132,7 +140,7 @@ class QueueForm(SetupForm):
         return str(self.instance.direction)
 
     def _drop_fields(self) -> None:
-        kept = {name for _, (_, _, names) in self.all_parts for name in names} | {"reason"}
+        kept = {*names_in(self.all_parts.values()), "reason"}
         if not self.is_new:
             kept -= set(words.ONLY_NEW)
         is_stored_out = self.is_outbound and not self.is_new
@@ -156,10 +164,9 @@ class QueueForm(SetupForm):
             self.initial["start_from"] = ""
         self._unjudged: dict[str, forms.Field] = {}
         if self.is_outbound and self.is_bound and not self.delivers:
-            names = [
-                n for key, part in self.all_parts if key in outbound.DELIVERING for n in part[2]
-            ]
-            self._unjudged = {n: self.fields.pop(n) for n in names if n in self.fields}
+            parts = [self.all_parts[css_id] for css_id in outbound.DELIVERING]
+            kept = [name for name in names_in(parts) if name in self.fields]
+            self._unjudged = {name: self.fields.pop(name) for name in kept}
 
     def _dress_fields(self) -> None:
         other = (outbound.LABELS, outbound.HELPS) if self.is_outbound else ({}, {})
@@ -186,7 +193,7 @@ class QueueForm(SetupForm):
     def _limit_choices(self) -> None:
         """Only what this person may know of can be chosen; the limited ones have to choose."""
         system = self.fields["system"]
-        for name, rows in queue_setup.choices(self.scope, self.instance).items():
+        for name, rows in selectors.choices(self.scope, self.instance).items():
             if name in self.fields:
                 self.fields[name].queryset = rows  # type: ignore[attr-defined] # choices are rows
         for name, label in words.EMPTY.items():
@@ -218,15 +225,15 @@ class QueueForm(SetupForm):
         return name
 
     def clean(self) -> dict[str, Any] | None:
-        found = super().clean()
+        super().clean()
         self._settle_start()
-        if self.cleaned_data.get("backoff") == Backoff.LIST.value and not self.cleaned_data.get(
-            "retry_delays_seconds", True
-        ):
+        given = self.cleaned_data
+        is_list = given.get("backoff") == Backoff.LIST.value
+        if is_list and not given.get("retry_delays_seconds", True):
             self.add_error("retry_delays_seconds", f"List at least one pause. {EXAMPLE}")
-        if self.cleaned_data.get("create_error_queue") and self.cleaned_data.get("error_queue"):
+        if given.get("create_error_queue") and given.get("error_queue"):
             self.add_error("create_error_queue", "Choose an error queue or create one, not both.")
-        return found
+        return given
 
     def _settle_start(self) -> None:
         """A topic that is made now is read from its beginning; where nobody reads it, it ends."""
@@ -249,48 +256,45 @@ class QueueForm(SetupForm):
         if self.errors or not self.asks_broker:
             return
         try:
-            if self.creates_topic:
-                newtopics.check_new(self.instance, self.cleaned_data["partitions"])
-            elif self.is_new:
-                newtopics.follow_retention(self.instance)
-            registration.check(self.instance, has_topic=not self.creates_topic)
-            if (errors := self.making.error_queue) is not None:
-                newtopics.check_error_queue(errors)
+            queue_setup.judge(self.instance, self.making)
         except ValidationError as mistakes:
-            self._tell(mistakes)
+            self._add_errors(mistakes)
 
     @property
     def is_foreign(self) -> bool:
         """Whether this person may not use the topic; what Kafka knows of it is not shown then."""
         is_made = self.is_bound and self.creates_topic
-        return queue_setup.is_foreign(self.instance, self.scope, is_made=is_made)
+        return selectors.is_foreign(self.instance, self.scope, is_made=is_made)
 
     @property
     def creates_topic(self) -> bool:
         return self.is_new and self.cleaned_data.get("topic_from") == words.NEW
 
-    def _tell(self, mistakes: ValidationError) -> None:
-        """A mistake in a field that this page does not show is told above the form."""
+    def _add_errors(self, mistakes: ValidationError) -> None:
+        """A mistake in a field that this page does not show stands above the form."""
         for name, sentences in mistakes.message_dict.items():
             place = name if name in self.fields else None
             for sentence in sentences:
                 is_general = place is not None or name == NON_FIELD_ERRORS
                 self.add_error(place, sentence if is_general else f"{name}: {sentence}")
 
-    def tell(self, problem: IntegrationError | ValidationError) -> None:
-        """What came up while storing, told as a mistake of the form."""
+    def show_problem(self, problem: IntegrationError | ValidationError) -> None:
         if isinstance(problem, ValidationError):
-            self._tell(problem)
+            self._add_errors(problem)
         else:
             self.add_error("topic", str(problem))
+
+    def store(self, author: Author, seen: str | None) -> bool:
+        """With its topics, its error queue and the first positions."""
+        return queue_setup.store(self.instance, author, self.making, seen=seen)
 
     @property
     def making(self) -> Making:
         """What is to be made along with the queue."""
         errors = None
-        # Without a provider, which is told at its field, there is none to make it at.
+        # Without a provider, which is shown at its field, there is none to make it at.
         if self.cleaned_data.get("create_error_queue") and self.instance.provider_id is not None:
             strict = bool(self.cleaned_data.get("error_queue_strict"))
-            errors = error_queue_for(self.instance, strict=strict)
+            errors = queue_setup.error_queue_for(self.instance, strict=strict)
         partitions = self.cleaned_data.get("partitions") if self.creates_topic else None
         return Making(partitions=partitions, error_queue=errors)

@@ -1,18 +1,19 @@
 """A new partner's queue: the form of all queues, with what has a good default folded away."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from crispy_forms.layout import HTML, Field, Fieldset, Layout
+from crispy_forms.layout import HTML, Field, Layout
 
-from console.forms.setup_form import Part
+from console.forms.setup_form import Part, names_in
 from console.setup.queues import fields as words
-from console.setup.queues.form import EFFECT, FOLD, TELLING, QueueForm
+from console.setup.queues.form import FOLD, QueueForm
 
-ASKED: Final[tuple[tuple[str, Part], ...]] = (
-    ("part-queue", ("Queue", "", ("name", "system", "default_service", "direction"))),
-    ("part-topic", ("Topic", "", ("provider", "topic_from", "topic", "kind"))),
-    *((css_id, part) for css_id, part in words.PARTS if css_id == "part-start"),
-)
+ASKED: Final[Mapping[str, Part]] = {
+    "part-queue": ("Queue", "", ("name", "system", "default_service", "direction")),
+    "part-topic": ("Topic", "", ("provider", "topic_from", "topic", "kind")),
+    "part-start": words.PARTS["part-start"],
+}
 MORE: Final = "More settings: retries, limits, error queue"
 DEFAULTS: Final = (
     '<p class="text-secondary">Each has a default that suits most queues, and all of them can be '
@@ -29,35 +30,29 @@ class GuidedQueueForm(QueueForm):
 
     def lay_out(self) -> None:
         folded = self._folded()
-        asked = [self._fieldset(css_id, part, set(folded)) for css_id, part in ASKED]
-        rest = [self._fieldset(css_id, part, set()) for css_id, part in self._rest(folded)]
+        asked = [
+            self._with_effect(css_id, (title, sentence, [n for n in names if n not in folded]))
+            for css_id, (title, sentence, names) in ASKED.items()
+        ]
+        rest = [self._with_effect(css_id, part) for css_id, part in self._rest(folded)]
         is_open = " open" if self.errors.keys() & {*folded, "reason"} else ""
         fold = [HTML(FOLD.format("", is_open, MORE)), HTML(DEFAULTS)]
         self.helper.layout = Layout(*asked, *fold, *rest, Field("reason"), HTML("</details>"))
 
     def _folded(self) -> list[str]:
         """The fields that are not asked, in the order of the full form."""
-        asked = {name for _, (_, _, names) in ASKED for name in names}
+        asked = set(names_in(ASKED.values()))
         if self.entered("provider") and "provider" not in self.errors:
             asked.discard("provider")
-        every = [name for _, (_, _, names) in words.PARTS for name in names]
+        every = names_in(words.PARTS.values())
         return [name for name in every if name not in asked and name in self.fields]
 
     def _rest(self, folded: list[str]) -> list[tuple[str, Part]]:
         """The parts with only their folded fields; of a part that is asked, under another id."""
-        asked = {css_id for css_id, _ in ASKED}
-        found: list[tuple[str, Part]] = []
-        for css_id, (title, sentence, names) in words.PARTS:
+        parts: list[tuple[str, Part]] = []
+        for css_id, (title, sentence, names) in words.PARTS.items():
             left = [name for name in names if name in folded]
             if left:
-                known = f"{css_id}-more" if css_id in asked else css_id
-                found.append((known, (title, sentence, left)))
-        return found
-
-    def _fieldset(self, css_id: str, part: Part, without: set[str]) -> Fieldset:
-        title, sentence, names = part
-        laid = self._part((title, sentence, [name for name in names if name not in without]))
-        laid.css_id = css_id
-        if css_id in TELLING:
-            laid.fields.append(HTML(EFFECT.format(css_id.removeprefix("part-"))))
-        return laid
+                known = f"{css_id}-more" if css_id in ASKED else css_id
+                parts.append((known, (title, sentence, left)))
+        return parts

@@ -1,6 +1,6 @@
 """What the form of an outbound queue says where it differs: its parts, words and effects."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from console.forms.setup_form import Part
@@ -8,57 +8,42 @@ from console.setup.queues import fields
 from integration.counting import so_many
 from integration.models import Queue
 
-_SHARED: Final = dict(fields.PARTS)
-RETRY: Final = "part-retry"
-
-PARTS: Final[tuple[tuple[str, Part], ...]] = (
-    ("part-queue", _SHARED["part-queue"]),
-    ("part-topic", _SHARED["part-topic"]),
-    (
-        "part-delivery",
+PARTS: Final[Mapping[str, Part]] = {
+    "part-queue": fields.PARTS["part-queue"],
+    "part-topic": fields.PARTS["part-topic"],
+    "part-delivery": (
+        "Delivery",
         (
-            "Delivery",
-            (
-                "With an endpoint each message is delivered to the partner from here. Without one "
-                "the partner reads the topic, unless a channel's target names an endpoint."
-            ),
-            ("endpoint",),
+            "With an endpoint each message is delivered to the partner from here. Without one "
+            "the partner reads the topic, unless a channel's target names an endpoint."
         ),
+        ("endpoint",),
     ),
-    (
-        "part-start",
+    "part-start": (
+        "Where delivery begins",
         (
-            "Where delivery begins",
-            (
-                "Decided once, when the queue gets its endpoint. There is no default for a topic "
-                "that is there already: look what each choice delivers and skips."
-            ),
-            fields.STARTS,
+            "Decided once, when the queue gets its endpoint. There is no default for a topic "
+            "that is there already: look what each choice delivers and skips."
         ),
+        fields.STARTS,
     ),
-    ("part-order", ("Order and lanes", "", ("ordering", "lanes"))),
-    (
-        RETRY,
+    "part-order": ("Order and lanes", "", ("ordering", "lanes")),
+    fields.RETRY: (
+        "Retries",
         (
-            "Retries",
-            (
-                "What happens to a message that the partner turns down for a reason that may pass. "
-                "What can never be accepted is held at once, and while the endpoint is down no "
-                "retry is spent."
-            ),
-            tuple(name for name in _SHARED[RETRY][2] if name != "carrier"),
+            "What happens to a message that the partner turns down for a reason that may pass. "
+            "What can never be accepted is held at once, and while the endpoint is down no "
+            "retry is spent."
         ),
+        tuple(name for name in fields.PARTS[fields.RETRY][2] if name != "carrier"),
     ),
-    (
-        "part-failures",
-        ("Failures", "", ("error_queue", "create_error_queue", "error_queue_strict")),
-    ),
-    ("part-limits", _SHARED["part-limits"]),
-    ("part-pace", ("Pace: batches, runs, calls", "", _SHARED["part-pace"][2])),
-    ("part-tracking", _SHARED["part-tracking"]),
-)
+    "part-failures": ("Failures", "", ("error_queue", "create_error_queue", "error_queue_strict")),
+    "part-limits": fields.PARTS["part-limits"],
+    "part-pace": ("Pace: batches, runs, calls", "", fields.PARTS["part-pace"][2]),
+    "part-tracking": fields.PARTS["part-tracking"],
+}
 # What matters only where messages are delivered from here.
-DELIVERING: Final = tuple(css_id for css_id, _ in PARTS[3:])
+DELIVERING: Final = tuple(PARTS)[3:]
 # Marks that the style sheet hides a part by; without it all parts are seen.
 ONLY_DELIVERS: Final = "only-delivers"
 ONLY_CONTINUOUS: Final = "only-continuous"

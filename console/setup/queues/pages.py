@@ -1,28 +1,34 @@
-"""Making, cloning and changing a queue; the effect of the form is shown before it is saved."""
+"""Making, cloning, changing and deleting a queue; what a form comes to is shown before."""
+
+from functools import partial
+from typing import Final
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
-from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from console.forms.conflicts import conflict_of
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see
+from console.layout.answers import see
 from console.layout.asked import number_of
+from console.setup.pages import author_of, seen_in, shown_again
 from console.setup.queues.effects import ASKING, effects_of
 from console.setup.queues.form import QueueForm
-from integration.actions import configuration, queue_setup
-from integration.actions.configuration import Author
-from integration.actions.problems import ChangedMeanwhileError
+from integration.actions import configuration, queue_removal
+from integration.actions.problems import ReasonMissingError
+from integration.actions.queue_removal import NameMismatchError
 from integration.errors import IntegrationError
 from integration.models import Queue
 from integration.selectors.scope import Scope
-from integration.selectors.setup import queues as queue_selectors
+from integration.selectors.setup import queues as selectors
 
-TAKEN = "Somebody else has just taken this name or this topic. Choose another one."
-SHOW = "show"
+# What the address of a new one may choose, and the field of that.
+BEGINNINGS: Final = {
+    "provider": "provider",
+    "system": "system",
+    "service": "default_service",
+    "endpoint": "endpoint",
+}
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
@@ -33,38 +39,44 @@ def new(request: HttpRequest) -> HttpResponse:
     """
     scope = scope_of(request.user)
     if request.method != "POST":
-        form = QueueForm(instance=begun(request, scope), scope=scope)
-        return show_form(request, form)
-    form = QueueForm(request.POST, scope=scope, asks_broker=SHOW not in request.POST)
-    is_good = form.is_valid()
-    if SHOW in request.POST:
-        return show_form(request, form)
-    if is_good and made(form, Author(actor_of(request), form.why)):
-        messages.success(request, told(form.instance))
-        return see("queue", form.instance.name)
-    return show_form(request, form, status=422)
+        return show_form(request, QueueForm(instance=begun(request, scope), scope=scope))
+    form = QueueForm(request.POST, scope=scope)
+    if again := shown_again(request, form, partial(show_form, request)):
+        return again
+    messages.success(request, made_words(form.instance))
+    return see("queue", form.instance.name)
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
 def change(request: HttpRequest, name: str) -> HttpResponse:
     """What may still change of a queue; nothing is written when somebody else was faster."""
     queue, scope = known_queue(request, name), scope_of(request.user)
-    seen = request.POST.get("seen", "")[:64] or configuration.stamp(queue)
+    seen = seen_in(request) or configuration.stamp(queue)
+    show = partial(show_form, request, name=name)
     if request.method != "POST":
-        return show_form(request, QueueForm(instance=queue, scope=scope), seen=seen, name=name)
-    form = QueueForm(
-        request.POST, instance=queue, scope=scope, asks_broker=SHOW not in request.POST
-    )
-    is_good = form.is_valid()
-    if SHOW in request.POST:
-        return show_form(request, form, seen=seen, name=name)
+        return show(QueueForm(instance=queue, scope=scope), seen=seen)
+    form = QueueForm(request.POST, instance=queue, scope=scope)
+    if again := shown_again(request, form, show, seen):
+        return again
+    sentence = "Saved: the next batch obeys it." if form.is_changed else "Nothing was different."
+    messages.success(request, sentence)
+    return see("queue", form.instance.name)
+
+
+@needs(Right.VIEW, Right.CONFIGURE)
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    """Asked first, with what stands in the way and what would go; its name is typed."""
+    queue = known_queue(request, name)
+    if request.method != "POST":
+        return _show_deletion(request, queue)
     try:
-        if is_good and _changed(request, form, seen):
-            return see("queue", form.instance.name)
-    except ChangedMeanwhileError as problem:
-        found = conflict_of(problem, form.instance)
-        return show_form(request, form, status=409, name=name, **found)
-    return show_form(request, form, status=422, seen=seen, name=name)
+        queue_removal.remove(queue.pk, author_of(request), typed=request.POST.get("name", ""))
+    except (NameMismatchError, ReasonMissingError) as mistake:
+        return _show_deletion(request, queue, mistake, status=422)
+    except IntegrationError as problem:
+        return _show_deletion(request, queue, problem, status=409)
+    messages.success(request, f"{name} was deleted. Its history stays under Changes.")
+    return see("overview")
 
 
 @needs(Right.VIEW, Right.CONFIGURE)
@@ -79,6 +91,7 @@ def effects(request: HttpRequest, name: str = "") -> HttpResponse:
     part = request.GET.get("part", "")
     context = {
         "part": part,
+        "form": form,
         "effects": effects_of(form, asks_broker=part in ASKING),
         "effects_address": effects_address(name),
         "is_asked": True,
@@ -88,7 +101,7 @@ def effects(request: HttpRequest, name: str = "") -> HttpResponse:
 
 def known_queue(request: HttpRequest, name: str) -> Queue:
     """The queue of this name, if this person may know of it; else a 404."""
-    queue = queue_selectors.queue_named(name, scope_of(request.user))
+    queue = selectors.queue_named(name, scope_of(request.user))
     if queue is None:
         raise Http404(f"There is no queue {name}.")
     return queue
@@ -96,34 +109,17 @@ def known_queue(request: HttpRequest, name: str) -> Queue:
 
 def begun(request: HttpRequest, scope: Scope) -> Queue:
     """The queue a new form begins with: a copy, or what the address chooses."""
-    copy = queue_selectors.copy_of(request.GET.get("like", ""), scope)
+    copy = selectors.copy_of(request.GET.get("like", ""), scope)
     if copy is not None:
         return copy
-    given = {"provider": "provider", "system": "system", "default_service": "service"}
-    given["endpoint"] = "endpoint"
-    read = {field: number_of(request.GET.get(name, "")) for field, name in given.items()}
-    queue = queue_selectors.begun({f: n for f, n in read.items() if n is not None}, scope)
+    given = {name: number_of(request.GET.get(name, "")) for name in BEGINNINGS}
+    queue = selectors.begun({BEGINNINGS[n]: number for n, number in given.items()}, scope)
     if queue.endpoint_id is not None or request.GET.get("direction") == Queue.Direction.OUTBOUND:
         queue.direction = Queue.Direction.OUTBOUND
     return queue
 
 
-def made(form: QueueForm, author: Author) -> bool:
-    """Whether the queue of a good form was made; if not, the form tells why."""
-    try:
-        queue_setup.create(form.instance, author, form.making)
-    except (IntegrationError, ValidationError) as problem:
-        form.tell(problem)
-    except IntegrityError:
-        form.add_error(None, TAKEN)
-    else:
-        return True
-    # The row was rolled back, and the form is shown again as that of a new one.
-    form.instance.pk = None
-    return False
-
-
-def told(queue: Queue) -> str:
+def made_words(queue: Queue) -> str:
     """What there is after a queue was made, as a sentence."""
     if queue.direction == Queue.Direction.OUTBOUND and queue.endpoint is not None:
         return (
@@ -153,22 +149,19 @@ def show_form(
     return render(request, "console/setup/queue_form.html", context, status=status)
 
 
-def _changed(request: HttpRequest, form: QueueForm, seen: str) -> bool:
-    author = Author(actor_of(request), form.why)
-    try:
-        is_changed = queue_setup.change(form.instance, author, form.making, seen=seen)
-    except ChangedMeanwhileError:
-        raise
-    except (IntegrationError, ValidationError) as problem:
-        form.tell(problem)
-    except IntegrityError:
-        form.add_error(None, TAKEN)
-    else:
-        sentence = "Saved: the next batch obeys it." if is_changed else "Nothing was different."
-        messages.success(request, sentence)
-        return True
-    return False
-
-
 def effects_address(name: str) -> str:
     return reverse("queue-effects", args=[name]) if name else reverse("queue-new-effects")
+
+
+def _show_deletion(
+    request: HttpRequest, queue: Queue, mistake: IntegrationError | None = None, status: int = 200
+) -> HttpResponse:
+    context = {
+        "queue": queue,
+        "leaving": queue_removal.leaving(queue),
+        "mistake": mistake,
+        "name_is_wrong": isinstance(mistake, NameMismatchError),
+        "reason": request.POST.get("reason", ""),
+        "typed": request.POST.get("name", ""),
+    }
+    return render(request, "console/setup/queue_delete.html", context, status=status)

@@ -10,9 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from config.env import referred
 from crontasks.configfile import applying
 from crontasks.configfile.applying import Difference, Step
-from crontasks.configfile.exporting import export
-from crontasks.configfile.problems import ConfigFileError
-from crontasks.configfile.reading import MAX_BYTES
+from crontasks.configfile.facts import export
+from crontasks.configfile.reading import MAX_BYTES, ConfigFileError
 from integration.actions.configuration import Author
 
 MISTAKES: Final = 1

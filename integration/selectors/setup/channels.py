@@ -17,7 +17,7 @@ from integration.models import (
 )
 from integration.models.configuration_change import TEST_MESSAGE
 from integration.selectors.scope import EVERYTHING, Scope
-from integration.selectors.setup.nouns import Use
+from integration.selectors.setup.nouns import Use, endpoints
 from integration.selectors.tracking.rows import of_messages
 
 TESTS: Final = 10
@@ -25,7 +25,7 @@ TESTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TestSent:
-    """One message of a test: for whom, on which queue, and its row of the outbox if still there.
+    """One message of a test as the audit has it, and its row of the outbox if still there.
 
     `ended` is how its latest try ended, empty before the first.
     """
@@ -34,11 +34,8 @@ class TestSent:
     __test__ = False
 
     change: ConfigurationChange
-    queue: str
-    system: str
-    message_id: str
     row: OutboxRow | None
-    ended: str = ""
+    ended: str
 
 
 def channels(scope: Scope = EVERYTHING) -> QuerySet[PublishChannel]:
@@ -50,19 +47,19 @@ def channels(scope: Scope = EVERYTHING) -> QuerySet[PublishChannel]:
 
 def targets(scope: Scope = EVERYTHING) -> QuerySet[ChannelTarget]:
     """The targets that belong to this scope's systems."""
-    found = ChannelTarget.objects.filter(scope.within("system"))
+    rows = ChannelTarget.objects.filter(scope.within("system"))
     related = ("channel", "system", "queue__provider", "queue__endpoint", "endpoint")
-    return found.select_related(*related).order_by("channel__name", "system__name")
+    return rows.select_related(*related).order_by("channel__name", "system__name")
 
 
 def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
     """Its targets in this scope; those of others are told as a number, without a name."""
     known = targets(scope).filter(channel=channel)
-    found = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in known]
-    hidden = channel.targets.count() - len(found)
+    uses = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in known]
+    hidden = channel.targets.count() - len(uses)
     if hidden:
-        found.append(Use("", 0, so_many(hidden, "target"), "of systems you may not know of"))
-    return found
+        uses.append(Use("", 0, so_many(hidden, "target"), "of systems you may not know of"))
+    return uses
 
 
 def stopped_with_channel(channel: PublishChannel) -> str:
@@ -85,28 +82,24 @@ def stopped_with_target(target: ChannelTarget) -> str:
     )
 
 
-def queues_for(scope: Scope, system: object, *, besides: int | None = None) -> QuerySet[Queue]:
+def queues_for(scope: Scope, system: int | None, *, besides: int | None = None) -> QuerySet[Queue]:
     """Outbound queues of this external system or of none; of any where it is not known yet.
 
     `besides` is one that may be kept, whatever the scope is.
     """
     fits = scope.within("system")
-    number = _number(system)
-    if number is not None:
-        fits &= Q(system=number) | Q(system=None)
+    if system is not None:
+        fits &= Q(system=system) | Q(system=None)
     if besides is not None:
         fits |= Q(pk=besides)
-    found = Queue.objects.filter(fits, direction=Queue.Direction.OUTBOUND)
-    return found.select_related("system", "endpoint").order_by("name")
+    rows = Queue.objects.filter(fits, direction=Queue.Direction.OUTBOUND)
+    return rows.select_related("system", "endpoint").order_by("name")
 
 
-def endpoints_for(scope: Scope, system: object) -> QuerySet[Endpoint]:
+def endpoints_for(scope: Scope, system: int | None) -> QuerySet[Endpoint]:
     """Endpoints of this external system; of any where it is not known yet."""
-    found = Endpoint.objects.filter(scope.within("system"))
-    number = _number(system)
-    if number is not None:
-        found = found.filter(system=number)
-    return found.select_related("system").order_by("name")
+    rows = endpoints(scope)
+    return rows if system is None else rows.filter(system=system)
 
 
 def way_of(queue: Queue | None, endpoint: Endpoint | None) -> str:
@@ -138,14 +131,7 @@ def test_messages(channel: PublishChannel, scope: Scope) -> list[TestSent]:
     outbox = OutboxRow.objects.in_bulk([row.after["outgoing_row"] for row in rows])
     ends = _ends(rows)
     return [
-        TestSent(
-            change=row,
-            queue=row.after["queue"],
-            system=row.after["destination"],
-            message_id=row.subject,
-            row=outbox.get(row.after["outgoing_row"]),
-            ended=ends.get(row.subject, ""),
-        )
+        TestSent(row, outbox.get(row.after["outgoing_row"]), ends.get(row.subject, ""))
         for row in rows
     ]
 
@@ -160,8 +146,3 @@ def _ends(rows: Sequence[Any]) -> dict[str, str]:
         for queue, ids in by_queue.items()
         for track in of_messages(ids, queue, rows[-1].at)
     }
-
-
-def _number(value: object) -> int | None:
-    text = str(value)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from integration.counting import so_many
 from integration.endpoints.declared import Shape, counts, declarations, default_of
 from integration.endpoints.properties import KINDS, read_secrets
 from integration.models import Endpoint, EndpointTest
@@ -24,7 +25,7 @@ class Setting:
     is_long: bool = False
 
 
-def about(endpoint: Endpoint, _scope: Scope) -> Mapping[str, object]:
+def about(endpoint: Endpoint) -> Mapping[str, object]:
     """Everything its page shows beyond the row itself."""
     return {
         "settings": settings_of(endpoint),
@@ -38,7 +39,7 @@ def settings_of(endpoint: Endpoint) -> list[Setting]:
     kind = KINDS.get(endpoint.handler_type)
     if kind is None or not isinstance(endpoint.properties, dict):
         return []
-    found = []
+    settings = []
     for name, declared in declarations(kind).items():
         if declared.is_secret or not counts(declared, kind, endpoint.properties):
             continue
@@ -51,8 +52,8 @@ def settings_of(endpoint: Endpoint) -> list[Setting]:
         elif declared.shape is Shape.NUMBER:
             value = f"{value:g}"
         is_long = declared.shape in {Shape.PEM, Shape.PAIRS}
-        found.append(Setting(declared.label, value, is_default, is_long))
-    return found
+        settings.append(Setting(declared.label, value, is_default, is_long))
+    return settings
 
 
 def secrets_of(endpoint: Endpoint) -> list[Setting]:
@@ -87,7 +88,6 @@ def stopped_with_endpoint(endpoint: Endpoint) -> str:
     if not queues + targets:
         return "nothing. Nothing delivers to it yet."
     return (
-        f"Deliveries of {queues:,} queue{'' if queues == 1 else 's'} and {targets:,} "
-        f"target{'' if targets == 1 else 's'} of channels wait. No retry is spent, nothing is "
-        "lost, and they go on when it is switched on."
+        f"Deliveries of {so_many(queues, 'queue')} and {so_many(targets, 'target')} of channels "
+        "wait. No retry is spent, nothing is lost, and they go on when it is switched on."
     )

@@ -6,6 +6,7 @@ from typing import Any, Final
 from django.db.models import CharField, Count, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Cast, Coalesce
 
+from integration.counting import so_many
 from integration.models import (
     ConfigurationChange,
     Endpoint,
@@ -58,8 +59,8 @@ def systems(scope: Scope = EVERYTHING) -> QuerySet[ExternalSystem]:
 
 def endpoints(scope: Scope = EVERYTHING) -> QuerySet[Endpoint]:
     """The endpoints of this scope's systems."""
-    found = Endpoint.objects.filter(scope.within("system"))
-    return found.select_related("system").order_by("name")
+    rows = Endpoint.objects.filter(scope.within("system"))
+    return rows.select_related("system").order_by("name")
 
 
 def structures(_scope: Scope = EVERYTHING) -> QuerySet[ObjectStructure]:
@@ -78,8 +79,8 @@ def documents_of(structure: ObjectStructure) -> int:
 
 
 def uses_of_provider(provider: Provider, scope: Scope) -> list[Use]:
-    found = provider.queues.filter(scope.within("system"))
-    return [_queue(queue, f"{queue.direction}, topic {queue.topic}") for queue in found]
+    queues = provider.queues.filter(scope.within("system"))
+    return [_queue(queue, f"{queue.direction}, topic {queue.topic}") for queue in queues]
 
 
 def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:
@@ -93,8 +94,8 @@ def uses_of_system(system: ExternalSystem, _scope: Scope) -> list[Use]:
 
 
 def uses_of_service(service: EnterpriseService, scope: Scope) -> list[Use]:
-    found = service.default_of.filter(scope.within("system"))
-    return [_queue(queue, "takes what names no service on it") for queue in found]
+    queues = service.default_of.filter(scope.within("system"))
+    return [_queue(queue, "takes what names no service on it") for queue in queues]
 
 
 def uses_of_structure(structure: ObjectStructure, _scope: Scope) -> list[Use]:
@@ -115,11 +116,16 @@ def queues_of_system(system: ExternalSystem) -> list[QueueRow]:
     return overview(scope=Scope(frozenset({system.pk})))
 
 
-def structure_named_by(value: object) -> ObjectStructure | None:
-    """The structure whose number a form holds; None for anything else."""
+def number_in(value: object) -> int | None:
+    """The number of a row as a form holds it; None for anything else."""
     text = str(value)
-    found = text.isascii() and text.isdecimal() and len(text) < 19
-    return ObjectStructure.objects.filter(pk=int(text)).first() if found else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def chosen(rows: QuerySet[Any], value: object) -> Any:
+    """The one of these rows whose number a form holds; None for anything else."""
+    number = number_in(value)
+    return None if number is None else rows.filter(pk=number).first()
 
 
 def stopped_with_system(system: ExternalSystem) -> str:
@@ -131,9 +137,9 @@ def stopped_with_system(system: ExternalSystem) -> str:
     if not kinds:
         return "nothing: it has no inbound queue."
     return (
-        f"{_of(len(kinds), 'inbound queue')}: {waiting} sequential will wait at the next message, "
-        f"{holding} continuous will put each new message on hold. No retry is spent, nothing is "
-        "lost, and what is already on hold stays there."
+        f"{so_many(len(kinds), 'inbound queue')}: {waiting} sequential will wait at the next "
+        f"message, {holding} continuous will put each new message on hold. No retry is spent, "
+        "nothing is lost, and what is already on hold stays there."
     )
 
 
@@ -141,9 +147,9 @@ def stopped_with_service(service: EnterpriseService) -> str:
     """What switching it off stops, as a sentence with counts."""
     queues = service.default_of.count()
     return (
-        f"Its messages on every queue ({_of(queues, 'queue')} {'has' if queues == 1 else 'have'} "
-        "it as the default): sequential queues wait at the next one, continuous ones put each on "
-        "hold. No retry is spent, nothing is lost."
+        f"Its messages on every queue ({so_many(queues, 'queue')} "
+        f"{'has' if queues == 1 else 'have'} it as the default): sequential queues wait at the "
+        "next one, continuous ones put each on hold. No retry is spent, nothing is lost."
     )
 
 
@@ -159,10 +165,6 @@ def held_with_service(service: EnterpriseService) -> FailureFilter:
     )
 
 
-def _of(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _queue(queue: Queue, how: str) -> Use:
     return Use("queue", queue.pk, queue.name, how)
 
@@ -176,5 +178,5 @@ def _counted(rows: QuerySet[Any], by: str) -> Coalesce:
 def _last_change(kind: str) -> Subquery:
     """When the outer row was changed last, as a column."""
     number = Cast(OuterRef("pk"), CharField())
-    found = ConfigurationChange.objects.filter(kind=kind, subject=number).order_by("-at", "-id")
-    return Subquery(found.values("at")[:1])
+    changes = ConfigurationChange.objects.filter(kind=kind, subject=number)
+    return Subquery(changes.order_by("-at", "-id").values("at")[:1])

@@ -5,17 +5,19 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from integration.kafka import admin
 from integration.models import Endpoint, ExternalSystem, Provider, Queue
 from integration.selectors.scope import Scope
-from integration.selectors.setup.services import services
+from integration.selectors.setup.takers import services
+from integration.values import TopicFacts
 
 
 def queue_named(name: str, scope: Scope) -> Queue | None:
     """The queue with what its pages show of it; None for what this scope may not know of."""
-    found = Queue.objects.select_related(
+    queues = Queue.objects.select_related(
         "provider", "system", "default_service__structure", "error_queue", "endpoint__system"
     )
-    return found.filter(scope.within("system"), name=name).first() if name else None
+    return queues.filter(scope.within("system"), name=name).first() if name else None
 
 
 def copy_of(name: str, scope: Scope) -> Queue | None:
@@ -45,22 +47,16 @@ def choices(scope: Scope, queue: Queue) -> dict[str, QuerySet[Any]]:
     }
 
 
-def begun(numbers: Mapping[str, int], scope: Scope) -> Queue:
-    """An unsaved queue with what these numbers choose: provider, system, service, endpoint."""
+def begun(numbers: Mapping[str, int | None], scope: Scope) -> Queue:
+    """An unsaved queue with what these numbers choose, by field."""
     queue = Queue()
     offered = choices(scope, queue)
-    for field in ("provider", "system", "default_service", "endpoint"):
-        number = numbers.get(field)
+    for field, number in numbers.items():
         if number is not None and offered[field].filter(pk=number).exists():
             setattr(queue, f"{field}_id", number)
     if queue.endpoint is not None and queue.system_id is None:
         queue.system_id = queue.endpoint.system_id
     return queue
-
-
-def is_named(name: str) -> bool:
-    """Whether there is a queue of this name, known to the person or not."""
-    return Queue.objects.filter(name=name).exists()
 
 
 def is_foreign(queue: Queue, scope: Scope, *, is_made: bool) -> bool:
@@ -83,5 +79,14 @@ def is_foreign(queue: Queue, scope: Scope, *, is_made: bool) -> bool:
 
 def readers(scope: Scope) -> QuerySet[Queue]:
     """The inbound queues of this scope that a message for a service may be sent to."""
-    found = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.INBOUND)
-    return found.filter(is_error_queue=False).order_by("name")
+    queues = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.INBOUND)
+    return queues.filter(is_error_queue=False).order_by("name")
+
+
+def topic_facts_now(queue_id: int) -> TopicFacts | None:
+    """What the broker says about the queue's topic right now; None when the topic is not there.
+
+    Raises BrokerUnreachableError after 5 s.
+    """
+    queue = Queue.objects.select_related("provider").get(pk=queue_id)
+    return admin.topic_facts(queue.provider, queue.topic)

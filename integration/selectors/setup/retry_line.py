@@ -83,20 +83,20 @@ def retry_line(policy: RetryPolicy) -> RetryLine:
 
 
 def _followed(policy: RetryPolicy) -> list[Try]:
-    found: list[Try] = []
+    tries: list[Try] = []
     at = timedelta()
     unlimited = policy.max_retries is None
     most = FOLLOWED_UNLIMITED if unlimited and policy.total is None else 10_000
-    while len(found) < most:
-        verdict = decide(policy, spent=len(found), since_first=at, roll=0.0)
+    while len(tries) < most:
+        verdict = decide(policy, spent=len(tries), since_first=at, roll=0.0)
         if isinstance(verdict, GiveUp):
             break
         at += verdict.delay
-        found.append(Try(len(found) + 1, verdict.delay, at))
+        tries.append(Try(len(tries) + 1, verdict.delay, at))
         if not verdict.delay and unlimited:
             # Without a pause the total time never passes here.
             break
-    return found
+    return tries
 
 
 def _placed(tries: tuple[Try, ...]) -> tuple[Try, ...]:
@@ -123,20 +123,20 @@ def _words(retries: tuple[Try, ...], *, is_unlimited: bool) -> str:
         tries = "for ever" if is_unlimited else so_many(len(retries), "time")
         return f"Tried again {tries} at once, without a pause: what is down has no time to come up."
     pauses = [one.pause_words for one in retries]
-    told = ", ".join(pauses[:WORDED])
+    shown = ", ".join(pauses[:WORDED])
     if len(pauses) > WORDED:
         last_differs = pauses[-1] != pauses[WORDED - 1]
-        told += f", … {pauses[-1]}" if last_differs else " and so on"
+        shown += f", … {pauses[-1]}" if last_differs else " and so on"
     if is_unlimited:
-        return f"Tried again for ever: after {told}; never given up."
+        return f"Tried again for ever: after {shown}; never given up."
     count = so_many(len(retries), "retry", "retries")
-    return f"{count}: after {told}; given up after {retries[-1].at_words}."
+    return f"{count}: after {shown}; given up after {retries[-1].at_words}."
 
 
 def _remarks(policy: RetryPolicy, retries: tuple[Try, ...]) -> list[str]:
-    found = []
+    remarks = []
     if policy.jitter and retries:
-        found.append(
+        remarks.append(
             f"Each pause is up to {policy.jitter * 100:g} % longer, so that many failures do not "
             "come back at the same moment."
         )
@@ -144,13 +144,13 @@ def _remarks(policy: RetryPolicy, retries: tuple[Try, ...]) -> list[str]:
         total = written(policy.total.total_seconds())
         wanted = policy.max_retries
         if wanted is not None and len(retries) < wanted:
-            found.append(
+            remarks.append(
                 f"The time limit of {total} comes first: only {len(retries):,} of {wanted:,} "
                 "retries fit into it."
             )
         else:
-            found.append(f"No try later than {total} after the first failure.")
+            remarks.append(f"No try later than {total} after the first failure.")
     cap = policy.cap
     if any(a.pause == cap != b.pause for b, a in pairwise(retries)):
-        found.append(f"A pause is never longer than {written(cap.total_seconds())}.")
-    return found
+        remarks.append(f"A pause is never longer than {written(cap.total_seconds())}.")
+    return remarks

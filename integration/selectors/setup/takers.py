@@ -1,8 +1,31 @@
-"""Who takes the messages of an enterprise service, in words."""
+"""Enterprise services: which a person may know of, and in words who takes their messages."""
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from integration.handlers.registry import Registration, registry
-from integration.models import EnterpriseService, ObjectStructure
+from integration.models import EnterpriseService, MessageError, ObjectStructure, Queue
+from integration.policy.states import OPEN
 from integration.selectors.failures.advice import NOBODY_TAKES, SERVICE_ON_AGAIN
+from integration.selectors.scope import Scope
+
+
+def services(scope: Scope) -> QuerySet[EnterpriseService]:
+    """The services that a person may know of, by interface, with their structures.
+
+    All people share services; only one that queues of others alone have as their default belongs
+    to those. It is still known to whom one of its messages has failed: its page says why.
+    """
+    rows = EnterpriseService.objects.select_related("structure").order_by("interface")
+    if scope.is_whole:
+        return rows
+    defaults = Queue.objects.filter(default_service=OuterRef("pk"))
+    failed = MessageError.objects.filter(
+        scope.within("queue__system"),
+        interface=OuterRef("interface"),
+        state__in=[state.value for state in OPEN],
+    )
+    mine = Exists(defaults.filter(scope.within("system")))
+    return rows.filter(Q(~Exists(defaults)) | Q(mine) | Q(Exists(failed)))
 
 
 def handler_of(interface: str) -> Registration | None:
@@ -14,8 +37,8 @@ def taken_by(interface: str, structure: ObjectStructure | None) -> str:
     """In a few words, for lists."""
     if structure is not None:
         return f"structure {structure.name}"
-    found = handler_of(interface)
-    return "no handler installed here" if found is None else found.origin
+    handler = handler_of(interface)
+    return "no handler installed here" if handler is None else handler.origin
 
 
 def standstill(service: EnterpriseService) -> str:
@@ -45,8 +68,8 @@ def lack_of(interface: str) -> str:
 
 def number_of(interface: str) -> int | None:
     """The primary key of the service of this name; None where there is none."""
-    found = EnterpriseService.objects.filter(interface=interface)
-    return found.values_list("pk", flat=True).first()
+    rows = EnterpriseService.objects.filter(interface=interface)
+    return rows.values_list("pk", flat=True).first()
 
 
 def newest_by(structure: ObjectStructure) -> str:
@@ -66,10 +89,10 @@ def effect(interface: str, structure: ObjectStructure | None) -> str:
         )
     if not interface:
         return "A structure stores them; without one the handler of the same name takes them."
-    found = handler_of(interface)
-    if found is None:
+    handler = handler_of(interface)
+    if handler is None:
         return (
             f"{whose} wait: no handler of that name is installed on this process. Choose a "
             "structure, or install the app that has the handler (SLUICE_INTEGRATIONS) everywhere."
         )
-    return f"{whose} are given to {found.origin}, which is installed here."
+    return f"{whose} are given to {handler.origin}, which is installed here."

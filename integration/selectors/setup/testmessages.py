@@ -44,14 +44,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journey:
-    """Where the message is. `verdict` is the sentence at its end, empty while it goes on."""
+    """Where the message is that `sent` is the audit of.
 
-    message_id: str
+    `verdict` is the sentence at its end, empty while it goes on.
+    """
+
+    sent: ConfigurationChange
     queue: Queue
-    interface: str
-    sent_at: datetime
-    sent_by: str
-    outbox_row: int
     steps: tuple[Step, ...]
     verdict: str = ""
     works: bool = False
@@ -94,8 +93,7 @@ def journey(message_id: str, scope: Scope) -> Journey | None:
     )
     if queue is None:
         return None
-    number = int(facts["outgoing_row"])
-    row = OutboxRow.objects.filter(pk=number, message_id=message_id).first()
+    row = OutboxRow.objects.filter(pk=facts["outgoing_row"], message_id=message_id).first()
     first = Step("Written to the outbox", Standing.DONE, at=sent.at)
     end = _end(queue, sent, row)
     in_kafka = _in_kafka(row, sent.at, is_read=end is not None)
@@ -104,12 +102,8 @@ def journey(message_id: str, scope: Scope) -> Journey | None:
         steps += _read(end, is_sent=in_kafka.standing is Standing.DONE)
     verdict, works = _verdict(queue, in_kafka, end)
     return Journey(
-        message_id=message_id,
+        sent=sent,
         queue=queue,
-        interface=str(facts.get("interface", "")),
-        sent_at=sent.at,
-        sent_by=sent.actor,
-        outbox_row=number,
         steps=tuple(steps),
         verdict=verdict,
         works=works,
@@ -177,12 +171,12 @@ def _of_track(track: TrackRow, sent_at: datetime) -> _End:
     after = _after(track.at, sent_at)
     ended, text = track.ended, ""
     works = ended == Ended.APPLIED
-    told = WORDS.get(ended, ended.lower())
+    word = WORDS.get(ended, ended.lower())
     if ended == Ended.SUPERSEDED:
         text = "Its key already has newer data, so nothing was written."
-    step = Step(told.capitalize(), Standing.DONE, text, track.at, after)
+    step = Step(word.capitalize(), Standing.DONE, text, track.at, after)
     lead = "It works: " if works else "It arrived: "
-    return _End(step, f"{lead}{told} {after} after sending. {text}".strip(), works or bool(text))
+    return _End(step, f"{lead}{word} {after} after sending. {text}".strip(), works or bool(text))
 
 
 def _of_failure(error: MessageError, sent_at: datetime) -> _End:
@@ -192,9 +186,9 @@ def _of_failure(error: MessageError, sent_at: datetime) -> _End:
     said = f"{error.code}: {error.text}"
     match state:
         case ErrorState.RESOLVED:
-            told = WORDS.get(error.ended, "resolved")
-            step = Step(told.capitalize(), Standing.DONE, f"At first: {said}", at, after)
-            return _End(step, f"It works: {told} {after} after sending.", True, error.pk)
+            word = WORDS.get(error.ended, "resolved")
+            step = Step(word.capitalize(), Standing.DONE, f"At first: {said}", at, after)
+            return _End(step, f"It works: {word} {after} after sending.", True, error.pk)
         case ErrorState.HOLD:
             step = Step("Held", Standing.FAILED, said, at, after)
             return _End(step, f"It arrived, and is held {after} after sending.", False, error.pk)

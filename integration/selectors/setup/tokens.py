@@ -1,48 +1,52 @@
 """What people see of a system's tokens: everything but what they were."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Final
 
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import Case, CharField, QuerySet, Value, When
 
 from integration.clock import database_now
 from integration.models import ApiToken, ExternalSystem, PublishChannel, Queue
 from integration.models.http_api import Doing
 from integration.selectors.scope import Scope
 from integration.selectors.setup.channels import is_wholly_known
-from integration.selectors.setup.services import services
+from integration.selectors.setup.takers import services
 
-SOON = timedelta(days=14)
+SOON: Final = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """One token in words. `state`: valid, expires soon, expired or revoked."""
+    """One token and its `state`: valid, expires soon, expired or revoked."""
 
-    number: int
-    name: str
-    prefix: str
+    token: ApiToken
     state: str
-    may: tuple[str, ...]
-    services: tuple[str, ...]
-    created_at: datetime
-    created_by: str
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
 
     @property
     def is_valid(self) -> bool:
         return self.state in {"valid", "expires soon"}
 
+    @property
+    def may(self) -> list[str]:
+        """What it allows, in words."""
+        return [words for name, words in (d.value for d in Doing) if getattr(self.token, name)]
+
 
 def tokens_of(system: ExternalSystem) -> list[TokenRow]:
     """All that were ever made and not cleaned away, valid ones first."""
-    over = ExpressionWrapper(Q(expires_at__lte=database_now()), output_field=BooleanField())
-    soon = ExpressionWrapper(Q(expires_at__lte=database_now() + SOON), output_field=BooleanField())
-    rows = ApiToken.objects.filter(system=system).annotate(is_over=over, is_soon=soon)
-    found = [_row(row) for row in rows.order_by("name")]
-    return sorted(found, key=lambda row: (not row.is_valid, row.name))
+    state = Case(
+        When(revoked_at__isnull=False, then=Value("revoked")),
+        When(expires_at__lte=database_now(), then=Value("expired")),
+        When(expires_at__lte=database_now() + SOON, then=Value("expires soon")),
+        default=Value("valid"),
+        output_field=CharField(),
+    )
+    rows = ApiToken.objects.filter(system=system).annotate(state=state)
+    return sorted(
+        [TokenRow(token, token.state) for token in rows],
+        key=lambda row: (not row.is_valid, row.token.name),
+    )
 
 
 def token_of(system: ExternalSystem, number: int) -> ApiToken | None:
@@ -52,18 +56,14 @@ def token_of(system: ExternalSystem, number: int) -> ApiToken | None:
 
 def services_at(system: ExternalSystem) -> list[str]:
     """The services that have a queue of this system as their own, for examples."""
-    queues = Queue.objects.filter(
-        system=system, direction=Queue.Direction.INBOUND, is_error_queue=False
-    )
-    named = queues.filter(default_service__isnull=False).order_by("name")
+    named = inbound_queues(system).filter(default_service__isnull=False).order_by("name")
     return list(named.values_list("default_service__interface", flat=True))
 
 
-def inbound_queues(system: ExternalSystem) -> int:
-    """How many queues could take posts."""
-    return Queue.objects.filter(
-        system=system, direction=Queue.Direction.INBOUND, is_error_queue=False
-    ).count()
+def inbound_queues(system: ExternalSystem) -> QuerySet[Queue]:
+    """The queues that could take posts."""
+    inbound = Queue.Direction.INBOUND
+    return Queue.objects.filter(system=system, direction=inbound, is_error_queue=False)
 
 
 def names_to_limit_to(scope: Scope) -> list[str]:
@@ -78,26 +78,3 @@ def names_to_limit_to(scope: Scope) -> list[str]:
         else:
             known.discard(channel.name)
     return sorted(known)
-
-
-def _row(row: ApiToken) -> TokenRow:
-    state = "valid"
-    if row.revoked_at is not None:
-        state = "revoked"
-    elif getattr(row, "is_over", False):
-        state = "expired"
-    elif getattr(row, "is_soon", False):
-        state = "expires soon"
-    return TokenRow(
-        row.pk,
-        row.name,
-        row.prefix,
-        state,
-        tuple(doing.value[1] for doing in Doing if getattr(row, doing.value[0])),
-        tuple(row.services),
-        row.created_at,
-        row.created_by,
-        row.expires_at,
-        row.revoked_at,
-        row.last_used_at,
-    )

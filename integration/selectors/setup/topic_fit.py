@@ -66,37 +66,37 @@ def _policy(topic: TopicDescription) -> str:
 
 
 def _warnings(queue: Queue, topic: TopicDescription) -> list[str]:
-    found = []
+    words = []
     if topic.deletes_old and topic.retention_ms is not None:
-        found += _short_retention(queue, topic.retention_ms / 1_000)
+        words += _short_retention(queue, topic.retention_ms / 1_000)
     if topic.max_message_bytes > DEFAULT.max_bytes:
-        found.append(
+        words.append(
             f"{topic.name} takes messages of up to {topic.max_message_bytes:,} bytes; those above "
             f"{DEFAULT.max_bytes:,} are held, because the engine does not read them."
         )
     if queue.is_error_queue and topic.facts.low != topic.facts.high:
-        found.append(f"{topic.name} is not empty: each foreign record in it is held for a person.")
-    return found
+        words.append(f"{topic.name} is not empty: each foreign record in it is held for a person.")
+    return words
 
 
 def _short_retention(queue: Queue, kept_seconds: float) -> list[str]:
-    found = []
+    words = []
     kept = rough(kept_seconds)
     if kept_seconds < WEEK_SECONDS:
-        found.append(
+        words.append(
             f"{queue.topic} keeps its messages for {kept} only, less than 7 d: if the queue stands "
             "still longer (a weekend with nobody there), unread messages expire and a gap is told."
         )
     takes = retry_line(queue.retry_policy()).seconds
     if takes is None:
-        found.append(
+        words.append(
             f"Retries without end outlive every retention: what waits behind such a message in "
             f"{queue.topic} expires after {kept}."
         )
     elif takes > kept_seconds:
-        found.append(
+        words.append(
             f"The retries of one message can take {written(takes)}, longer than {queue.topic} "
             f"keeps its messages ({kept}): the failing message is safe in its row, what waits "
             "behind it in Kafka is not."
         )
-    return found
+    return words

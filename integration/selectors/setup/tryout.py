@@ -6,16 +6,17 @@ from typing import Any, Final
 
 from integration.documents.structures import schema_problems, version_of
 from integration.envelope import Bare, Flaw, Limits, read
-from integration.paths import BadPath, Path, Value, compile_path, key_of
+from integration.paths import BadPath, compile_path, key_of
 from integration.policy.failure import Failure
 
 MAX_BYTES: Final = 256 * 1_024
 LIMITS: Final = Limits(max_bytes=MAX_BYTES)
-NOTHING: Final = "finds nothing that can be a key"
+NO_KEY: Final = "finds nothing that can be a key"
+NO_VERSION: Final = "none: the order of arrival decides"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PathValue:
     """One path: the value it finds, or in `problem` why there is none."""
 
     path: str
@@ -32,10 +33,10 @@ class Tryout:
 
     problem: str = ""
     kind: str = ""
-    paths: tuple[Found, ...] = ()
+    paths: tuple[PathValue, ...] = ()
     key: str = ""
     key_problem: str = ""
-    version: Found | None = None
+    version: PathValue | None = None
     schema: tuple[str, ...] = ()
     has_schema: bool = False
 
@@ -57,44 +58,33 @@ def try_out(sample: str, key_paths: Sequence[str], version_path: str, schema: An
     is_xml = not isinstance(document, Bare) and document.mimetype.endswith("xml")
     return Tryout(
         kind=("XML" if is_xml else "JSON") + (" in its envelope" if document.wrapped else ""),
-        paths=tuple(_found(path, body) for path in key_paths),
+        paths=tuple(_looked_up(path, body) for path in key_paths),
         key=key,
         key_problem=key_problem,
-        version=_version(version_path, body) if version_path else None,
+        version=_looked_up(version_path, body, is_version=True) if version_path else None,
         schema=() if schema is None else tuple(schema_problems(schema, body)),
         has_schema=schema is not None,
     )
 
 
-def _found(text: str, body: object) -> Found:
+def _looked_up(text: str, body: object, *, is_version: bool = False) -> PathValue:
     try:
         value = compile_path(text).first(body)
     except BadPath as problem:
-        return Found(text, problem=problem.reason)
-    return Found(text, problem=NOTHING) if value is None else Found(text, str(value))
+        return PathValue(text, problem=problem.reason)
+    if value is None:
+        nothing = {"value": NO_VERSION} if is_version else {"problem": NO_KEY}
+        return PathValue(text, **nothing)
+    version = version_of(value) if is_version else None
+    return PathValue(text, str(value), version.text if isinstance(version, Failure) else "")
 
 
 def _key(texts: Sequence[str], body: object) -> tuple[str, str]:
-    paths: list[Path] = []
-    for text in texts:
-        try:
-            paths.append(compile_path(text))
-        except BadPath as problem:
-            return "", str(problem)
+    try:
+        paths = [compile_path(text) for text in texts]
+    except BadPath as problem:
+        return "", str(problem)
     if not paths:
         return "", "Name at least one path."
     key = key_of(paths, body)
     return ("", f"{key.message} {key.hint}".strip()) if isinstance(key, Flaw) else (key, "")
-
-
-def _version(text: str, body: object) -> Found:
-    try:
-        value: Value | None = compile_path(text).first(body)
-    except BadPath as problem:
-        return Found(text, problem=problem.reason)
-    if value is None:
-        return Found(text, "none: the order of arrival decides")
-    version = version_of(value)
-    if isinstance(version, Failure):
-        return Found(text, str(value), version.text)
-    return Found(text, str(value))

@@ -1,13 +1,11 @@
 """Secrets are written and never shown: an empty field keeps what is stored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from django import forms
 
 from console.forms.setup_form import SetupForm
-
-KEPT = "Empty keeps what is stored; it is never shown."
 
 
 class SecretInput(forms.PasswordInput):
@@ -24,6 +22,23 @@ class SecretText(forms.Textarea):
         return None
 
 
+def guard(fields: dict[str, forms.Field], name: str, *, is_stored: bool) -> None:
+    """Make a field one that keeps what is stored; beside it comes one to remove that."""
+    field = fields[name]
+    field.required = field.required and not is_stored
+    state = "Nothing is stored."
+    if is_stored:
+        state = "A value is stored. Empty keeps what is stored; it is never shown."
+        label = f"Remove the stored {field.label or name}".lower().capitalize()
+        fields[f"remove_{name}"] = forms.BooleanField(required=False, label=label)
+    field.help_text = f"{field.help_text} {state}".strip()
+
+
+def kept(name: str, entered: Mapping[str, Any], stored: object) -> Any:
+    """The secret after a form: removed, entered anew, or still the stored one."""
+    return "" if entered.get(f"remove_{name}") else entered.get(name) or stored
+
+
 class KeepsSecrets(SetupForm):
     """A form whose `secret_fields` keep the stored value when they come back empty."""
 
@@ -33,14 +48,7 @@ class KeepsSecrets(SetupForm):
         super().__init__(*args, **kwargs)
         self._stored = {name: getattr(self.instance, name, "") for name in self.secret_fields}
         for name, value in self._stored.items():
-            field = self.fields[name]
-            field.required = False
-            if value:
-                field.help_text = f"{field.help_text} A value is stored. {KEPT}"
-                label = f"Remove the stored {field.label or name}".lower().capitalize()
-                self.fields[f"remove_{name}"] = forms.BooleanField(required=False, label=label)
-            else:
-                field.help_text = f"{field.help_text} Nothing is stored."
+            guard(self.fields, name, is_stored=bool(value))
 
     def kept_secrets(self) -> list[str]:
         """The secrets that are stored, and neither entered anew nor to be removed."""
@@ -51,10 +59,7 @@ class KeepsSecrets(SetupForm):
         ]
 
     def clean(self) -> dict[str, Any] | None:
-        found = super().clean()
+        cleaned = super().clean()
         for name, stored in self._stored.items():
-            if self.cleaned_data.get(f"remove_{name}"):
-                self.cleaned_data[name] = ""
-            elif not self.cleaned_data.get(name):
-                self.cleaned_data[name] = stored
-        return found
+            self.cleaned_data[name] = kept(name, self.cleaned_data, stored)
+        return cleaned
