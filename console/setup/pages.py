@@ -19,7 +19,7 @@ from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.operations import release_held
-from integration.actions.operation_problems import NothingChosenError
+from integration.actions.problems import NothingChosenError
 from integration.actions.problems import ChangedMeanwhileError, InUseError
 from integration.errors import IntegrationError
 from integration.selectors import changes
