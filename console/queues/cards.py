@@ -8,6 +8,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from crontasks.notices import told
+from crontasks.problems.facts import is_wanted
 from integration.selectors.queues import heads
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
@@ -22,13 +23,12 @@ class Card:
     head: Head | None
     what: str
     waiting: str
-    told: told.Told | None
+    notice: told.Told | None
 
 
 def is_blocked(row: QueueRow) -> bool:
     """Whether it stands still until a person decides, and nobody stopped it on purpose."""
-    is_wanted = not row.is_read or (row.enabled and not row.paused)
-    return is_wanted and row.found[0] is Status.BLOCKED
+    return is_wanted(row) and row.found[0] is Status.BLOCKED
 
 
 def cards(
@@ -51,7 +51,7 @@ def _card(
         head=head,
         what=heads.blocked_for(row, head, now),
         waiting=heads.behind(row, now) if row.is_read else "",
-        told=notice,
+        notice=notice,
     )
 
 

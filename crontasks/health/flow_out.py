@@ -9,7 +9,7 @@ from crontasks.health import live_processes
 from crontasks.health.links import Link, broken, good
 from integration.counting import so_many
 from integration.models import Queue
-from integration.selectors.outbox.of_queue import sending
+from integration.selectors.outbox.relaying import sending
 
 # The relay sends within a second; a row that is this old is stuck.
 STUCK: Final = timedelta(seconds=60)

@@ -38,11 +38,12 @@ def endpoint(queue: Queue) -> Link:
     rows = of_queue(queue)
     stopped = next((row for row in rows if row.standing.stops), None)
     if stopped is not None:
-        return broken("endpoint", f"{stopped.name}: {stopped.told.why}", stopped.told.next_step)
+        why, step = stopped.situation.why, stopped.situation.next_step
+        return broken("endpoint", f"{stopped.name}: {why}", step)
     names = ", ".join(f"{row.name} ({row.type})" for row in rows)
     shaky = [row for row in rows if row.standing is Standing.SHAKY]
     if shaky:
-        return good("endpoint", f"{names}. {shaky[0].name}: {shaky[0].told.why}")
+        return good("endpoint", f"{names}. {shaky[0].name}: {shaky[0].situation.why}")
     return good("endpoint", f"{names}: switched on and not down.")
 
 

@@ -20,10 +20,10 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
     for row in facts.endpoints:
         queues = [name for name in row.queues if name in wanted]
         if row.standing in DOWN:
-            yield _problem(row, 12, f"{row.name} is down", row.told.why)
+            yield _problem(row, 12, f"{row.name} is down", row.situation.why)
         elif row.standing is Standing.OFF and queues and row.waiting:
             waits = "waits" if len(queues) == 1 else "wait"
-            why = f"{row.told.why} {named(queues)} {waits} for it."
+            why = f"{row.situation.why} {named(queues)} {waits} for it."
             yield _problem(row, 44, f"The endpoint {row.name} is switched off", why)
 
 
@@ -64,7 +64,7 @@ def _problem(row: EndpointRow, rank: int, what: str, why: str) -> Problem:
         rank=rank,
         what=what,
         why=why,
-        next_step=row.told.next_step,
+        next_step=row.situation.next_step,
         way=Way.ENDPOINT,
         subject=row.name,
         is_grave=rank < 40,

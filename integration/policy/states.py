@@ -25,6 +25,8 @@ OPEN: Final = frozenset(
     {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PROCESSING}
 )
 CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
+# As conditions of SQL list them, in the order of the partial indexes.
+OPEN_SQL: Final = ", ".join(f"'{state}'" for state in ErrorState if state in OPEN)
 
 # "Closed stays closed" has exceptions. To RETRY and HOLD by the engine: a rewind that meets a
 # failing offset with a closed row reopens that row. DELETED -> HOLD by a person. RESOLVED -> READY
