@@ -17,7 +17,7 @@ from integration.actions.blocks import TOPIC_CODES
 from integration.selectors.delivering.outgoing import outgoing
 from integration.selectors.queues import history as queue_history
 from integration.selectors.queues import queues, rates
-from integration.selectors.queues.rates import HOUR, Point, Rates
+from integration.selectors.queues.rates import HOUR, Pace, Point, Rates
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.unhandled import unhandled
 from integration.selectors.scope import Scope
@@ -35,8 +35,7 @@ class Moment:
 
     at: datetime
     lag: int
-    incoming: float | None
-    outgoing: float | None
+    pace: Pace | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +135,5 @@ def _moments(points: Sequence[Point]) -> list[Moment]:
     for place, point in enumerate(shown):
         begin = shown[place - 1].at if place else point.at - STEP
         within = [one for one in points if begin <= one.at <= point.at]
-        pace = rates.pace(within, STEP)
-        incoming = None if pace is None else pace.incoming
-        outgoing = None if pace is None else pace.outgoing
-        found.append(Moment(point.at, point.lag, incoming, outgoing))
+        found.append(Moment(point.at, point.lag, rates.pace(within, STEP)))
     return found[::-1]

@@ -56,7 +56,6 @@ class FailureDetail:
     """
 
     error: MessageError
-    queue: str
     error_queue: str
     account: Account
     late: str | None
@@ -132,7 +131,6 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
     late, ahead = why_late(error, error.queue, place), _ahead(error, scope)
     return FailureDetail(
         error=error,
-        queue=error.queue.name,
         error_queue=_error_queue(error, scope),
         account=_account(error, late, ahead),
         late=late,

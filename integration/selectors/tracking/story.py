@@ -33,7 +33,6 @@ from integration.selectors.tracking.rows import (
     Queues,
     TrackRow,
     by_index,
-    newest_payload,
     queues_of,
 )
 
@@ -145,11 +144,6 @@ def posted_as(sender_id: str, scope: Scope) -> Story | None:
     found = Receipt.objects.filter(system__in=list(systems), sender_id=sender_id)
     newest = found.order_by("-received_at").values_list("message_id", flat=True).first()
     return None if newest is None else story(newest, scope)
-
-
-def payload_of(found: Story) -> bytes | None:
-    """The payload that its newest tracks kept; None where none is kept."""
-    return newest_payload(found.tracks[:RELATED])
 
 
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
