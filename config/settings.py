@@ -68,7 +68,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "console.layout.security.ContentSecurityPolicy",
     "console.layout.bidi.PlainDirections",
-    "console.monitoring.probes.Probes",
+    "console.monitoring.health.Probes",
     "console.http_api.entrance.HttpApi",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

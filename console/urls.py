@@ -5,6 +5,8 @@ from django.urls import include, path, reverse_lazy
 
 from console.changes import pages as changes
 from console.charts import pages as charts
+from console.delivering import pages as delivering
+from console.delivering import verbs as endpoint_verbs
 from console.failures import decisions, edits
 from console.failures import pages as failures
 from console.layout import themes
@@ -16,6 +18,7 @@ from console.people import logins
 from console.people import pages as people
 from console.queues import pages as queues
 from console.queues import verbs as queue_verbs
+from console.tracking import pages as tracking
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -58,7 +61,12 @@ urlpatterns = [
     path("outbox/doubts/<int:lease_id>/", outbox.resolve, name="resolve-doubt"),
     path("outbox/<int:row_id>/", outbox.outbox_row, name="outbox-row"),
     path("outbox/<int:row_id>/<slug:verb>/", outbox.decide, name="decide-outbox"),
-    path("", include("console.delivering.urls")),
+    path("delivery/", delivering.endpoint_list, name="delivery"),
+    path("delivery/<slug:name>/", delivering.endpoint_page, name="delivery-endpoint"),
+    path("delivery/<slug:name>/pauses/", endpoint_verbs.pause, name="pause-endpoint"),
+    path("delivery/<slug:name>/resumptions/", endpoint_verbs.resume, name="resume-endpoint"),
+    path("delivery/<slug:name>/enablings/", endpoint_verbs.enable, name="enable-endpoint"),
+    path("delivery/<slug:name>/disablings/", endpoint_verbs.disable, name="disable-endpoint"),
     path("", include("console.cron.urls")),
     path("failures/", failures.failure_groups, name="failures"),
     path("failures/messages/", failures.failure_list, name="failure-list"),
@@ -75,7 +83,9 @@ urlpatterns = [
     path("failures/<uuid:error_id>/deletions/", decisions.delete, name="delete"),
     path("failures/<uuid:error_id>/restorations/", decisions.restore, name="restore"),
     path("failures/<uuid:error_id>/arrivals/", decisions.arrived, name="arrived"),
-    path("", include("console.tracking.urls")),
+    # A message id may hold any character: it is asked for by query.
+    path("tracking/", tracking.track_list, name="tracking"),
+    path("tracking/message/", tracking.tracked_message, name="tracked-message"),
     path("", include("console.restore.urls")),
     path("changes/", changes.change_list, name="changes"),
     path("changes/<int:number>/", changes.change_page, name="change"),

@@ -5,43 +5,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from console.layout.charts import WIDE, Chart, chart
+from console.layout import charts
+from console.layout.charts import WIDE, Bars, Chart, chart
 from integration.durations import rough
-from integration.selectors.charts.failures import CauseLine, FailureChart
-from integration.selectors.charts.hours import HOUR, HOURS, Hours
-from integration.selectors.charts.latency import Latency
-from integration.selectors.charts.throughput import Throughput
+from integration.selectors.charts import (
+    HOUR,
+    HOURS,
+    CauseLine,
+    FailureChart,
+    Hours,
+    Latency,
+    Throughput,
+)
 
 HEIGHT: Final = 96
 LOW: Final = 34
 STEP: Final = 20
-GAP: Final = 3
-# A bar of the least that there is can still be seen.
-LEAST: Final = 2
 PERCENTILES: Final = (
     ("Half of them within", "half"),
     ("95 % within", "most"),
     ("99 % within", "nearly_all"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """Bars as the path of an SVG; `text` says the same, `highest` is the scale."""
-
-    path: str
-    text: str
-    highest: int
-    width: int = HOURS * STEP
-    height: int = HEIGHT
-
-
-@dataclass(frozen=True, slots=True)
-class CauseRow:
-    """A cause with its bars, all causes on one scale."""
-
-    line: CauseLine
-    bars: Bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +43,14 @@ def bars(
     counts: Sequence[int | None], words: str, *, height: int = HEIGHT, highest: int = 0
 ) -> Bars:
     """Draw counts by the hour, oldest first; an hour that nobody knows has no bar."""
-    top = max([highest, *(count for count in counts if count is not None)], default=0)
-    parts = []
-    for place, count in enumerate(counts):
-        if count:
-            tall = max(LEAST, round(count / top * height))
-            wide = STEP - GAP
-            parts.append(f"M{place * STEP} {height}v-{tall}h{wide}v{tall}z")
-    return Bars("".join(parts), _told(counts, words), top, height=height)
+    return charts.bars(counts, _text(counts, words), step=STEP, height=height, highest=highest)
 
 
-def cause_rows(found: FailureChart) -> list[CauseRow]:
+def cause_rows(found: FailureChart) -> list[tuple[CauseLine, Bars]]:
     """A row of bars for each cause, on the scale of the largest."""
     highest = max((max(line.hours) for line in found.causes), default=0)
     return [
-        CauseRow(line, bars(line.hours, "failed first", height=LOW, highest=highest))
+        (line, bars(line.hours, "failed first", height=LOW, highest=highest))
         for line in found.causes
     ]
 
@@ -126,7 +103,7 @@ def _line(hours: Hours, values: Sequence[float | None], words: str, highest: flo
     )
 
 
-def _told(counts: Sequence[int | None], words: str) -> str:
+def _text(counts: Sequence[int | None], words: str) -> str:
     known = [count for count in counts if count is not None]
     if not known:
         return f"Nothing is known of the last {len(counts)} hours."

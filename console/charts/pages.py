@@ -6,11 +6,14 @@ from django.views.decorators.http import require_GET
 
 from console.charts.drawings import bars, cause_rows, hour_rows, latency_lines
 from console.layout.access import Right, needs, scope_of
-from integration.selectors.bulk.choices import queue_names
-from integration.selectors.charts.failures import failures_by_hour
-from integration.selectors.charts.hours import last_hours, queues_of
-from integration.selectors.charts.latency import latency_by_hour
-from integration.selectors.charts.throughput import throughput_by_hour
+from integration.selectors.charts import (
+    failures_by_hour,
+    last_hours,
+    latency_by_hour,
+    queues_of,
+    throughput_by_hour,
+)
+from integration.selectors.queues.queues import names
 
 
 @require_GET
@@ -18,7 +21,7 @@ from integration.selectors.charts.throughput import throughput_by_hour
 def charts(request: HttpRequest) -> HttpResponse:
     """Of all queues that this person may know of, or of the one that the address names."""
     scope = scope_of(request.user)
-    offered = queue_names(scope)
+    offered = names(scope)
     queue = request.GET.get("queue", "")
     queue = queue if queue in offered else ""
     hours, queues = last_hours(), queues_of(scope, queue)

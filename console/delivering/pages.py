@@ -34,7 +34,6 @@ def show_endpoint(
         raise Http404(f"There is no endpoint {name}.")
     context = {
         "detail": detail,
-        "endpoint": detail.endpoint,
         "row": detail.row,
         "form": form or PauseForm(),
         "reveal": reveal,

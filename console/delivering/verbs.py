@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 
 from console.delivering.forms import PauseForm
 from console.delivering.pages import show_endpoint
 from console.layout.access import Right, needs, scope_of
-from console.layout.answers import actor_of, see, see_again, tell_problem
+from console.layout.answers import actor_of, carried_out, see
 from integration.actions import endpoint_switches
 from integration.actions.configuration import Author
-from integration.errors import IntegrationError
 from integration.selectors.delivering import endpoints
 
 Verb = Callable[[int, Author], None]
@@ -23,27 +21,31 @@ def _verb(verb: Verb, done: str) -> Callable[[HttpRequest, str], HttpResponse]:
     def view(request: HttpRequest, name: str) -> HttpResponse:
         if request.method != "POST":
             return see("delivery-endpoint", name)
-        reason = request.POST.get("reason", "")[:200]
-        return _carried_out(request, name, verb, reason, done)
+        return _carried_out(request, name, verb, done)
 
     return view
 
 
-def _carried_out(
-    request: HttpRequest, name: str, verb: Verb, reason: str, done: str
-) -> HttpResponse:
-    try:
-        verb(_id(request, name), Author(actor_of(request), reason))
-    except IntegrationError as problem:
-        tell_problem(request, problem)
-        return show_endpoint(request, name, status=409)
-    messages.success(request, done)
-    return see_again(request, "delivery-endpoint", name)
+def _carried_out(request: HttpRequest, name: str, verb: Verb, done: str) -> HttpResponse:
+    endpoint_id = _id(request, name)
+
+    def act() -> str:
+        reason = request.POST.get("reason", "").strip()[:200]
+        verb(endpoint_id, Author(actor_of(request), reason))
+        return done
+
+    return carried_out(
+        request,
+        act,
+        page="delivery-endpoint",
+        subject=name,
+        shown=lambda _: show_endpoint(request, name, status=409),
+    )
 
 
 @needs(Right.VIEW, Right.OPERATE)
 def pause(request: HttpRequest, name: str) -> HttpResponse:
-    """Until a time; what cannot be read is told beside its field."""
+    """Until a time; a mistake is shown beside its field."""
     if request.method != "POST":
         return see("delivery-endpoint", name)
     _id(request, name)
@@ -51,12 +53,8 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return show_endpoint(request, name, status=422, form=form)
     until = form.until()
-
-    def paused(endpoint_id: int, author: Author) -> None:
-        endpoint_switches.pause(endpoint_id, author, until=until)
-
     done = f"Paused until {until:%H:%M} UTC. What waits for it stays in Kafka."
-    return _carried_out(request, name, paused, form.cleaned_data["reason"], done)
+    return _carried_out(request, name, partial(endpoint_switches.pause, until=until), done)
 
 
 resume = _verb(endpoint_switches.resume, "The pause is over. What waits goes out within seconds.")

@@ -1,8 +1,7 @@
 """What a check found, as its page shows it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from integration.actions.check import Check, Ending
@@ -13,47 +12,34 @@ from integration.selectors.failures.payloads import PayloadView, bytes_as_text, 
 
 SENT_SHOWN: Final = 20
 SAID: Final = 600
-TITLES: Final = MappingProxyType(
-    {
-        Ending.APPLIED: ("success", "It would be applied."),
-        Ending.SUPERSEDED: (
-            "info",
-            "It would change nothing: newer data of the same key is stored already (superseded).",
-        ),
-        Ending.FAILED: ("danger", "It would fail again."),
-        Ending.REFUSED: (
-            "danger",
-            "The check was stopped: the handler tried to end its transaction.",
-        ),
-        Ending.KEPT: ("danger", "The check could not be undone."),
-        Ending.TIMED_OUT: ("warning", "The check took too long, so it was stopped."),
-        Ending.READABLE: (
-            "info",
-            "It can be sent. Whether the partner takes it shows only when it is released.",
-        ),
-        Ending.NOT_RUN: ("warning", "It was not checked: its handler was not called."),
-    }
-)
+TITLES: Final[Mapping[Ending, tuple[str, str]]] = {
+    Ending.APPLIED: ("success", "It would be applied."),
+    Ending.SUPERSEDED: (
+        "info",
+        "It would change nothing: newer data of the same key is stored already (superseded).",
+    ),
+    Ending.FAILED: ("danger", "It would fail again."),
+    Ending.REFUSED: (
+        "danger",
+        "The check was stopped: the handler tried to end its transaction.",
+    ),
+    Ending.KEPT: ("danger", "The check could not be undone."),
+    Ending.TIMED_OUT: ("warning", "The check took too long, so it was stopped."),
+    Ending.READABLE: (
+        "info",
+        "It can be sent. Whether the partner takes it shows only when it is released.",
+    ),
+    Ending.NOT_RUN: ("warning", "It was not checked: its handler was not called."),
+}
 # What the engine does with a released message that fails so.
-THEN: Final = MappingProxyType(
-    {
-        FailureClass.PERMANENT: "It would be on hold again at once.",
-        FailureClass.TRANSIENT: "The engine would try it again, as the queue's retries say.",
-        FailureClass.CONFLICT: "Other work held the same rows; the engine would try again.",
-        FailureClass.DEPENDENCY: "The engine would try it again, at once when that is there.",
-        FailureClass.OUTAGE: "The queue would wait until what is down is back; no retry is spent.",
-        FailureClass.DISABLED: "It would wait until what is named is switched on or installed.",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One message it would send."""
-
-    topic: str
-    key: str
-    payload: PayloadView
+THEN: Final[Mapping[FailureClass, str]] = {
+    FailureClass.PERMANENT: "It would be on hold again at once.",
+    FailureClass.TRANSIENT: "The engine would try it again, as the queue's retries say.",
+    FailureClass.CONFLICT: "Other work held the same rows; the engine would try again.",
+    FailureClass.DEPENDENCY: "The engine would try it again, at once when that is there.",
+    FailureClass.OUTAGE: "The queue would wait until what is down is back; no retry is spent.",
+    FailureClass.DISABLED: "It would wait until what is named is switched on or installed.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +52,7 @@ class CheckShown:
     said: str
     then: str
     document: Diff | None
-    sent: tuple[Outgoing, ...]
+    sent: list[tuple[str, str, PayloadView]]
 
     @property
     def has_run(self) -> bool:
@@ -92,10 +78,10 @@ def shown(found: Check) -> CheckShown:
         said=sentence_of(found.failure.text[:SAID]) if found.failure else "",
         then=_then(found),
         document=None if change is None else difference(change.before, change.after),
-        sent=tuple(
-            Outgoing(row.topic, bytes_as_text(row.key), show(row.value, list(row.headers)))
+        sent=[
+            (row.topic, bytes_as_text(row.key), show(row.value, list(row.headers)))
             for row in found.sent[:SENT_SHOWN]
-        ),
+        ],
     )
 
 

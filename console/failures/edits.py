@@ -1,6 +1,7 @@
 """Editing a held message: the text as it is known to people, checked before it is kept."""
 
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from console.failures.checks import CheckShown, shown
-from console.failures.waits import told_of_release
+from console.failures.waits import what_follows_release
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import actor_of, own_page, see, see_again, tell_problem, version_of
@@ -28,8 +29,8 @@ from integration.selectors.failures.faults import Fault, faults_of
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a person is told who saved, saved and released, or saved and could not release."""
+class Wording:
+    """What a person reads who saved, saved and released, or saved and could not release."""
 
     level: int
     saved: str
@@ -37,13 +38,13 @@ class Told:
     stopped: str
 
 
-CHANGED = Told(
+CHANGED = Wording(
     messages.SUCCESS,
     "Saved. The original is kept; release the message when it is ready.",
     "Saved and released.",
     "The edit is saved, but the message is not released.",
 )
-UNCHANGED = Told(
+UNCHANGED = Wording(
     messages.INFO,
     "Nothing was saved: the text is the same as before.",
     "Released as it was: the text is the same as before, so nothing was saved.",
@@ -67,10 +68,10 @@ class Page:
     """What the form shows besides its text: faults, a check, or the version of somebody else."""
 
     text: str | None
+    record: bytes
     faults: list[Fault] = field(default_factory=list)
     check: CheckShown | None = None
     status: int = 200
-    record: bytes | None = None
     is_lost: bool = False
 
 
@@ -79,7 +80,7 @@ def edit(request: HttpRequest, error_id: UUID) -> HttpResponse:
     found = _found(request, error_id)
     if request.method == "POST":
         return _keep(request, found)
-    page = Page(found.text)
+    page = Page(found.text, found.record)
     if not found.is_tombstone:
         page.faults = _faults(request, found, page)
     return _form(request, found, page)
@@ -91,14 +92,11 @@ def check(request: HttpRequest, error_id: UUID) -> HttpResponse:
     if request.method != "POST":
         return see("edit", error_id)
     found = _found(request, error_id)
-    text, record = request.POST.get("text", ""), _asked(request, found)
-    if isinstance(record, str):
-        messages.warning(request, record)
-        return _form(request, found, Page(text, status=422))
-    page = Page(text, record=record)
-    page.faults = _faults(request, found, page)
+    page = _posted(request, found)
+    if page.status != HTTPStatus.OK:
+        return _form(request, found, page)
     try:
-        page.check = shown(checks.check(found.error_id, found.tried(record)))
+        page.check = shown(checks.check(found.error.pk, found.tried(page.record)))
     except IntegrationError as problem:
         tell_problem(request, problem)
         page.status = 409
@@ -113,9 +111,10 @@ def document(request: HttpRequest, error_id: UUID) -> HttpResponse:
     if found is None or found.part is not Part.DOCUMENT or found.content is None:
         raise Http404("There is no document in an envelope to download; download the record.")
     trail.note_download(request, "messageerror", error_id, f"{error_id}.txt")
-    answer = HttpResponse(found.content.encode(), content_type="application/octet-stream")
-    answer["Content-Disposition"] = f'attachment; filename="{error_id}.txt"'
-    return answer
+    headers = {"Content-Disposition": f'attachment; filename="{error_id}.txt"'}
+    return HttpResponse(
+        found.content.encode(), content_type="application/octet-stream", headers=headers
+    )
 
 
 def _given(request: HttpRequest) -> QueryDict:
@@ -131,40 +130,47 @@ def _found(request: HttpRequest, error_id: UUID) -> Editable:
     return found
 
 
-def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
-    text = request.POST.get("text", "")
-    record = _asked(request, found)
+def _posted(request: HttpRequest, found: Editable) -> Page:
+    """The form as it was sent; its status tells where no record can be made of it."""
+    text, record = request.POST.get("text", ""), _asked(request, found)
     if isinstance(record, str):
         messages.warning(request, record)
-        return _form(request, found, Page(text, status=422))
-    page = Page(text, record=record)
+        return Page(text, found.record, status=422)
+    page = Page(text, record)
     page.faults = _faults(request, found, page)
+    return page
+
+
+def _keep(request: HttpRequest, found: Editable) -> HttpResponse:
+    page = _posted(request, found)
+    if page.status != HTTPStatus.OK:
+        return _form(request, found, page)
     if page.faults and request.POST.get("anyway") != "1":
         page.status = 422
         return _form(request, found, page)
     try:
         version = errors.edit(
-            found.error_id,
+            found.error.pk,
             version=_seen(request, found),
             actor=actor_of(request),
-            payload=record,
+            payload=page.record,
             reason=request.POST.get("reason", ""),
         )
     except IntegrationError as problem:
         tell_problem(request, problem)
-        page.status, page.is_lost, page.faults = 409, found.state is ErrorState.HOLD, []
+        page.status, page.is_lost, page.faults = 409, found.error.state == ErrorState.HOLD, []
         return _form(request, found, page)
-    told = UNCHANGED if version == found.version else CHANGED
+    words = UNCHANGED if version == found.error.version else CHANGED
     if request.POST.get("then") == "release" and has(request.user, Right.OPERATE):
-        return _release(request, found, version, told)
-    messages.add_message(request, told.level, told.saved)
-    return see_again(request, "failure", found.error_id)
+        return _release(request, found, version, words)
+    messages.add_message(request, words.level, words.saved)
+    return see_again(request, "failure", found.error.pk)
 
 
 def _seen(request: HttpRequest, found: Editable) -> int:
     """The version the person looked at: that of somebody else, if they say they have read it."""
     seen = version_of(request)
-    return found.version if request.POST.get("over") == str(found.version) else seen
+    return found.error.version if request.POST.get("over") == str(found.error.version) else seen
 
 
 def _asked(request: HttpRequest, found: Editable) -> bytes | str:
@@ -184,59 +190,57 @@ def _asked(request: HttpRequest, found: Editable) -> bytes | str:
     return NOT_UTF_8 if record is None else record
 
 
-def _release(request: HttpRequest, found: Editable, version: int, told: Told) -> HttpResponse:
+def _release(request: HttpRequest, found: Editable, version: int, words: Wording) -> HttpResponse:
     try:
         errors.release(
-            found.error_id,
+            found.error.pk,
             version=version,
             actor=actor_of(request),
             reason=request.POST.get("reason", ""),
         )
     except IntegrationError as problem:
-        messages.warning(request, f"{told.stopped} {problem}")
+        messages.warning(request, f"{words.stopped} {problem}")
     else:
-        goes_on = told_of_release(found.error_id, scope_of(request.user))
-        messages.success(request, f"{told.released} {goes_on}")
-    return see_again(request, "failure", found.error_id)
+        goes_on = what_follows_release(found.error.pk, scope_of(request.user))
+        messages.success(request, f"{words.released} {goes_on}")
+    return see_again(request, "failure", found.error.pk)
 
 
 def _form(request: HttpRequest, found: Editable, page: Page) -> HttpResponse:
     """The person's text is never lost: a refused form shows it again."""
-    trail.note_view(request, "messageerror", found.error_id, EDITOR)
+    trail.note_view(request, "messageerror", found.error.pk, EDITOR)
     context = {
         "found": found,
         "text": None if found.text is None and not page.text else page.text,
         "faults": page.faults,
         "check": page.check,
-        "is_told": page.check is not None and page.check.repeats(f.text for f in page.faults),
+        "is_repeated": page.check is not None and page.check.repeats(f.text for f in page.faults),
         "changes": _changes(request, found, page),
         "theirs": _theirs(request, found, page),
         "limit": DEFAULT.max_bytes,
         "next": own_page(_given(request).get("next", "")),
-        "seen": version_of(request) if request.method == "POST" else found.version,
+        "seen": version_of(request) if request.method == "POST" else found.error.version,
     }
     return render(request, "console/failures/edit.html", context, status=page.status)
 
 
 def _faults(request: HttpRequest, found: Editable, page: Page) -> list[Fault]:
     """What is wrong, at its place in the document where that is what the person sees."""
-    record = found.record if page.record is None else page.record
     sees_document = found.part is Part.DOCUMENT or not found.has_envelope
     text = _text(request, found, page) if sees_document else None
-    return faults_of(record, found.headers, found.interface, text=text)
+    return faults_of(page.record, found.headers, found.error.interface, text=text)
 
 
 def _changes(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
     """The text of the form, or the one that is kept, against the original."""
-    now = found.record if page.record is None else page.record
-    if found.original is None or now == found.original:
+    if found.original is None or page.record == found.original:
         return None
     return _between(found, found.original, _text(request, found, page))
 
 
 def _theirs(request: HttpRequest, found: Editable, page: Page) -> Diff | None:
     """Where two people edited: what the text of this one would change in that of the other."""
-    if not page.is_lost or page.record is None:
+    if not page.is_lost:
         return None
     return _between(found, found.record, _text(request, found, page))
 
@@ -245,8 +249,7 @@ def _text(request: HttpRequest, found: Editable, page: Page) -> str | None:
     """The text as the person sees it, though it may not be readable as a record any more."""
     if page.text and not request.FILES:
         return page.text
-    record = found.record if page.record is None else page.record
-    return text_of(record, found.headers, found.part)
+    return text_of(page.record, found.headers, found.part)
 
 
 def _between(found: Editable, record: bytes, after: str | None) -> Diff | None:

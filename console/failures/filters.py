@@ -1,7 +1,8 @@
 """From a query string to the filter of the failures list, and back."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from django import forms
 from django.http import QueryDict
@@ -9,20 +10,17 @@ from django.utils import timezone
 
 from console.layout.answers import parse_id
 from console.layout.asked import BadFilterError
+from console.layout.badges import FAILURES
 from console.layout.list_filter import MOMENT, ListFilterForm
+from integration.policy.states import OPEN
 from integration.selectors.failures.failures import Choices, FailureFilter
 
 STATES: Final = (
     ("OPEN", "All open"),
-    ("HOLD", "On hold"),
-    ("RETRY", "Waiting for a retry"),
-    ("READY", "Released"),
-    ("PROCESSING", "Tried alone after a crash"),
-    ("RESOLVED", "Resolved"),
-    ("DELETED", "Deleted"),
+    *((state, word) for state, (_, _, word) in FAILURES.items()),
     ("", "All, closed ones too"),
 )
-OPEN_ONES: Final = frozenset({"OPEN", "HOLD", "RETRY", "READY", "PROCESSING"})
+OPEN_ONES: Final = OPEN | {"OPEN"}
 # What only people who may see payloads can look for: a hit tells what is in them.
 SECRET: Final = ("key", "text")
 # A text is looked for in so much time before now, unless the person says since when.
@@ -43,6 +41,8 @@ class FailureFilterForm(ListFilterForm):
     """
 
     first_fields = ("state", "queue", "system", "code")
+    # An empty state means all of them, closed ones too.
+    usual: ClassVar[Mapping[str, str]] = {"state": "OPEN"}
     state = forms.ChoiceField(choices=STATES, required=False, initial="OPEN")
     queue = forms.ChoiceField(required=False)
     system = forms.ChoiceField(required=False, label="External system")
@@ -73,7 +73,6 @@ class FailureFilterForm(ListFilterForm):
         self._offer("queue", list(offered.queues), "All queues")
         self._offer("system", list(offered.systems), "All systems")
         self._offer("code", list(offered.codes), "All codes")
-        self._lay_out()
 
     def clean_fingerprint(self) -> str:
         """Only the index of open failures knows causes; closed ones are found by their code."""
@@ -97,20 +96,10 @@ class FailureFilterForm(ListFilterForm):
 
     def wanted(self) -> FailureFilter:
         """The filter without the fields that could not be read."""
-        self.is_valid()
-        given = {
-            name: value for name, value in self.cleaned_data.items() if value or name == "state"
-        }
+        given = self.understood()
+        if self.cleaned_data.get("state") == "":
+            given["state"] = ""
         return FailureFilter(**given)
-
-    def _says(self, name: str) -> bool:
-        # An empty state means all of them, closed ones too.
-        return self.data.get(name, "") != "OPEN" if name == "state" else super()._says(name)
-
-
-def state_name(state: str) -> str:
-    """What a state is called on pages."""
-    return dict(STATES).get(state, state)
 
 
 def _earliest(wanted: QueryDict) -> datetime:

@@ -1,39 +1,31 @@
 """Where in the set-up the cause of a failure is mended, for people who may do that."""
 
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.urls import reverse
 
+from console.layout.navigation import Button
 from console.setup.services import SERVICES
 from console.setup.systems import SYSTEMS
 from integration.models import MessageError
 from integration.selectors.setup import takers
 
 
-@dataclass(frozen=True, slots=True)
-class Mend:
-    """A link to the page that mends the cause."""
-
-    address: str
-    label: str
-
-
-def mend_of(error: MessageError, user: User | AnonymousUser) -> Mend | None:
+def mend_of(error: MessageError, user: User | AnonymousUser) -> Button | None:
     """Return the link for this failure, or None where there is no such page or right."""
     match error.code:
         case "UNKNOWN_SERVICE" if not SERVICES.hindrance(user, founds=True):
             query = urlencode({"interface": error.interface})
-            return Mend(f"{reverse('service-new')}?{query}", "Register the service")
+            return Button(f"{reverse('service-new')}?{query}", "Register the service")
         case "SERVICE_DISABLED" if not SERVICES.hindrance(user):
             return _service(error.interface)
         case "SYSTEM_DISABLED" if error.queue.system_id and not SYSTEMS.hindrance(user):
-            return Mend(reverse("system", args=[error.queue.system_id]), "Open the system")
+            return Button(reverse("system", args=[error.queue.system_id]), "Open the system")
     return None
 
 
-def _service(interface: str) -> Mend | None:
+def _service(interface: str) -> Button | None:
     """Its page; it may have been deleted since."""
     number = takers.number_of(interface)
-    return None if number is None else Mend(reverse("service", args=[number]), "Open the service")
+    return None if number is None else Button(reverse("service", args=[number]), "Open the service")

@@ -1,6 +1,5 @@
 """Failures by cause, the list of them, and the page of one."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -12,15 +11,15 @@ from django.views.decorators.http import require_GET
 from console.failures.filters import OPEN_ONES, FailureFilterForm
 from console.failures.mends import mend_of
 from console.failures.support import support_text
-from console.failures.trends import Trend, trend_of
+from console.failures.trends import trend_of
 from console.failures.waits import now_of
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import parse_id, see_list
 from integration.selectors.bulk import runs
 from integration.selectors.failures import failure as one
-from integration.selectors.failures import failures, newness, payload_search
-from integration.selectors.failures.causes import GROUPS_SHOWN, By, Group, causes
+from integration.selectors.failures import failures, lateness, payload_search
+from integration.selectors.failures.causes import GROUPS_SHOWN, By, causes
 from integration.selectors.failures.payloads import row_of
 from integration.selectors.failures.timeline import timeline
 
@@ -35,15 +34,6 @@ BY_WORDS: Final = {
 NARROWING: Final = frozenset(
     {"by", "state", "queue", "system", "interface", "code", "fingerprint", "run"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLine:
-    """A group with its drawing, and the filter of its failures as a query string."""
-
-    group: Group
-    trend: Trend | None
-    query: str
 
 
 @require_GET
@@ -65,7 +55,10 @@ def failure_groups(request: HttpRequest) -> HttpResponse:
     ways = [(way, said, urlencode({"by": way, **asked_for})) for way, said in BY_WORDS.items()]
     context = {
         "found": found,
-        "lines": [_line(group, asked_for) for group in found.groups],
+        "lines": [
+            (group, trend_of(group.trend), urlencode({**asked_for, **group.narrows}))
+            for group in found.groups
+        ],
         "by": by,
         "ways": ways,
         "form": form,
@@ -121,7 +114,7 @@ def show_failure(
         "contents": one.contents(found.error) if may_see else None,
         "changes": one.edited_difference(found.error) if may_see and found.is_edited else None,
         "is_raw": request.GET.get("view") == "raw",
-        "newer": newness.newer_data(found.error) if found.is_open else None,
+        "newer": lateness.newer_data(found.error) if found.is_open else None,
         "events": timeline(found.error, found.tries, found.changes),
         "late_asked": late_asked,
         "mend": mend_of(found.error, request.user),
@@ -141,9 +134,8 @@ def record(request: HttpRequest, error_id: UUID) -> HttpResponse:
     if found is None:
         raise Http404("There are no bytes to download.")
     trail.note_download(request, "messageerror", error_id, f"{error_id}.bin")
-    answer = HttpResponse(found, content_type="application/octet-stream")
-    answer["Content-Disposition"] = f'attachment; filename="{error_id}.bin"'
-    return answer
+    headers = {"Content-Disposition": f'attachment; filename="{error_id}.bin"'}
+    return HttpResponse(found, content_type="application/octet-stream", headers=headers)
 
 
 def _places(request: HttpRequest, found: one.FailureDetail) -> dict[str, object]:
@@ -165,11 +157,6 @@ def _bulk_run(request: HttpRequest, found: one.FailureDetail) -> UUID | None:
     number = parse_id(found.error.topic_uuid)
     shown = None if number is None else runs.one(number, scope_of(request.user))
     return None if shown is None else shown.run.pk
-
-
-def _line(group: Group, state: dict[str, str]) -> GroupLine:
-    query = urlencode({**state, **group.narrows})
-    return GroupLine(group, trend_of(group.trend), query)
 
 
 def _without(asked: QueryDict, *names: str) -> QueryDict:

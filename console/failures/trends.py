@@ -1,36 +1,17 @@
 """Failures per hour as a small drawing made on the server, with the same said in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-WIDTH: Final = 120
+from console.layout.charts import Bars, bars
+
+STEP: Final = 5
 HEIGHT: Final = 26
-GAP: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """What the template draws: `path` has a bar for each hour; `words` says the same."""
-
-    path: str
-    words: str
-    width: int = WIDTH
-    height: int = HEIGHT
-
-
-def trend_of(hours: Sequence[int]) -> Trend | None:
+def trend_of(hours: Sequence[int]) -> Bars | None:
     """Draw counts by hour, oldest first; None where nothing was counted."""
-    if not hours:
-        return None
-    top, step = max(hours), WIDTH // len(hours)
-    bars = []
-    for place, count in enumerate(hours):
-        if count:
-            height = max(2, round(count / top * HEIGHT))
-            wide = step - GAP
-            bars.append(f"M{place * step} {HEIGHT}v-{height}h{wide}v{height}z")
-    return Trend("".join(bars), _words(hours))
+    return bars(hours, _words(hours), step=STEP, height=HEIGHT) if hours else None
 
 
 def _words(hours: Sequence[int]) -> str:

@@ -17,7 +17,7 @@ def now_of(found: FailureDetail) -> str:
     return f"It was released and waits. {waits}" if waits else found.account.now
 
 
-def told_of_release(error_id: UUID, scope: Scope) -> str:
+def what_follows_release(error_id: UUID, scope: Scope) -> str:
     """How it goes on with a message that was released this moment."""
     found = detail(error_id, scope)
     if found is None:

@@ -33,13 +33,8 @@ class Right(Enum):
     )
     PEOPLE = ("integration.manage_people", "add people and give them rights")
 
-    @property
-    def permission(self) -> str:
-        return self.value[0]
-
-    @property
-    def words(self) -> str:
-        return self.value[1]
+    def __init__(self, permission: str, words: str) -> None:
+        self.permission, self.words = permission, words
 
     @property
     def missing(self) -> str:

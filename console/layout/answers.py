@@ -1,10 +1,11 @@
 """How a verb answers: see the page again, with a sentence on what was done or why not."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import resolve_url
 from django.utils.encoding import iri_to_uri
 from django.utils.http import MAX_URL_REDIRECT_LENGTH, url_has_allowed_host_and_scheme
@@ -62,6 +63,31 @@ def own_page(address: str) -> str:
 def tell_problem(request: HttpRequest, problem: IntegrationError) -> None:
     """Show on the next page why nothing was done."""
     messages.warning(request, str(problem))
+
+
+def carried_out(
+    request: HttpRequest,
+    act: Callable[[], str],
+    *,
+    page: str,
+    subject: object,
+    shown: Callable[[IntegrationError], HttpResponse],
+) -> HttpResponse:
+    """See the page of the subject again, with the sentence that `act` returns once it is done.
+
+    Where it was not done, `shown` is the page as it is now, which says why.
+    """
+    try:
+        done = act()
+    except IntegrationError as problem:
+        if getattr(problem, "already_done", False):
+            # A second click is no problem.
+            messages.info(request, str(problem))
+            return see_again(request, page, subject)
+        tell_problem(request, problem)
+        return shown(problem)
+    messages.success(request, done)
+    return see_again(request, page, subject)
 
 
 def actor_of(request: HttpRequest) -> str:

@@ -63,3 +63,29 @@ def _path(places: list[tuple[float, float]]) -> str:
     # A single sample is a dot: a line of no length with round ends.
     rest = others or [first]
     return f"M{first[0]} {first[1]}" + "".join(f"L{x} {y}" for x, y in rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars as the path of an SVG; `text` says the same, `highest` is the scale."""
+
+    path: str
+    text: str
+    highest: int
+    width: int
+    height: int
+
+
+def bars(
+    counts: Sequence[int | None], text: str, *, step: int, height: int, highest: int = 0
+) -> Bars:
+    """Draw a bar for each count, `step` pixels wide with its gap; what nobody knows has none."""
+    top = max([highest, *(count for count in counts if count is not None)])
+    wide = step - max(1, step // 6)
+    parts = []
+    for place, count in enumerate(counts):
+        if count:
+            # A bar of the least that there is can still be seen.
+            tall = max(2, round(count / top * height))
+            parts.append(f"M{place * step} {height}v-{tall}h{wide}v{tall}z")
+    return Bars("".join(parts), text, top, step * len(counts), height)

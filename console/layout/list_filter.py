@@ -1,6 +1,7 @@
 """What the filters of all lists have in common: shown leniently, acted upon strictly."""
 
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from django import forms
@@ -21,6 +22,12 @@ class ListFilterForm(forms.Form):
 
     # The fields most people narrow by; a page shows the others when they are asked for.
     first_fields: ClassVar[tuple[str, ...]] = ()
+    # What need not be said: the list shows it anyway.
+    usual: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, query: QueryDict) -> None:
+        super().__init__(query)
+        self._lay_out()
 
     @property
     def first(self) -> list[forms.BoundField]:
@@ -55,9 +62,14 @@ class ListFilterForm(forms.Form):
         """What the filter says, by the names of its fields; what is usual is not among it."""
         return {name: self.data.get(name, "") for name in self.fields if self._says(name)}
 
+    def understood(self) -> dict[str, Any]:
+        """What the fields say that could be read."""
+        self.is_valid()
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
     def _says(self, name: str) -> bool:
-        """Whether this field narrows the list: what is usual need not be said."""
-        return bool(self.data.get(name, ""))
+        """Whether this field narrows the list."""
+        return str(self.data.get(name, "")) != self.usual.get(name, "")
 
     def _lay_out(self) -> None:
         for field in self.fields.values():

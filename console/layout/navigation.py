@@ -1,9 +1,9 @@
 """The pages of the console as its menu shows them: in groups, with counts of what waits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.urls import resolve, reverse
@@ -12,6 +12,13 @@ from console.layout.access import Right, has, scope_of
 from integration.selectors import badges
 from integration.selectors.badges import Badge, Waiting
 from integration.selectors.scope import Scope
+
+
+class Button(NamedTuple):
+    """A button that leads to another page: its address, and what it says."""
+
+    address: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +36,6 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Entries under one heading; the first group has none."""
-
-    title: str
-    pages: tuple[Page, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Link:
     """An entry as the template draws it."""
 
@@ -46,81 +45,65 @@ class Link:
     badge: Badge | None
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A group as the template draws it."""
-
-    title: str
-    links: tuple[Link, ...]
-
-
-MENU: Final = (
-    Group(
-        "",
-        (
-            Page("Overview", "overview", waiting=badges.QUEUES_IN_NEED),
-            Page("Queues", "queues"),
-            Page("Failures", "failures", waiting=badges.HELD),
-            Page("Operations", "operations", waiting=badges.OPERATIONS),
-            Page("Bulk jobs", "bulk", waiting=badges.BULK_RUNS),
-            Page("Messages", "tracking"),
-            Page("Outbox", "outbox"),
-            Page("Delivery", "delivery"),
-            Page("Charts", "charts"),
-            Page("Cron tasks", "cron"),
-            Page("Cleanup", "cleanup", is_shared=True),
-        ),
+# The pages by their heading; the first have none.
+MENU: Final[Mapping[str, tuple[Page, ...]]] = {
+    "": (
+        Page("Overview", "overview", waiting=badges.QUEUES_IN_NEED),
+        Page("Queues", "queues"),
+        Page("Failures", "failures", waiting=badges.HELD),
+        Page("Operations", "operations", waiting=badges.OPERATIONS),
+        Page("Bulk jobs", "bulk", waiting=badges.BULK_RUNS),
+        Page("Messages", "tracking"),
+        Page("Outbox", "outbox"),
+        Page("Delivery", "delivery"),
+        Page("Charts", "charts"),
+        Page("Cron tasks", "cron"),
+        Page("Cleanup", "cleanup", is_shared=True),
     ),
-    Group(
-        "Set up",
-        (
-            Page("New partner", "partner-new"),
-            Page("Systems", "systems"),
-            Page("Services", "services"),
-            Page("Channels", "channels"),
-            Page("Structures", "structures"),
-            Page("Endpoints", "endpoints"),
-            Page("Providers", "providers"),
-            Page("Changes", "changes"),
-        ),
+    "Set up": (
+        Page("New partner", "partner-new"),
+        Page("Systems", "systems"),
+        Page("Services", "services"),
+        Page("Channels", "channels"),
+        Page("Structures", "structures"),
+        Page("Endpoints", "endpoints"),
+        Page("Providers", "providers"),
+        Page("Changes", "changes"),
     ),
-    Group(
-        "Administration",
-        (
-            Page("People", "people", is_shared=True),
-            Page("Restore", "restore-page", is_shared=True),
-        ),
+    "Administration": (
+        Page("People", "people", is_shared=True),
+        Page("Restore", "restore-page", is_shared=True),
     ),
-)
+}
 
 
-def sections(user: User | AnonymousUser, path: str) -> list[Section]:
-    """The menu of this person, drawn for the page at `path`."""
+def sections(user: User | AnonymousUser, path: str) -> list[tuple[str, list[Link]]]:
+    """The menu of this person, drawn for the page at `path`: headings with their entries."""
     scope = scope_of(user)
     mine = [
-        (group.title, [(page, reverse(page.name)) for page in _open_to(user, group, scope)])
-        for group in MENU
+        (title, [(page, reverse(page.name)) for page in _open_to(user, pages, scope)])
+        for title, pages in MENU.items()
     ]
     every = [address for _, pages in mine for _, address in pages]
     current = max((one for one in every if path.startswith(one)), key=len, default="")
     waiting = [page.waiting for _, pages in mine for page, _ in pages if page.waiting]
     found = dict(zip(waiting, badges.counted(waiting, scope), strict=True))
     return [
-        Section(
+        (
             title,
-            tuple(
+            [
                 Link(page.label, at, at == current, found[page.waiting] if page.waiting else None)
                 for page, at in pages
-            ),
+            ],
         )
         for title, pages in mine
         if pages
     ]
 
 
-def _open_to(user: User | AnonymousUser, group: Group, scope: Scope) -> Iterator[Page]:
-    """The pages of the group that this person can open."""
-    for page in group.pages:
+def _open_to(user: User | AnonymousUser, pages: Iterable[Page], scope: Scope) -> Iterator[Page]:
+    """Those of the pages that this person can open."""
+    for page in pages:
         may = all(has(user, right) for right in _rights(page.name))
         if may and (scope.is_whole or not page.is_shared):
             yield page

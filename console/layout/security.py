@@ -64,7 +64,7 @@ class NoNulBytes:
         is_upload = request.method == "POST" and request.path == reverse("bulk-uploads")
         most = largest_upload() if is_upload else MOST_BYTES
         if length.isdecimal() and (len(length) > 12 or int(length) > most):
-            return render(request, "400.html", told_too_much(most), status=413)
+            return render(request, "400.html", too_large(most), status=413)
         if any("\x00" in value for value in request.COOKIES.values()):
             # Whose session this is cannot even be asked.
             request.user = AnonymousUser()
@@ -80,7 +80,7 @@ def largest_upload() -> int:
     return int(settings.SLUICE_BULK_UPLOAD_MB) * 2**20 + OF_THE_FORM_BYTES
 
 
-def told_too_much(most: int) -> dict[str, str]:
+def too_large(most: int) -> dict[str, str]:
     """Why a request of more than so many bytes is not taken."""
     if most == MOST_BYTES:
         why = (

@@ -37,8 +37,8 @@ class HashedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc] #
     def _named_in_vain(self) -> Iterator[tuple[str, None, MissingStaticFileError]]:
         for template, name in _named_in_templates():
             if self.hash_key(name) not in self.hashed_files:
-                told = f"{template} names the static file {name}, which no app has."
-                yield name, None, MissingStaticFileError(told)
+                why = f"{template} names the static file {name}, which no app has."
+                yield name, None, MissingStaticFileError(why)
 
 
 def _named_in_templates() -> Iterator[tuple[Path, str]]:

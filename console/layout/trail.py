@@ -35,33 +35,15 @@ def note_login(request: HttpRequest, act: Act, typed: str) -> None:
 
 def note_logout(request: HttpRequest, name: str, why: str = "") -> None:
     """The session of this person is over."""
-    access.note(
-        Access(
-            act=Act.LOGOUT, actor=name, kind=SESSION, name=name, reason=why, facts=_facts(request)
-        )
-    )
+    _note(request, Act.LOGOUT, actor=name, kind=SESSION, name=name, reason=why)
 
 
-def _note(
-    request: HttpRequest, act: Act, *, kind: str, name: str, subject: str = "", reason: str = ""
-) -> None:
-    access.note(
-        Access(
-            act=act,
-            actor=request.user.get_username(),
-            kind=kind,
-            subject=subject,
-            name=name,
-            reason=reason,
-            facts=_facts(request),
-        )
-    )
-
-
-def _facts(request: HttpRequest) -> dict[str, str]:
-    """Where from; a server on a Unix socket without a proxy knows no address."""
+def _note(request: HttpRequest, act: Act, *, actor: str | None = None, **what: str) -> None:
+    who = request.user.get_username() if actor is None else actor
+    # A server on a Unix socket without a proxy knows no address.
     address = address_of(request)
-    return {"address": address} if address else {}
+    facts = {"address": address} if address else {}
+    access.note(Access(act=act, actor=who, facts=facts, **what))
 
 
 def address_of(request: HttpRequest) -> str:
@@ -72,5 +54,5 @@ def address_of(request: HttpRequest) -> str:
     """
     peer = str(request.META.get("REMOTE_ADDR", ""))
     proxies = settings.SLUICE_PROXIES
-    told = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
-    return told[-proxies].strip() or peer if 0 < proxies <= len(told) else peer
+    passed = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
+    return passed[-proxies].strip() or peer if 0 < proxies <= len(passed) else peer

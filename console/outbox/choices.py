@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -19,16 +18,17 @@ from integration.actions.outbox import OutboxOutcome
 from integration.errors import IntegrationError
 from integration.selectors.outbox import rows as outbox_rows
 from integration.selectors.outbox.choice import choice
-from integration.selectors.outbox.scope import known_of
+from integration.selectors.outbox.rows import known_of
 
 Chosen = dict[int, UUID | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is done to the rows and how pages speak of it: `do` … rows `what`."""
+    """What is done to one row or many, and how pages speak of it: `do` … rows `what`."""
 
-    carry_out: Callable[..., OutboxOutcome]
+    to_one: Callable[..., None]
+    to_many: Callable[..., OutboxOutcome]
     do: str
     what: str
     done: str
@@ -37,27 +37,27 @@ class Decision:
 
 
 NOTHING: Final = "Nothing was selected. Tick the rows you mean first."
-DECISIONS: Final[Mapping[str, Decision]] = MappingProxyType(
-    {
-        "send-again": Decision(
-            carry_out=outbox.send_again_many,
-            do="Send",
-            what=" again",
-            done="given back to the relay, which sends within seconds",
-            effect="The relay tries them again in their order. Kafka refuses what it cannot take "
-            "again, so mend the cause first.",
-            needs_reason=False,
-        ),
-        "give-up": Decision(
-            carry_out=outbox.give_up_many,
-            do="Give up",
-            what="",
-            done="given up; what waited behind goes on",
-            effect="The partners will never get these messages. This cannot be undone.",
-            needs_reason=True,
-        ),
-    }
-)
+DECISIONS: Final[Mapping[str, Decision]] = {
+    "send-again": Decision(
+        to_one=outbox.send_again,
+        to_many=outbox.send_again_many,
+        do="Send",
+        what=" again",
+        done="given back to the relay, which sends within seconds",
+        effect="The relay tries them again in their order. Kafka refuses what it cannot take "
+        "again, so mend the cause first.",
+        needs_reason=False,
+    ),
+    "give-up": Decision(
+        to_one=outbox.give_up,
+        to_many=outbox.give_up_many,
+        do="Give up",
+        what="",
+        done="given up; what waited behind goes on",
+        effect="The partners will never get these messages. This cannot be undone.",
+        needs_reason=True,
+    ),
+}
 
 
 @needs(Right.VIEW, Right.OPERATE)
@@ -88,15 +88,15 @@ def carry_out(request: HttpRequest, verb: str) -> HttpResponse:
         return see_list("outbox", query)
     reason = request.POST.get("reason", "")
     try:
-        outcome = decision.carry_out(chosen, actor=actor_of(request), reason=reason)
+        outcome = decision.to_many(chosen, actor=actor_of(request), reason=reason)
     except IntegrationError as problem:
         tell_problem(request, problem)
         return _reviewed(request, verb, chosen, status=422)
-    told = f"{outcome.moved:,} {decision.done}"
+    sentence = f"{outcome.moved:,} {decision.done}"
     if outcome.moved_on:
-        told += f"; {outcome.moved_on:,} had moved on and were left alone"
+        sentence += f"; {outcome.moved_on:,} had moved on and were left alone"
     level = messages.WARNING if outcome.moved_on else messages.SUCCESS
-    messages.add_message(request, level, f"{told}.")
+    messages.add_message(request, level, f"{sentence}.")
     return see_list("outbox", query)
 
 

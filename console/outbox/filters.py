@@ -1,6 +1,7 @@
 """From a query string to the filter of the outbox list, and back."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 from django import forms
 from django.http import QueryDict
@@ -26,6 +27,7 @@ KINDS: Final = (
 class OutboxFilterForm(ListFilterForm):
     """The filter of the outbox list."""
 
+    usual: ClassVar[Mapping[str, str]] = {"state": OutboxState.DEAD}
     state = forms.ChoiceField(choices=STATES, required=False)
     queue = forms.ChoiceField(required=False)
     code = forms.ChoiceField(required=False)
@@ -40,14 +42,7 @@ class OutboxFilterForm(ListFilterForm):
         super().__init__(wanted)
         self._offer("queue", queues, "All queues")
         self._offer("code", codes, "All codes")
-        self._lay_out()
 
     def wanted(self, scope: Scope) -> OutboxFilter:
         """The filter without the fields that could not be read."""
-        self.is_valid()
-        said = {name: text for name, text in self.cleaned_data.items() if text}
-        return OutboxFilter(scope=scope, **said)
-
-    def _says(self, name: str) -> bool:
-        is_usual = name == "state" and self.data.get(name) == OutboxState.DEAD
-        return not is_usual and super()._says(name)
+        return OutboxFilter(scope=scope, **self.understood())

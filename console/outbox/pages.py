@@ -1,7 +1,5 @@
 """The outbox: what Kafka refused, what waits, relays in doubt, and what people decide there."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from django.contrib import messages
@@ -11,26 +9,20 @@ from django.views.decorators.http import require_GET
 
 from console.layout import trail
 from console.layout.access import Right, has, needs, scope_of
-from console.layout.answers import actor_of, parse_id, see, see_again, tell_problem
+from console.layout.answers import actor_of, carried_out, parse_id, see, tell_problem
 from console.layout.asked import number_of
+from console.outbox.choices import DECISIONS
 from console.outbox.filters import OutboxFilterForm
 from integration.actions import outbox
-from integration.actions.outbox import OutboxMismatchError
 from integration.counting import so_many
 from integration.errors import IntegrationError
+from integration.models import Queue
+from integration.selectors.failures.payloads import contents_of
 from integration.selectors.outbox import rows as outbox_rows
-from integration.selectors.outbox.scope import known_of
+from integration.selectors.outbox.rows import known_of
+from integration.selectors.queues import queues
 
-ONE: Final[Mapping[str, Callable[..., None]]] = MappingProxyType(
-    {"send-again": outbox.send_again, "give-up": outbox.give_up}
-)
 GONE: Final = "This row is not in the outbox (any more); cleanup removes what was sent."
-DONE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "send-again": "given back to the relay, which sends within seconds",
-        "give-up": "given up; what waited behind goes on",
-    }
-)
 
 
 @require_GET
@@ -48,24 +40,26 @@ def outbox_row(request: HttpRequest, row_id: int) -> HttpResponse:
 @needs(Right.VIEW, Right.OPERATE)
 def decide(request: HttpRequest, row_id: int, verb: str) -> HttpResponse:
     """One decision about one dead row, as it was when the person looked."""
-    if verb not in ONE:
+    if verb not in DECISIONS:
         raise Http404(f"There is nothing called {verb}.")
     if request.method != "POST":
         return see("outbox-row", row_id)
     if not known_of([row_id], scope_of(request.user)):
         raise Http404(GONE)
-    batch = parse_id(request.POST.get("batch", ""))
-    reason = request.POST.get("reason", "")
-    try:
-        ONE[verb](row_id, batch=batch, actor=actor_of(request), reason=reason)
-    except IntegrationError as problem:
-        if isinstance(problem, OutboxMismatchError) and problem.already_done:
-            messages.info(request, str(problem))
-            return see_again(request, "outbox-row", row_id)
-        tell_problem(request, problem)
-        return _show_row(request, row_id, status=409)
-    messages.success(request, f"Row {row_id} was {DONE[verb]}.")
-    return see_again(request, "outbox-row", row_id)
+    decision, batch = DECISIONS[verb], parse_id(request.POST.get("batch", ""))
+
+    def act() -> str:
+        reason = request.POST.get("reason", "")
+        decision.to_one(row_id, batch=batch, actor=actor_of(request), reason=reason)
+        return f"Row {row_id} was {decision.done}."
+
+    return carried_out(
+        request,
+        act,
+        page="outbox-row",
+        subject=row_id,
+        shown=lambda _: _show_row(request, row_id, status=409),
+    )
 
 
 @needs(Right.VIEW, Right.OPERATE)
@@ -97,7 +91,8 @@ def resolve(request: HttpRequest, lease_id: int) -> HttpResponse:
 
 def _show_list(request: HttpRequest, query: QueryDict, *, status: int = 200) -> HttpResponse:
     scope = scope_of(request.user)
-    form = OutboxFilterForm(query, outbox_rows.outbound_names(scope), outbox_rows.dead_codes(scope))
+    outbound = queues.names(scope, Queue.Direction.OUTBOUND)
+    form = OutboxFilterForm(query, outbound, outbox_rows.dead_codes(scope))
     wanted = form.wanted(scope)
     after = query.get("after", "")
     found = outbox_rows.page(wanted, number_of(after))
@@ -119,12 +114,12 @@ def _show_row(request: HttpRequest, row_id: int, *, status: int = 200) -> HttpRe
     found = outbox_rows.detail(row_id, scope_of(request.user))
     if found is None:
         raise Http404(GONE)
-    may_see = has(request.user, Right.VIEW_PAYLOAD)
+    row, may_see = found.row, has(request.user, Right.VIEW_PAYLOAD)
     if may_see:
-        trail.note_view(request, "outboxrow", row_id, f"{row_id} of {found.row.topic}")
+        trail.note_view(request, "outboxrow", row_id, f"{row_id} of {row.topic}")
     context = {
         "detail": found,
-        "row": found.row,
-        "contents": outbox_rows.contents(found.row) if may_see else None,
+        "row": row,
+        "contents": contents_of(row.value, row.key, row.headers) if may_see else None,
     }
     return render(request, "console/outbox/row.html", context, status=status)

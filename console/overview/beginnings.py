@@ -1,11 +1,36 @@
 """An empty installation as a list of steps, of which the next one is a button."""
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 from django.urls import reverse
 
 from integration.selectors.first_steps import present
 from integration.selectors.scope import Scope
+
+# Title, what it is for, the page where it is done, the label of the button there.
+STEPS: Final = (
+    ("Provider", "The Kafka cluster and how to reach it.", "provider-new", "Add a provider"),
+    ("External system", "The partner whose messages these are.", "system-new", "Add a system"),
+    (
+        "Enterprise service",
+        "What takes a type of message: a handler, or an object structure.",
+        "service-new",
+        "Add a service",
+    ),
+    (
+        "Queue",
+        "A topic with rules for failures; saving it starts its schedule.",
+        "queue-new",
+        "Add a queue",
+    ),
+    (
+        "Test message",
+        "Send one from the queue's page and follow it to its outcome.",
+        "",
+        "",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,58 +44,12 @@ class Step:
     is_done: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """The steps to the first message; `next` is the first that is not done."""
-
-    steps: tuple[Step, ...]
-
-    @property
-    def next(self) -> Step | None:
-        return next((step for step in self.steps if not step.is_done), None)
-
-
-def beginning(scope: Scope) -> Beginning | None:
-    """The steps in their order; None for people limited to some systems: it is not theirs."""
+def beginning(scope: Scope) -> dict[str, Any] | None:
+    """The steps in their order, and the next; None for people limited to some systems."""
     if not scope.is_whole:
         return None
-    there = present()
-    return Beginning(
-        (
-            Step(
-                "Provider",
-                "The Kafka cluster and how to reach it.",
-                reverse("provider-new"),
-                "Add a provider",
-                there.provider,
-            ),
-            Step(
-                "External system",
-                "The partner whose messages these are.",
-                reverse("system-new"),
-                "Add a system",
-                there.system,
-            ),
-            Step(
-                "Enterprise service",
-                "What takes a type of message: a handler, or an object structure.",
-                reverse("service-new"),
-                "Add a service",
-                there.service,
-            ),
-            Step(
-                "Queue",
-                "A topic with rules for failures; saving it starts its schedule.",
-                reverse("queue-new"),
-                "Add a queue",
-                there.queue,
-            ),
-            Step(
-                "Test message",
-                "Send one from the queue's page and follow it to its outcome.",
-                "",
-                "",
-                is_done=False,
-            ),
-        )
-    )
+    steps = [
+        Step(title, why, reverse(page) if page else "", label, is_done)
+        for (title, why, page, label), is_done in zip(STEPS, (*present(), False), strict=True)
+    ]
+    return {"steps": steps, "next": next(step for step in steps if not step.is_done)}

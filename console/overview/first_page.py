@@ -1,24 +1,22 @@
 """What the first page shows, put together: blocked queues, problems, figures, a short table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from console.overview import ways
-from console.queues.cards import Card, cards, is_blocked
-from console.queues.figures import Figures, figures
+from console.queues.cards import cards, is_blocked
+from console.queues.figures import figures
 from crontasks.health.live_processes import live_processes
 from crontasks.problems import asking, finding
 from integration.selectors import badges, totals
-from integration.selectors.badges import Badge
 from integration.selectors.failures import causes
 from integration.selectors.failures.causes import Group
 from integration.selectors.failures.failures import FailureFilter
 from integration.selectors.queues import heads, queues, rates
 from integration.selectors.queues.rates import Pace
 from integration.selectors.queues.rows import QueueRow
-from integration.selectors.queues.status import LiveProcesses, Status
+from integration.selectors.queues.status import Status
 from integration.selectors.scope import Scope
 from integration.selectors.totals import COUNT_CAP, Totals
 
@@ -31,75 +29,51 @@ CAUSES_SHOWN: Final = 5
 CARDED: Final = frozenset({20, 21})
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A group of failures and the filter that finds just these."""
-
-    group: Group
-    query: str
+Cause = tuple[Group, str]
+"""A group of failures, and the filter that finds just these."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstPage:
-    """Everything above; `problems` are those without a card. `causes` None = too many to count.
+def first_page(scope: Scope, *, reveal: bool) -> dict[str, Any]:
+    """What its template needs, in a number of statements that does not grow with what there is.
 
-    `stopped` are queues that people paused or switched off. `all_flows`: each one that there is.
-    """
-
-    live_processes: LiveProcesses
-    cards: tuple[Card, ...]
-    more_cards: int
-    problems: tuple[ways.Told, ...]
-    more_problems: tuple[ways.Told, ...]
-    totals: Totals
-    pace: Pace | None
-    queues: tuple[Figures, ...]
-    count: int
-    urgent: int
-    operations: Badge
-    causes: tuple[Cause, ...] | None
-    stopped: tuple[QueueRow, ...]
-    more_stopped: int
-    all_flows: bool
-
-
-def first_page(scope: Scope, *, reveal: bool) -> FirstPage:
-    """In a number of statements that does not grow with what there is.
-
-    `reveal`: keys and ids of messages may be named.
+    `reveal`: keys and ids of messages may be named. `problems` are those without a card;
+    `causes` None = too many to count; `stopped` are queues that people paused or switched off.
     """
     alive = live_processes()
     rows = queues.standing(alive, scope)
     stopped = [row for row in rows if is_blocked(row)]
-    found_heads = heads.heads(stopped, reveal=reveal)
-    facts = asking.ask(rows, alive, found_heads)
-    others = [one for one in ways.told(finding.problems(facts)) if one.problem.rank not in CARDED]
+    by_id = heads.heads(stopped, reveal=reveal)
+    facts = asking.ask(rows, alive, by_id)
+    others = [
+        (problem, ways.link(problem))
+        for problem in finding.problems(facts)
+        if problem.rank not in CARDED
+    ]
     paces = rates.last_minute(scope)
     sums = totals.totals(rows, scope)
     resting = _stopped(rows)
-    return FirstPage(
-        live_processes=alive,
-        cards=tuple(cards(stopped[:CARDS_SHOWN], found_heads, facts.now)),
-        more_cards=max(0, len(stopped) - CARDS_SHOWN),
-        problems=tuple(others[:PROBLEMS_SHOWN]),
-        more_problems=tuple(others[PROBLEMS_SHOWN:]),
-        totals=sums,
-        pace=rates.together(list(paces.values())),
-        queues=tuple(figures(queues.counted(_chosen(rows, paces)), facts.now)),
-        count=len(rows),
-        urgent=sum(row.status.needs_a_person for row in rows),
-        operations=badges.counted([badges.OPERATIONS], scope)[0],
-        causes=_causes(sums, scope),
-        stopped=tuple(resting[:STOPPED_SHOWN]),
-        more_stopped=max(0, len(resting) - STOPPED_SHOWN),
-        all_flows=all(row.status is Status.RUNNING for row in rows),
-    )
+    return {
+        "live_processes": alive,
+        "cards": cards(stopped[:CARDS_SHOWN], by_id, facts.now),
+        "more_cards": max(0, len(stopped) - CARDS_SHOWN),
+        "problems": others[:PROBLEMS_SHOWN],
+        "more_problems": others[PROBLEMS_SHOWN:],
+        "totals": sums,
+        "pace": rates.together(list(paces.values())),
+        "queues": figures(queues.counted(_chosen(rows, paces)), facts.now),
+        "count": len(rows),
+        "operations": badges.counted([badges.OPERATIONS], scope)[0],
+        "causes": _causes(sums, scope),
+        "stopped": resting[:STOPPED_SHOWN],
+        "more_stopped": max(0, len(resting) - STOPPED_SHOWN),
+        "all_flows": all(row.status is Status.RUNNING for row in rows),
+    }
 
 
-def top_causes(scope: Scope) -> tuple[Cause, ...]:
+def top_causes(scope: Scope) -> list[Cause]:
     """The largest groups of open failures."""
     found = causes.causes(FailureFilter(), scope, CAUSES_SHOWN).groups
-    return tuple(Cause(group, urlencode(group.narrows)) for group in found)
+    return [(group, urlencode(group.narrows)) for group in found]
 
 
 def _chosen(rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRow]:
@@ -119,7 +93,7 @@ def _stopped(rows: Sequence[QueueRow]) -> list[QueueRow]:
     return sorted(found, key=lambda row: (not row.lag, not row.enabled, -(row.lag or 0), row.name))
 
 
-def _causes(sums: Totals, scope: Scope) -> tuple[Cause, ...] | None:
+def _causes(sums: Totals, scope: Scope) -> list[Cause] | None:
     """Grouping very many failures takes a moment: then it is asked for by a part of the page."""
     if max(sums.held, sums.retrying) > COUNT_CAP:
         return None

@@ -17,7 +17,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "page": page,
         "is_limited": not scope.is_whole,
-        "beginning": beginnings.beginning(scope) if not page.count else None,
+        "beginning": beginnings.beginning(scope) if not page["count"] else None,
     }
     return render(request, "console/overview/page.html", context)
 

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from crontasks.models import Notice
 from crontasks.notices import book
+from crontasks.problems.facts import is_wanted
 from integration.selectors.queues import heads
 from integration.selectors.queues.heads import Head
 from integration.selectors.queues.rows import QueueRow
@@ -23,13 +24,12 @@ class Card:
     head: Head | None
     what: str
     waiting: str
-    told: Notice | None
+    notice: Notice | None
 
 
 def is_blocked(row: QueueRow) -> bool:
     """Whether it stands still until a person decides, and nobody stopped it on purpose."""
-    is_wanted = not row.is_read or (row.enabled and not row.paused)
-    return is_wanted and row.found[0] is Status.BLOCKED
+    return is_wanted(row) and row.found[0] is Status.BLOCKED
 
 
 def cards(
@@ -52,7 +52,7 @@ def _card(
         head=head,
         what=heads.blocked_for(row, head, now),
         waiting=heads.behind(row, now) if row.is_read else "",
-        told=notice,
+        notice=notice,
     )
 
 

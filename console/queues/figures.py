@@ -29,9 +29,8 @@ def figures(rows: Sequence[QueueRow], now: datetime) -> list[Figures]:
 
 def _figures(row: QueueRow, found: Mapping[int, Sequence[Point]], now: datetime) -> Figures:
     points = found.get(row.id, ())
-    told = rates.rates(points)
-    eta = told.best.eta(row.lag) if told.best is not None else None
-    return Figures(row, told, eta, lag_line(points, now, rates.QUARTER))
+    known = rates.rates(points)
+    return Figures(row, known, known.eta(row.lag), lag_line(points, now, rates.QUARTER))
 
 
 def lag_line(

@@ -1,6 +1,7 @@
 """The list of all queues: from its address to a filter, and the queues that pass it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from django import forms
@@ -13,6 +14,7 @@ from integration.selectors.queues.rows import QueueRow
 from integration.selectors.queues.status import Status
 
 NEED: Final = "NEED"
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
 STATES: Final = (
     ("", "All states"),
     (NEED, "In need of a person"),
@@ -47,7 +49,6 @@ class QueueFilterForm(ListFilterForm):
     def __init__(self, query: QueryDict, systems: Sequence[str]) -> None:
         super().__init__(query)
         self._offer("system", list(systems), "All systems")
-        self._lay_out()
 
     @property
     def narrows(self) -> bool:
@@ -56,8 +57,7 @@ class QueueFilterForm(ListFilterForm):
 
     def passed(self, rows: Sequence[QueueRow], paces: Mapping[int, Pace]) -> list[QueueRow]:
         """The rows that pass, in the order asked for; what cannot be read is left out."""
-        self.is_valid()
-        said = {name: text for name, text in self.cleaned_data.items() if text}
+        said = self.understood()
         found = [row for row in rows if _passes(row, said)]
         return _ordered(found, said.get("order", ""), paces)
 
@@ -95,7 +95,5 @@ def _ordered(rows: list[QueueRow], order: str, paces: Mapping[int, Pace]) -> lis
     if order == "traffic":
         return sorted(rows, key=lambda row: -traffic(paces.get(row.id)))
     if order == "oldest":
-        waiting = [row for row in rows if row.oldest_waiting_at is not None]
-        others = [row for row in rows if row.oldest_waiting_at is None]
-        return [*sorted(waiting, key=lambda row: str(row.oldest_waiting_at)), *others]
+        return sorted(rows, key=lambda row: row.oldest_waiting_at or LATEST)
     return rows

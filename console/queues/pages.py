@@ -52,10 +52,9 @@ def show_queue(
 ) -> HttpResponse:
     """The page of a queue, also as the answer to a verb that was not carried out."""
     reveal = has(request.user, Right.VIEW_PAYLOAD)
-    page = page_of(name, scope_of(request.user), reveal=reveal)
-    if page is None:
+    context = page_of(name, scope_of(request.user), reveal=reveal)
+    if context is None:
         raise Http404(f"There is no queue {name}.")
-    context = {"page": page, "queue": page.row, "detail": page.detail}
     context["form"] = form or PauseForm()
     return render(request, "console/queues/queue.html", context, status=status)
 

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.bulk.words import ENDS, SILENT, STATES, stage_words
-from console.layout.badges import BADGE
+from console.layout.badges import BADGE, badge
 from integration.selectors.bulk.runs import ShownRun
 
 FACT_CHARACTERS: Final = 2_000
@@ -19,11 +19,10 @@ register.filter(stage_words)
 
 @register.simple_tag
 def bulk_state(shown: ShownRun) -> SafeString:
-    """The badge of how a run stands; an unknown state is shown neutrally."""
+    """The badge of how a run stands."""
     if shown.standing.is_silent:
         return format_html(BADGE, *SILENT)
-    state = shown.run.state
-    return format_html(BADGE, *STATES.get(state, ("secondary", "?", state)))
+    return badge(STATES, shown.run.state)
 
 
 @register.simple_tag

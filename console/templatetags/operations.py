@@ -1,13 +1,10 @@
 """How pages write the states of operations and what became of their messages."""
 
 from django import template
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.layout.badges import BADGE
+from console.layout.badges import badge
 from console.operations.words import BECAME, STATES, outcome_words
-from integration.policy.operations import Became
-from integration.policy.states import OperationState
 
 register = template.Library()
 register.filter(outcome_words)
@@ -15,18 +12,14 @@ register.filter(outcome_words)
 
 @register.simple_tag
 def operation_state(state: str) -> SafeString:
-    """The badge of how an operation stands; an unknown state is shown neutrally."""
-    known = state in set(OperationState)
-    tone, sign, name = STATES[OperationState(state)] if known else ("secondary", "?", state)
-    return format_html(BADGE, tone, sign, name)
+    """The badge of how an operation stands."""
+    return badge(STATES, state)
 
 
 @register.simple_tag
 def became(what: str) -> SafeString | str:
     """The badge of what became of a message after the operation."""
-    if not what:
-        return ""
-    return format_html(BADGE, *BECAME[Became(what)])
+    return badge(BECAME, what) if what else ""
 
 
 @register.filter

@@ -1,33 +1,30 @@
 """How pages write times, states and numbers: one tag for each, on all pages the same."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from django import template
+from django.template.defaultfilters import truncatechars
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from console.failures.filters import state_name
-from console.layout.badges import BADGE, UNKNOWN, number
+from console.layout import badges
+from console.layout.badges import BADGE, UNKNOWN, badge, number
 from crontasks.outcome import RunState
+from integration.durations import rough
 from integration.policy.failure import FailureClass
-from integration.policy.states import ErrorState, OutboxState
+from integration.policy.states import ErrorState
+from integration.selectors.delivering.standing import Standing
 from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import Status
 
 register = template.Library()
 register.filter(number)
 
-# Never colour alone: each has a sign and a word. (tone, sign)
-ERROR_SIGNS: Final = {
-    ErrorState.RETRY: ("yellow", "↻"),
-    ErrorState.HOLD: ("red", "!"),
-    ErrorState.READY: ("azure", "→"),
-    ErrorState.PROCESSING: ("purple", "◆"),
-    ErrorState.RESOLVED: ("green", "✓"),
-    ErrorState.DELETED: ("secondary", "✕"),
-}
 STATUS_SIGNS: Final = {
     Status.BLOCKED: "■",
     Status.BRAKED: "▲",
@@ -41,19 +38,12 @@ STATUS_SIGNS: Final = {
     Status.RUNNING: "✓",
     Status.OFF: "○",
 }
-OUTBOX_SIGNS: Final = {
-    OutboxState.PENDING: ("azure", "…", "Waiting"),
-    OutboxState.STAMPED: ("purple", "→", "Being sent"),
-    OutboxState.PUBLISHED: ("green", "✓", "In Kafka"),
-    OutboxState.DEAD: ("red", "!", "Refused"),
-    OutboxState.CANCELLED: ("secondary", "✕", "Not sent"),
-}
-RUN_SIGNS: Final[dict[str, tuple[str, str]]] = {
-    RunState.RUNNING: ("azure", "◆"),
-    RunState.DONE: ("green", "✓"),
-    RunState.FAILED: ("red", "✕"),
-    RunState.TIMED_OUT: ("orange", "!"),
-    RunState.LOST: ("red", "?"),
+RUNS: Final[Mapping[str, badges.Look]] = {
+    RunState.RUNNING: ("azure", "◆", "Running"),
+    RunState.DONE: ("green", "✓", "Done"),
+    RunState.FAILED: ("red", "✕", "Failed"),
+    RunState.TIMED_OUT: ("orange", "!", "Timed out"),
+    RunState.LOST: ("red", "?", "Lost"),
 }
 FAILURE_KINDS: Final[dict[str, str]] = {
     FailureClass.PERMANENT: "fails every time, as it is now",
@@ -70,26 +60,19 @@ PAST_KINDS: Final[dict[str, str]] = {
     FailureClass.DEPENDENCY: "something it refers to was missing",
     FailureClass.DISABLED: "what takes it was switched off or not installed",
 }
-STEPS: Final = (
-    (timedelta(days=2), timedelta(days=1), "days"),
-    (timedelta(hours=2), timedelta(hours=1), "h"),
-    (timedelta(minutes=2), timedelta(minutes=1), "min"),
-)
 
 
 @register.simple_tag
 def error_state(state: str) -> SafeString:
-    """The badge of a failure's state; an unknown one is shown neutrally, never left out."""
-    known = state in set(ErrorState)
-    tone, sign = ERROR_SIGNS[ErrorState(state)] if known else ("secondary", "?")
-    return format_html(BADGE, tone, sign, state_name(state))
+    """The badge of a failure's state."""
+    return badge(badges.FAILURES, state)
 
 
 @register.filter
 def failure_kind(failure_class: str, state: str = "") -> str:
     """What kind of failure it is, in words; one that nobody knows as it is stored.
 
-    Of one that is resolved it is told as over.
+    A resolved one is spoken of as over.
     """
     if state == ErrorState.RESOLVED and failure_class in PAST_KINDS:
         return PAST_KINDS[failure_class]
@@ -99,22 +82,39 @@ def failure_kind(failure_class: str, state: str = "") -> str:
 @register.simple_tag
 def outbox_state(state: str) -> SafeString:
     """The badge of where a row of the outbox stands."""
-    known = state in set(OutboxState)
-    tone, sign, name = OUTBOX_SIGNS[OutboxState(state)] if known else ("secondary", "?", state)
-    return format_html(BADGE, tone, sign, name)
+    return badge(badges.OUTBOX, state)
+
+
+@register.simple_tag
+def call_state(state: str) -> SafeString:
+    """The badge of how a call ended."""
+    return badge(badges.CALLS, state)
+
+
+# A list has dozens of lines and few endings and queues: each is written once.
+@register.simple_tag
+@lru_cache(maxsize=100)
+def track_end(ended: str) -> SafeString:
+    """The badge of what a try ended in."""
+    return badge(badges.ENDINGS, ended)
 
 
 @register.simple_tag
 def run_state(state: str) -> SafeString:
     """The badge of how a cron task's run ended."""
-    tone, sign = RUN_SIGNS.get(state, ("secondary", "?"))
-    return format_html(BADGE, tone, sign, state.replace("_", " ").capitalize())
+    return badge(RUNS, state)
 
 
 @register.simple_tag
 def queue_status(status: Status) -> SafeString:
     """The badge of how a queue or partition stands."""
     return format_html(BADGE, status.tone, STATUS_SIGNS[status], status.label)
+
+
+@register.simple_tag
+def endpoint_standing(standing: Standing) -> SafeString:
+    """The badge of how an endpoint stands."""
+    return format_html(BADGE, standing.tone, standing.sign, standing.label)
 
 
 @register.filter
@@ -177,12 +177,49 @@ def duration(length: timedelta | float | str | None) -> str:
 def relative(passed: timedelta) -> str:
     """A duration before now (or after, when negative) in words."""
     length = abs(passed)
-    for least, unit, name in STEPS:
-        if length >= least:
-            words = f"{length // unit:,} {name}"
-            break
-    else:
-        words = f"{length.seconds} s"
-        if length < timedelta(seconds=1):
-            return "now"
-    return f"in {words}" if passed < timedelta(0) else f"{words} ago"
+    if length < timedelta(seconds=1):
+        return "now"
+    return f"in {spoken(length)}" if passed < timedelta(0) else f"{spoken(length)} ago"
+
+
+@register.filter
+def took(length: timedelta | float | str | None) -> str:
+    """A span of time with its fractions, such as "0.4 s"; a dash for what is not known."""
+    if length is None or isinstance(length, str):
+        return UNKNOWN
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    return rough(seconds) if seconds >= 0.1 else "< 0.1 s"
+
+
+@register.filter
+def milliseconds(value: float | str | None) -> str:
+    """A short time: "3 ms", "1.4 s"; a dash for what nobody measured."""
+    if value is None or isinstance(value, str):
+        return UNKNOWN
+    return f"{value:,.0f} ms" if value < 1_000 else f"{value / 1_000:,.1f} s"
+
+
+@register.filter
+def pace(rate: float | str | None) -> str:
+    """A rate in the unit that reads best: "3.2 a second", "4 a minute", "none"."""
+    if rate is None or isinstance(rate, str):
+        return UNKNOWN
+    if not rate:
+        return "none"
+    if rate >= 1:
+        return f"{rate:,.1f} a second"
+    minute = rate * 60
+    return f"{minute:,.0f} a minute" if minute >= 1 else f"{minute * 60:,.0f} an hour"
+
+
+@register.filter
+@lru_cache(maxsize=1_000)
+def queue_page(name: str) -> str:
+    """The address of a queue's page."""
+    return reverse("queue", args=[name])
+
+
+@register.filter(is_safe=True)
+def within(text: str, most: int) -> str:
+    """What `truncatechars` makes of it; ids are short, and a list has hundreds of them."""
+    return text if len(text) <= most and text.isascii() else truncatechars(text, most)

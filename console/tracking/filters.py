@@ -1,13 +1,14 @@
 """From a query string to the filter of tracked messages, and back."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from django import forms
 from django.http import QueryDict
 
+from console.layout.badges import ENDINGS
 from console.layout.list_filter import MOMENT, ListFilterForm
-from console.tracking.words import ENDS
 from integration.models import Queue
 from integration.selectors.failures.failures import Choices
 from integration.selectors.scope import Scope
@@ -22,13 +23,14 @@ HOURS: Final = (
 )
 USUAL: Final = str(int(WINDOW.total_seconds() // 3_600))
 DIRECTIONS: Final = (("", "Both ways"), *Queue.Direction.choices)
-STATES: Final = (("", "All"), *((ended, name) for ended, (_, _, name) in ENDS.items()))
+STATES: Final = (("", "All"), *((ended, word) for ended, (_, _, word) in ENDINGS.items()))
 
 
 class TrackFilterForm(ListFilterForm):
     """The filter of tracked messages. Without `may_see_payload` there is no field for the key."""
 
     first_fields = ("id", "queue", "ended", "hours")
+    usual: ClassVar[Mapping[str, str]] = {"hours": USUAL}
     id = forms.CharField(required=False, max_length=1_000, label="Message, external or search id")
     queue = forms.ChoiceField(required=False)
     ended = forms.ChoiceField(choices=STATES, required=False, label="State")
@@ -50,7 +52,6 @@ class TrackFilterForm(ListFilterForm):
             self.fields["id"].label = "Message id"
         self._offer("queue", list(offered.queues), "All queues")
         self._offer("system", list(offered.systems), "All systems")
-        self._lay_out()
 
     @property
     def is_default(self) -> bool:
@@ -58,8 +59,7 @@ class TrackFilterForm(ListFilterForm):
 
     def wanted(self, now: datetime, scope: Scope) -> TrackFilter:
         """The filter without the fields that could not be read; its window ends now by default."""
-        self.is_valid()
-        said = {name: value for name, value in self.cleaned_data.items() if value}
+        said = self.understood()
         until = said.pop("until", None) or now + timedelta(minutes=1)
         since = _before(until, int(said.pop("hours", USUAL)))
         return TrackFilter(
@@ -69,11 +69,6 @@ class TrackFilterForm(ListFilterForm):
             sees_contents=self.may_see_payload,
             **said,
         )
-
-    def _says(self, name: str) -> bool:
-        if name == "hours":
-            return self.data.get(name) != USUAL
-        return super()._says(name)
 
 
 def _before(until: datetime, hours: int) -> datetime:

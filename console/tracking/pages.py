@@ -13,9 +13,9 @@ from console.tracking.filters import TrackFilterForm
 from integration.selectors.failures import failures, payloads
 from integration.selectors.tracking import search
 from integration.selectors.tracking.neighbours import Neighbours, neighbours
-from integration.selectors.tracking.rows import Cursor, TrackRow
+from integration.selectors.tracking.rows import Cursor, TrackRow, newest_payload
 from integration.selectors.tracking.search import TrackFilter, TrackPage
-from integration.selectors.tracking.story import Story, payload_of, posted_as, story
+from integration.selectors.tracking.story import RELATED, Story, posted_as, story
 
 Way = tuple[str, TrackRow | None, TrackRow | None]
 UNKNOWN: Final = (
@@ -55,7 +55,7 @@ def tracked_message(request: HttpRequest) -> HttpResponse:
         raise Http404(UNKNOWN)
     may_see = has(request.user, Right.VIEW_PAYLOAD)
     last = found.last
-    kept = payload_of(found) if may_see else None
+    kept = newest_payload(found.tracks[:RELATED]) if may_see else None
     if kept is not None:
         trail.note_view(request, "messagetrack", "", message_id)
     beside = None if last is None else neighbours(last, found.readable)

@@ -12,7 +12,7 @@ from integration.durations import rough
 from integration.models import Queue
 from integration.selectors.delivering.endpoints import of_queue
 from integration.selectors.delivering.standing import Standing
-from integration.selectors.outbox.of_queue import sending
+from integration.selectors.outbox.relaying import sending
 
 # Nothing waits for so long in Kafka while everything works.
 QUIET: Final = timedelta(minutes=15)
@@ -91,11 +91,12 @@ def endpoint(queue: Queue) -> Finding:
     rows = of_queue(queue)
     stopped = next((row for row in rows if row.standing.stops), None)
     if stopped is not None:
-        return broken("endpoint", f"{stopped.name}: {stopped.told.why}", stopped.told.next_step)
+        why, step = stopped.situation
+        return broken("endpoint", f"{stopped.name}: {why}", step)
     names = ", ".join(f"{row.name} ({row.type})" for row in rows)
     shaky = [row for row in rows if row.standing is Standing.SHAKY]
     if shaky:
-        return good("endpoint", f"{names}. {shaky[0].name}: {shaky[0].told.why}")
+        return good("endpoint", f"{names}. {shaky[0].name}: {shaky[0].situation.why}")
     return good("endpoint", f"{names}: switched on and not down.")
 
 

@@ -179,7 +179,7 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
     wanted = {row.name for row in facts.rows if row.sends and is_wanted(row)}
     for row in facts.endpoints:
         queues = [name for name in row.queues if name in wanted]
-        why, step = row.told.why, row.told.next_step
+        why, step = row.situation
         if row.standing in {Standing.DOWN, Standing.PROBING}:
             what, lack = f"{row.name} is down", Situation(why, step)
             yield Problem(what, lack, Way.ENDPOINT, rank=12, subject=row.name)

@@ -38,7 +38,7 @@ def _before(error: MessageError) -> MessageTrack | None:
     if not error.message_id:
         return None
     queues = {error.queue_id: (error.queue.name, error.queue.direction)}
-    [rows] = by_index(["t.message_id = %(id)s"], {"id": error.message_id}, queues)
+    rows = by_index(["t.message_id = %(id)s"], {"id": error.message_id}, queues)
     place = (error.partition, error.offset)
     here = [row for row in rows if (row.partition, row.offset) == place]
     newest = max(here, key=lambda row: row.place, default=None)

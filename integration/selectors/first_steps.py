@@ -1,21 +1,13 @@
 """What an installation has of what its first message needs."""
 
-from dataclasses import dataclass
-
 from integration.models import EnterpriseService, ExternalSystem, Provider, Queue
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
-    """Whether there is at least one of each."""
+def present() -> list[bool]:
+    """Whether there is a provider, a system, a service, a queue.
 
-    provider: bool
-    system: bool
-    service: bool
-    queue: bool
-
-
-def present() -> Present:
-    """Asked only while there is no queue: four small queries."""
-    models = (Provider, ExternalSystem, EnterpriseService, Queue)
-    return Present(*(model.objects.exists() for model in models))
+    Asked only while there is no queue: four small queries.
+    """
+    return [
+        model.objects.exists() for model in (Provider, ExternalSystem, EnterpriseService, Queue)
+    ]

@@ -5,11 +5,11 @@ failures stop at a cap for each queue and state, and endings are counted among t
 tracking rows alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from integration.policy.states import OPEN, Ended, PartitionState
+from integration.policy.states import OPEN, OPEN_SQL, Ended, PartitionState
 from integration.selectors.outbox.relaying import PENDING_CAP, Relaying, relays
 from integration.selectors.tracking.endings import Endings, latest
 from integration.store.sessions import fetch_all
@@ -41,7 +41,7 @@ _FAILURES: Final = f"""
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state = s.state
-          AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+          AND e.state IN {OPEN_SQL}
         LIMIT {FAILURES_CAP}) found) few
     WHERE {IS_READ} ORDER BY q.name, s.state"""
 _NAMES: Final = f"SELECT q.id, q.name FROM integration_queue q WHERE {IS_READ} ORDER BY q.name"
@@ -84,12 +84,36 @@ class Family:
 def families() -> Iterator[Family]:
     """Everything this room can count, in seven queries. Raises DatabaseError."""
     yield from _of_queues(fetch_all(_QUEUES))
-    yield _of_failures(fetch_all(_FAILURES))
+    yield _family(
+        "open_failures",
+        f"Open failures, each queue and state counted up to {FAILURES_CAP:,}",
+        ("queue", "state"),
+        fetch_all(_FAILURES),
+    )
     yield from _of_endings(latest(LONGEST_WINDOW_SECONDS, NEWEST_ROWS))
     yield from _of_relays(relays())
     yield from _of_endpoints(fetch_all(_ENDPOINTS))
-    yield _of_unknown(fetch_all(_UNKNOWN))
-    yield from _of_connections(fetch_all(_CONNECTIONS))
+    yield _family(
+        "deliveries_unknown",
+        "Calls that may have arrived: a person must decide",
+        ("queue",),
+        fetch_all(_UNKNOWN),
+    )
+    [(in_use, most)] = fetch_all(_CONNECTIONS)
+    used = "Sessions in this database, whoever opened them"
+    yield _family("database_connections", used, (), [(in_use,)])
+    limit = "Sessions the server allows to ordinary roles"
+    yield _family("database_connections_limit", limit, (), [(most,)])
+
+
+def _family(
+    name: str, help_: str, labels: tuple[str, ...], rows: Iterable[Sequence[Any]]
+) -> Family:
+    """A gauge; each row is the labels of a sample and its number."""
+    family = Family(name, help_, labels)
+    for *values, number in rows:
+        family.add(number, *values)
+    return family
 
 
 def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
@@ -107,30 +131,13 @@ def _of_queues(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
     )
     for name, wanted, lag, oldest, blocked, position, takes, *in_state in rows:
         nothing_waits = 0.0 if lag == 0 else None
-        numbers = (
-            wanted,
-            lag,
-            nothing_waits if oldest is None else max(oldest, 0.0),
-            blocked or 0.0,
-            position,
-            takes,
-        )
+        age = nothing_waits if oldest is None else max(oldest, 0.0)
+        numbers = (wanted, lag, age, blocked or 0.0, position, takes)
         for family, number in zip(found, numbers, strict=True):
             family.add(number, name)
         for state, count in zip(PartitionState, in_state, strict=True):
             states.add(count, name, state.value)
     yield from [*found, states]
-
-
-def _of_failures(rows: Sequence[tuple[Any, ...]]) -> Family:
-    family = Family(
-        "open_failures",
-        f"Open failures, each queue and state counted up to {FAILURES_CAP:,}",
-        ("queue", "state"),
-    )
-    for queue, state, count in rows:
-        family.add(count, queue, state)
-    return family
 
 
 def _of_endings(found: Endings) -> Iterator[Family]:
@@ -140,30 +147,31 @@ def _of_endings(found: Endings) -> Iterator[Family]:
         "Messages that ended so within the last sluice_endings_window_seconds",
         ("queue", "ended"),
     )
-    window = Family(
-        "endings_window_seconds",
-        f"The seconds that sluice_endings counts: {LONGEST_WINDOW_SECONDS}, or fewer when more "
-        f"than {NEWEST_ROWS:,} messages ended in them",
-    )
-    window.add(found.seconds)
     for number, queue in fetch_all(_NAMES):
         counts = {Ended.APPLIED.value: 0, **found.counts.get(number, {})}
         for ended, count in sorted(counts.items()):
             endings.add(count, queue, ended)
-    yield from [endings, window]
+    yield endings
+    covered = (
+        f"The seconds that sluice_endings counts: {LONGEST_WINDOW_SECONDS}, or fewer when more "
+        f"than {NEWEST_ROWS:,} messages ended in them"
+    )
+    yield _family("endings_window_seconds", covered, (), [(found.seconds,)])
 
 
 def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
+    waiting = f"Outbox rows not sent yet, up to {PENDING_CAP:,}"
+    age = "For how long the oldest due row waits"
     counted: tuple[tuple[str, str, str, Callable[[Relaying], float]], ...] = (
-        (
-            "relay_pending",
-            f"Outbox rows not sent yet, up to {PENDING_CAP:,}",
-            "gauge",
-            _pending,
-        ),
-        ("relay_age_seconds", "For how long the oldest due row waits", "gauge", _age),
+        ("relay_pending", waiting, "gauge", lambda row: row.pending + row.stamped),
+        ("relay_age_seconds", age, "gauge", lambda row: max(row.oldest_due_seconds or 0.0, 0.0)),
         ("relay_dead", "Outbox rows that Kafka refused", "gauge", lambda row: row.dead),
-        ("relay_in_doubt", "1 = a person must decide", "gauge", _in_doubt),
+        (
+            "relay_in_doubt",
+            "1 = a person must decide",
+            "gauge",
+            lambda row: row.in_doubt_seconds is not None,
+        ),
         ("relay_held", "1 = a relay is at work", "gauge", lambda row: row.is_held),
         ("relay_takes", "How often a relay took the outbox", "counter", lambda row: row.takeovers),
     )
@@ -174,42 +182,9 @@ def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
         yield family
 
 
-def _pending(row: Relaying) -> float:
-    return row.pending + row.stamped
-
-
-def _age(row: Relaying) -> float:
-    return max(row.oldest_due_seconds or 0.0, 0.0)
-
-
-def _in_doubt(row: Relaying) -> float:
-    return row.in_doubt_seconds is not None
-
-
 def _of_endpoints(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
-    wanted = Family("endpoint_wanted", "1 = switched on and not paused", ("endpoint",))
-    down = Family(
-        "endpoint_down_seconds", "For how long it counts as down; 0 = it does not", ("endpoint",)
-    )
-    for name, is_wanted, seconds in rows:
-        wanted.add(is_wanted, name)
-        down.add(max(seconds or 0.0, 0.0), name)
-    yield from [wanted, down]
-
-
-def _of_unknown(rows: Sequence[tuple[Any, ...]]) -> Family:
-    family = Family(
-        "deliveries_unknown", "Calls that may have arrived: a person must decide", ("queue",)
-    )
-    for queue, count in rows:
-        family.add(count, queue)
-    return family
-
-
-def _of_connections(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
-    (in_use, most), *_ = rows
-    used = Family("database_connections", "Sessions in this database, whoever opened them")
-    limit = Family("database_connections_limit", "Sessions the server allows to ordinary roles")
-    used.add(in_use)
-    limit.add(most)
-    yield from [used, limit]
+    wanted = [(name, is_wanted) for name, is_wanted, _ in rows]
+    down = [(name, max(seconds or 0.0, 0.0)) for name, _, seconds in rows]
+    yield _family("endpoint_wanted", "1 = switched on and not paused", ("endpoint",), wanted)
+    why = "For how long it counts as down; 0 = it does not"
+    yield _family("endpoint_down_seconds", why, ("endpoint",), down)

@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Final
 
 from integration.models import OutboxRow
-from integration.policy.states import OutboxState
-from integration.selectors.outbox import scope as outbox_scope
+from integration.policy.states import OPEN_SQL, ErrorState, OutboxState
 from integration.selectors.outbox.relaying import relays
+from integration.selectors.outbox.rows import within
+from integration.selectors.paging import capped_count
 from integration.selectors.queues.rows import QueueRow
 from integration.selectors.scope import Scope
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 
 # Shown as "10,000+" beyond.
 COUNT_CAP: Final = 10_000
@@ -21,10 +22,10 @@ _OPEN: Final = f"""
         SELECT 1 FROM unnest(%s::bigint[]) q (id)
         CROSS JOIN LATERAL (SELECT 1 FROM integration_messageerror e
             WHERE e.queue_id = q.id AND e.state = s.state
-              AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+              AND e.state IN {OPEN_SQL}
             LIMIT {COUNT_CAP + 1}) one
         LIMIT {COUNT_CAP + 1}) few)
-    FROM (VALUES ('HOLD'), ('RETRY')) s (state)"""
+    FROM (VALUES ('{ErrorState.HOLD}'), ('{ErrorState.RETRY}')) s (state)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,30 +47,23 @@ class Totals:
 
 def totals(rows: Sequence[QueueRow], scope: Scope) -> Totals:
     """In three queries, whatever the number of queues and failures."""
-    waiting = [row for row in rows if row.oldest_waiting_at is not None]
+    waiting = [(at, row) for row in rows if (at := row.oldest_waiting_at) is not None]
     seen = [part.seen_at for row in rows for part in row.partitions if part.seen_at is not None]
     counts = _open([row.id for row in rows])
-    dead = OutboxRow.objects.filter(outbox_scope.within(scope), state=OutboxState.DEAD)
+    dead = OutboxRow.objects.filter(within(scope), state=OutboxState.DEAD)
     return Totals(
         lag=sum(row.lag or 0 for row in rows),
-        oldest=min(waiting, key=_waits_since, default=None),
-        held=counts["HOLD"],
-        retrying=counts["RETRY"],
-        refused=dead.order_by()[: COUNT_CAP + 1].count(),
+        oldest=min(waiting, key=lambda pair: pair[0])[1] if waiting else None,
+        held=counts[ErrorState.HOLD],
+        retrying=counts[ErrorState.RETRY],
+        refused=capped_count(dead, COUNT_CAP),
         relay_age_seconds=_relay_age() if scope.is_whole else None,
         seen_at=min(seen, default=None),
     )
 
 
-def _waits_since(row: QueueRow) -> datetime:
-    assert row.oldest_waiting_at is not None  # noqa: S101 - only such rows are compared
-    return row.oldest_waiting_at
-
-
 def _open(ids: list[int]) -> dict[str, int]:
-    with django_connection().cursor() as cursor:
-        cursor.execute(_OPEN, (ids,))
-        return dict(cursor.fetchall())
+    return dict(fetch_all(_OPEN, (ids,)))
 
 
 def _relay_age() -> float | None:

@@ -212,8 +212,8 @@ def test_a_trend_says_in_words_what_it_draws() -> None:
     hours[20], hours[23] = 40, 3
     trend = trend_of(hours)
     assert trend is not None
-    assert "43 of them failed first in the last 24 hours" in trend.words
-    assert "40, 3 h ago" in trend.words
+    assert "43 of them failed first in the last 24 hours" in trend.text
+    assert "40, 3 h ago" in trend.text
     assert trend.path == "M100 26v-26h4v26zM115 26v-2h4v2z"
     assert trend_of(()) is None
     nothing = trend_of([0] * 24)

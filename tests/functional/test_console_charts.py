@@ -11,7 +11,7 @@ from django.utils import timezone
 from console.charts.drawings import HourRow
 from console.models import Limit
 from integration.models import ExternalSystem, Queue, QueueSample
-from integration.selectors.charts import failures, latency
+from integration.selectors import charts
 from integration.store import track_days
 from tests.support.bulk_pages import logged_in
 from tests.support.rows import a_held, a_person, a_queue_row
@@ -65,7 +65,7 @@ def test_failures_are_counted_by_cause_in_the_hour_they_failed_first(queue: Queu
     failed(queue, 9, this_hour() - 2 * HOUR, state="RESOLVED")
     answer = show()
     assert (row(answer, 2).failures, row(answer, 5).failures) == (4, 1)
-    assert [(one.line.code, one.line.total) for one in answer.context["causes"]] == [
+    assert [(line.code, line.total) for line, _ in answer.context["causes"]] == [
         ("BAD_VALUE", 4),
         ("OTHER", 1),
     ]
@@ -79,9 +79,9 @@ def test_many_causes_are_told_together_and_many_failures_by_the_newest(
     for number in range(12):
         failed(queue, number, this_hour(), code=f"CODE_{number:02}", fingerprint=f"{number:016}")
     answer = show()
-    assert len(answer.context["causes"]) == failures.CAUSES + 1
+    assert len(answer.context["causes"]) == charts.CAUSES + 1
     assert "4 other causes" in answer.text
-    monkeypatch.setattr(failures, "MOST_ROWS", 10)
+    monkeypatch.setattr(charts, "MOST_ROWS", 10)
     assert "10" in show().text
     assert show().context["failures"].is_capped
 
@@ -148,4 +148,4 @@ def test_the_page_asks_the_database_a_fixed_number_of_questions(
 
 
 def test_of_many_batches_few_are_looked_at(queue: Queue) -> None:
-    assert latency.PARTS * latency.BATCHES * 24 < 50_000
+    assert charts.PARTS * charts.BATCHES * 24 < 50_000

@@ -86,8 +86,8 @@ def test_an_endpoint_that_is_down_says_since_when_why_and_what_waits(client, end
     )
     [row] = endpoints.standing()
     assert row.standing is Standing.DOWN
-    assert ": Connection refused. Next try in " in row.told.why
-    assert row.told.why.endswith("5 messages wait; no retry is spent.")
+    assert ": Connection refused. Next try in " in row.situation.why
+    assert row.situation.why.endswith("5 messages wait; no retry is spent.")
     for page in (text_of(client, "delivery"), text_of(client, "delivery-endpoint", endpoint.name)):
         assert "Connection refused." in page
         assert "5 messages wait" in page

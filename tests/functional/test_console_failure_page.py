@@ -19,7 +19,7 @@ from integration.models import (
     ObjectStructure,
     StoredObject,
 )
-from integration.selectors.failures.newness import newer_data
+from integration.selectors.failures.lateness import newer_data
 from integration.selectors.failures.timeline import timeline
 from tests.support.rows import a_blocked_queue, a_held, a_person, a_queue_row, an_envelope
 

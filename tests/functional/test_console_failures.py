@@ -73,7 +73,9 @@ class TestList:
         failed_at_once(queue, 6)
         first = failures.page(FailureFilter(), EVERYTHING, size=3)
         a_held(queue, 99, last_failed_at=timezone.now() + timedelta(seconds=1))
-        second = failures.page(FailureFilter(), EVERYTHING, Cursor.read(first.older), size=3)
+        second = failures.page(
+            FailureFilter(), EVERYTHING, Cursor.read(str(first.next_after)), size=3
+        )
         assert not {row.id for row in first.rows} & {row.id for row in second.rows}
         assert len(second.rows) == 3
 

@@ -147,7 +147,7 @@ class TestText:
         for _ in range(5):
             found = search(wanted, EVERYTHING, cursor)
             seen += [row.offset for row in found.rows]
-            cursor = Cursor.read(found.older) if found.older else None
+            cursor = Cursor.read(str(found.next_after)) if found.next_after else None
             if cursor is None:
                 break
         assert seen == [3, 8]
@@ -165,7 +165,7 @@ class TestText:
         for _ in range(5):
             found = search(wanted, EVERYTHING, cursor)
             looked.append(found.looked)
-            cursor = Cursor.read(found.older) if found.older else None
+            cursor = Cursor.read(str(found.next_after)) if found.next_after else None
             if cursor is None:
                 break
         assert looked == [2, 2, 1]
@@ -178,7 +178,7 @@ class TestText:
         first = search(wanted, EVERYTHING, size=3)
         assert [row.offset for row in first.rows] == [0, 1, 2]
         assert first.reached is None, "it did not stop early: the page was full"
-        second = search(wanted, EVERYTHING, Cursor.read(first.older), size=3)
+        second = search(wanted, EVERYTHING, Cursor.read(str(first.next_after)), size=3)
         assert [row.offset for row in second.rows] == [3, 4, 5]
 
     def test_no_action_goes_by_it(self, client: Client) -> None:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from console.models import Limit
-from console.templatetags.tracking import within
+from console.templatetags.sluice import within
 from integration.codec import encode_headers
 from integration.models import (
     Delivery,

@@ -39,7 +39,7 @@ def queue() -> Queue:
 
 
 def every(queues: Queues) -> list[TrackRow]:
-    [found] = rows.by_index(["t.interface = 'I'"], {}, queues, limit=COUNT)
+    found = rows.by_index(["t.interface = 'I'"], {}, queues, limit=COUNT)
     return sorted(found, key=lambda row: row.place)
 
 

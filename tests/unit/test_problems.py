@@ -39,7 +39,7 @@ def a_row(
     if place is not None:
         known = {"partition": 0, "next_offset": 10, "high_watermark": 15, "state_since": NOW}
         partitions.append(QueuePartition(queue=queue, **(known | place)))
-    return queue_row(queue, partitions, {}, live_processes)
+    return queue_row(queue, partitions, live_processes)
 
 
 def found(*rows: QueueRow, live_processes: LiveProcesses = ALL, **facts: Any) -> list[Problem]:
@@ -119,10 +119,8 @@ def a_head(state: str = "HOLD") -> Head:
         id=HEAD,
         version=1,
         state=state,
-        partition=0,
         name="AZ163",
         text="siteid missing.",
-        kafka_timestamp=None,
     )
 
 

@@ -8,32 +8,27 @@ import pytest
 
 from crontasks.problems.facts import Facts, Late, Problem, Way
 from crontasks.problems.finding import problems
+from integration.models import Endpoint, EndpointCircuit, ExternalSystem
 from integration.policy.states import CircuitState
 from integration.selectors.delivering.endpoints import EndpointRow
 from integration.selectors.delivering.figures import Window
 from integration.selectors.delivering.open_calls import Open
-from integration.selectors.delivering.standing import Circuit, Switches, told
+from integration.selectors.delivering.standing import judge
 from integration.selectors.queues.rows import QueueRow
 from tests.unit.test_problems import ALL, NOW, a_row
 
 pytestmark = pytest.mark.fast
-DOWN = Circuit(state=CircuitState.OPEN, opened_at=NOW - timedelta(hours=1), text="refused")
+DOWN = EndpointCircuit(state=CircuitState.OPEN, opened_at=NOW - timedelta(hours=1), text="refused")
 
 
-def an_endpoint(circuit: Circuit = DOWN, switches: Switches | None = None) -> EndpointRow:
-    switched = switches or Switches()
+def an_endpoint(circuit: EndpointCircuit = DOWN, **switches: Any) -> EndpointRow:
+    plant = ExternalSystem(pk=2, name="plant")
+    endpoint = Endpoint(pk=5, name="supplier", system=plant, handler_type="http", **switches)
+    standing, situation = judge(endpoint, circuit, 7, is_used=True, now=NOW)
     return EndpointRow(
-        id=5,
-        name="supplier",
-        system="plant",
-        system_id=2,
-        type="HTTP",
-        handler_type="http",
-        enabled=switched.enabled,
-        paused_until=switched.paused_until,
-        idempotent=True,
-        circuit=circuit,
-        told=told(circuit, switched, 7, NOW),
+        endpoint=endpoint,
+        standing=standing,
+        situation=situation,
         waiting=7,
         open=Open(),
         quarter=Window(),
@@ -59,13 +54,13 @@ def test_an_endpoint_that_is_down_is_told_once_however_many_queues_wait_for_it()
 
 
 def test_a_pause_is_a_plan_and_no_problem() -> None:
-    paused = an_endpoint(Circuit(), Switches(paused_until=NOW + timedelta(hours=1)))
+    paused = an_endpoint(EndpointCircuit(), paused_until=NOW + timedelta(hours=1))
     stands = {"state": "OUTAGE", "state_code": "ENDPOINT_PAUSED", "resume_at": NOW}
     assert found(a_sender(0, **stands), endpoints=[paused]) == []
 
 
 def test_an_endpoint_that_is_off_while_messages_wait_names_their_queues() -> None:
-    off = an_endpoint(Circuit(), Switches(enabled=False))
+    off = an_endpoint(EndpointCircuit(), enabled=False)
     [one] = found(a_sender(0), a_sender(1), endpoints=[off])
     assert one.what == "The endpoint supplier is switched off"
     assert "q-0 and q-1 wait for it." in one.why

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from console.monitoring.recent import Recent
+from console.monitoring.health import Recent
 
 pytestmark = pytest.mark.fast
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from django.db.models import Q
@@ -18,11 +17,11 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
-from integration.policy.states import CircuitState
 from integration.selectors.delivering import figures, open_calls
 from integration.selectors.delivering.figures import DAY, NEWEST_CALLS, QUARTER, Outcome, Window
 from integration.selectors.delivering.open_calls import Open
-from integration.selectors.delivering.standing import Circuit, Standing, Switches, Told, told
+from integration.selectors.delivering.standing import Standing, judge
+from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING, Scope
 
 ANSWERS_SHOWN: Final = 12
@@ -33,25 +32,21 @@ TESTS_SHOWN: Final = 10
 class EndpointRow:
     """One endpoint in the list. `waiting` counts messages in Kafka, None when nobody looked."""
 
-    id: int
-    name: str
-    system: str
-    system_id: int
-    type: str
-    handler_type: str
-    enabled: bool
-    paused_until: datetime | None
-    idempotent: bool
-    circuit: Circuit
-    told: Told
+    endpoint: Endpoint
+    standing: Standing
+    situation: Situation
     waiting: int | None
     open: Open
     quarter: Window
     queues: tuple[str, ...]
 
     @property
-    def standing(self) -> Standing:
-        return self.told.standing
+    def name(self) -> str:
+        return self.endpoint.name
+
+    @property
+    def type(self) -> str:
+        return self.endpoint.get_handler_type_display()
 
     @property
     def is_paused(self) -> bool:
@@ -72,13 +67,12 @@ class Use:
 class EndpointDetail:
     """Everything the page of one endpoint shows."""
 
-    endpoint: Endpoint
     row: EndpointRow
     day: Window
-    outcomes: tuple[Outcome, ...]
-    answers: tuple[Delivery, ...]
-    uses: tuple[Use, ...]
-    tests: tuple[EndpointTest, ...]
+    outcomes: list[Outcome]
+    answers: list[Delivery]
+    uses: list[Use]
+    tests: list[EndpointTest]
 
 
 def standing(scope: Scope = EVERYTHING) -> list[EndpointRow]:
@@ -89,36 +83,24 @@ def standing(scope: Scope = EVERYTHING) -> list[EndpointRow]:
 
 def rows(found: Iterable[Endpoint]) -> list[EndpointRow]:
     """These endpoints as they stand now. `found` may be a query of endpoints."""
-    endpoints = list(
-        Endpoint.objects.filter(pk__in=[one.pk for one in found]).select_related(
-            "system", "circuit"
-        )
-    )
-    ids = [endpoint.pk for endpoint in endpoints]
+    ids = [one.pk for one in found]
     uses = _queues_of(ids)
     lags = _lags({queue for used in uses.values() for queue in used})
     recent, calls, now = figures.windows(ids, QUARTER), open_calls.counts(), timezone.now()
     made = []
-    for endpoint in endpoints:
+    for endpoint in Endpoint.objects.filter(pk__in=ids).select_related("system", "circuit"):
         used = uses.get(endpoint.pk, {})
         waiting = _sum(lags.get(queue) for queue in used)
-        circuit = _circuit(endpoint)
+        circuit = getattr(endpoint, "circuit", None) or EndpointCircuit()
+        word, situation = judge(endpoint, circuit, waiting, is_used=bool(used), now=now)
         made.append(
             EndpointRow(
-                id=endpoint.pk,
-                name=endpoint.name,
-                system=endpoint.system.name,
-                system_id=endpoint.system_id,
-                type=endpoint.get_handler_type_display(),
-                handler_type=endpoint.handler_type,
-                enabled=endpoint.enabled,
-                paused_until=endpoint.paused_until,
-                idempotent=endpoint.idempotent,
-                circuit=circuit,
-                told=told(circuit, _switches(endpoint, is_used=bool(used)), waiting, now),
+                endpoint=endpoint,
+                standing=word,
+                situation=situation,
                 waiting=waiting,
                 open=calls.of_endpoint(endpoint.pk),
-                quarter=recent.get(endpoint.pk, Window(seconds=QUARTER.total_seconds())),
+                quarter=recent[endpoint.pk],
                 queues=tuple(sorted(used.values())),
             )
         )
@@ -136,29 +118,24 @@ def detail(name: str, scope: Scope = EVERYTHING, *, reveal: bool) -> EndpointDet
 
     Without `reveal` the excerpts of answers are left out: they may repeat payloads.
     """
-    endpoint = (
-        Endpoint.objects.select_related("system", "circuit")
-        .filter(scope.within("system"), name=name)
-        .first()
-    )
-    if endpoint is None:
+    found = rows(Endpoint.objects.filter(scope.within("system"), name=name))
+    if not found:
         return None
-    [row] = rows([endpoint])
-    day = figures.windows([endpoint.pk], DAY, NEWEST_CALLS)
+    [row] = found
+    endpoint = row.endpoint
     answers = (
         Delivery.objects.filter(endpoint=endpoint.pk, ended_at__isnull=False)
         .select_related("queue")
         .order_by("-ended_at")
     )
-    hidden = answers if reveal else answers.defer("excerpt")
+    shown = answers if reveal else answers.defer("excerpt")
     return EndpointDetail(
-        endpoint=endpoint,
         row=row,
-        day=day.get(endpoint.pk, Window(seconds=DAY.total_seconds())),
-        outcomes=tuple(figures.outcomes(endpoint.pk, DAY)),
-        answers=tuple(hidden[:ANSWERS_SHOWN]),
+        day=figures.windows([endpoint.pk], DAY, NEWEST_CALLS)[endpoint.pk],
+        outcomes=figures.outcomes(endpoint.pk, DAY),
+        answers=list(shown[:ANSWERS_SHOWN]),
         uses=_uses(endpoint),
-        tests=tuple(endpoint.tests.all()[:TESTS_SHOWN]),
+        tests=list(endpoint.tests.all()[:TESTS_SHOWN]),
     )
 
 
@@ -173,32 +150,6 @@ def of_queues(queues: Sequence[int]) -> list[EndpointRow]:
     """The endpoints that messages of these queues go to, by name."""
     named = Q(queues__in=queues) | Q(targets__queue__in=queues)
     return sorted(rows(Endpoint.objects.filter(named).distinct()), key=lambda row: row.name)
-
-
-def _circuit(endpoint: Endpoint) -> Circuit:
-    try:
-        row = endpoint.circuit
-    except EndpointCircuit.DoesNotExist:
-        return Circuit()
-    return Circuit(
-        state=CircuitState(row.state),
-        failures=row.failures,
-        probes=row.probes,
-        opened_at=row.opened_at,
-        resume_at=row.resume_at,
-        code=row.code,
-        text=row.text,
-    )
-
-
-def _switches(endpoint: Endpoint, *, is_used: bool) -> Switches:
-    return Switches(
-        enabled=endpoint.enabled,
-        system=endpoint.system.name,
-        system_enabled=endpoint.system.enabled,
-        paused_until=endpoint.paused_until,
-        is_used=is_used,
-    )
 
 
 def _queues_of(endpoints: Sequence[int]) -> Mapping[int, dict[int, str]]:
@@ -230,14 +181,14 @@ def _sum(lags: Iterable[int | None]) -> int | None:
     return sum(looked) if looked else None
 
 
-def _uses(endpoint: Endpoint) -> tuple[Use, ...]:
+def _uses(endpoint: Endpoint) -> list[Use]:
     channels: dict[int, list[str]] = defaultdict(list)
     for target in endpoint.targets.select_related("channel"):
         channels[target.queue_id].append(target.channel.name)
     own = Q(endpoint=endpoint, direction=Queue.Direction.OUTBOUND)
     queues = list(Queue.objects.filter(own | Q(pk__in=channels)).order_by("name"))
     lags = _lags([queue.pk for queue in queues])
-    return tuple(
+    return [
         Use(
             queue=queue.name,
             is_own=queue.endpoint_id == endpoint.pk,
@@ -245,4 +196,4 @@ def _uses(endpoint: Endpoint) -> tuple[Use, ...]:
             waiting=lags.get(queue.pk),
         )
         for queue in queues
-    )
+    ]

@@ -1,12 +1,12 @@
 """How fast and how well endpoints answer: counted among the newest calls, which bounds the cost."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from integration.policy.states import DeliveryState
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 
 QUARTER: Final = timedelta(minutes=15)
 DAY: Final = timedelta(hours=24)
@@ -16,13 +16,12 @@ NEWEST_CALLS: Final = 20_000
 TABLE_CALLS: Final = 2_000
 
 _WINDOW: Final = f"""
-    SELECT e.id, count(*),
+    SELECT e.id, min(d.ended_at), statement_timestamp(), count(*),
       count(*) FILTER (WHERE d.state = '{DeliveryState.DELIVERED}'),
       count(*) FILTER (WHERE d.state = '{DeliveryState.FAILED}'),
       count(*) FILTER (WHERE d.state = '{DeliveryState.UNKNOWN}'),
       percentile_cont(0.5) WITHIN GROUP (ORDER BY d.took_ms),
       percentile_cont(0.95) WITHIN GROUP (ORDER BY d.took_ms),
-      min(d.ended_at), statement_timestamp(),
       max(d.ended_at) FILTER (WHERE d.state = '{DeliveryState.DELIVERED}')
     FROM unnest(%s::bigint[]) e (id)
     CROSS JOIN LATERAL (
@@ -38,7 +37,7 @@ _OUTCOMES: Final = """
     GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 20"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Window:
     """Calls of an endpoint that ended within a time; medians are milliseconds.
 
@@ -52,16 +51,12 @@ class Window:
     unknown: int = 0
     p50_ms: float | None = None
     p95_ms: float | None = None
-    seconds: float = 0.0
     last_delivered_at: datetime | None = None
+    seconds: float = 0.0
 
     @property
     def per_second(self) -> float:
         return self.delivered / self.seconds if self.seconds else 0.0
-
-    @property
-    def per_minute(self) -> float:
-        return self.per_second * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,37 +73,18 @@ class Outcome:
 def windows(
     endpoints: Collection[int], within: timedelta, most: int = TABLE_CALLS
 ) -> Mapping[int, Window]:
-    """What each endpoint did within that time, in one query. Those not called are left out."""
-    if not endpoints:
-        return {}
-    with django_connection().cursor() as cursor:
-        cursor.execute(_WINDOW, [list(endpoints), within.total_seconds(), most])
-        return {row[0]: _window(row, within, most) for row in cursor.fetchall()}
+    """What each endpoint did within that time, in one query; nothing where it was not called."""
+    asked = within.total_seconds()
+    found = dict.fromkeys(endpoints, Window(seconds=asked))
+    rows = fetch_all(_WINDOW, [list(endpoints), asked, most]) if endpoints else []
+    for endpoint, first, now, *figures in rows:
+        window = Window(*figures)
+        is_cut = window.count >= most
+        covered = max((now - first).total_seconds(), 0.001) if is_cut else asked
+        found[endpoint] = replace(window, seconds=covered)
+    return found
 
 
 def outcomes(endpoint: int, within: timedelta, most: int = NEWEST_CALLS) -> list[Outcome]:
     """How its calls ended within that time, the most frequent first; one query."""
-    with django_connection().cursor() as cursor:
-        cursor.execute(_OUTCOMES, [endpoint, within.total_seconds(), most])
-        return [Outcome(*row) for row in cursor.fetchall()]
-
-
-def _window(row: tuple[object, ...], within: timedelta, most: int) -> Window:
-    _, count, delivered, failed, unknown, p50, p95, first, now, last = row
-    seconds = within.total_seconds()
-    if count == most and isinstance(first, datetime) and isinstance(now, datetime):
-        seconds = max((now - first).total_seconds(), 0.001)
-    return Window(
-        count=_whole(count),
-        delivered=_whole(delivered),
-        failed=_whole(failed),
-        unknown=_whole(unknown),
-        p50_ms=p50 if isinstance(p50, float) else None,
-        p95_ms=p95 if isinstance(p95, float) else None,
-        seconds=seconds,
-        last_delivered_at=last if isinstance(last, datetime) else None,
-    )
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return [Outcome(*row) for row in fetch_all(_OUTCOMES, [endpoint, within.total_seconds(), most])]

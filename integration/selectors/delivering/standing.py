@@ -1,11 +1,12 @@
 """How an endpoint stands: one word, and a sentence with what to do now. Pure."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
 from integration.counting import so_many
+from integration.models import Endpoint, EndpointCircuit
 from integration.policy.states import CircuitState
+from integration.selectors.queues.status import Situation
 
 
 class Standing(Enum):
@@ -20,17 +21,8 @@ class Standing(Enum):
     UNUSED = ("Not used", "secondary", "·")
     UP = ("Takes messages", "green", "✓")
 
-    @property
-    def label(self) -> str:
-        return self.value[0]
-
-    @property
-    def tone(self) -> str:
-        return self.value[1]
-
-    @property
-    def sign(self) -> str:
-        return self.value[2]
+    def __init__(self, label: str, tone: str, sign: str) -> None:
+        self.label, self.tone, self.sign = label, tone, sign
 
     @property
     def rank(self) -> int:
@@ -43,87 +35,68 @@ class Standing(Enum):
         return self not in {Standing.UP, Standing.SHAKY, Standing.UNUSED}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circuit:
-    """What the engine found of an endpoint, as it was last written. Times are aware UTC."""
-
-    state: CircuitState = CircuitState.CLOSED
-    failures: int = 0
-    probes: int = 0
-    opened_at: datetime | None = None
-    resume_at: datetime | None = None
-    code: str = ""
-    text: str = ""
+Judgement = tuple[Standing, Situation]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switches:
-    """What people decided about an endpoint; `is_used`: a queue or a channel names it."""
+def judge(
+    endpoint: Endpoint,
+    circuit: EndpointCircuit,
+    waiting: int | None,
+    *,
+    is_used: bool,
+    now: datetime,
+) -> Judgement:
+    """How it stands, why in a sentence or two, and what to do now (empty: nothing).
 
-    enabled: bool = True
-    system: str = ""
-    system_enabled: bool = True
-    paused_until: datetime | None = None
-    is_used: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """How it stands, why in a sentence or two, and what to do now (empty: nothing)."""
-
-    standing: Standing
-    why: str
-    next_step: str
+    What people switched comes first: it is why nothing is sent, whatever the circuit says.
+    `is_used`: a queue or a channel names it.
+    """
+    switched = _switched(endpoint, _waits(waiting), now)
+    return switched or _by_circuit(circuit, waiting, is_used=is_used, now=now)
 
 
-def told(circuit: Circuit, switches: Switches, waiting: int | None, now: datetime) -> Told:
-    """What people switched comes first: it is why nothing is sent, whatever the circuit says."""
-    return _switched(switches, waiting, now) or _found(circuit, switches, waiting, now)
-
-
-def _switched(switches: Switches, waiting: int | None, now: datetime) -> Told | None:
-    behind = _waits(waiting)
-    if not switches.enabled:
-        why = f"A person switched it off. {behind}"
-        return Told(Standing.OFF, why, "Switch it on; what waits goes out by itself.")
-    if not switches.system_enabled:
-        why = f"The external system {switches.system} is switched off. {behind}"
-        return Told(Standing.SYSTEM_OFF, why, "Switch the system on; what waits goes out then.")
-    if switches.paused_until is not None and switches.paused_until > now:
-        why = f"A person paused it until {moment(switches.paused_until, now)}. {behind}"
-        return Told(Standing.PAUSED, why, "Nothing; end the pause to go on sooner.")
+def _switched(endpoint: Endpoint, waits: str, now: datetime) -> Judgement | None:
+    if not endpoint.enabled:
+        why = f"A person switched it off. {waits}"
+        return Standing.OFF, Situation(why, "Switch it on; what waits goes out by itself.")
+    if not endpoint.system.enabled:
+        why = f"The external system {endpoint.system.name} is switched off. {waits}"
+        step = "Switch the system on; what waits goes out then."
+        return Standing.SYSTEM_OFF, Situation(why, step)
+    if endpoint.paused_until is not None and endpoint.paused_until > now:
+        why = f"A person paused it until {moment(endpoint.paused_until, now)}. {waits}"
+        return Standing.PAUSED, Situation(why, "Nothing; end the pause to go on sooner.")
     return None
 
 
-def _found(circuit: Circuit, switches: Switches, waiting: int | None, now: datetime) -> Told:
-    cause = _cause(circuit)
-    if circuit.state is not CircuitState.CLOSED:
+def _by_circuit(
+    circuit: EndpointCircuit, waiting: int | None, *, is_used: bool, now: datetime
+) -> Judgement:
+    if circuit.state != CircuitState.CLOSED:
         return _down(circuit, f"{_waits(waiting)[:-1]}; no retry is spent.", now)
     if circuit.failures:
         times = "one call" if circuit.failures == 1 else f"{circuit.failures} calls in a row"
-        why = f"The last {times} did not go through{cause}. It is still called."
-        return Told(Standing.SHAKY, why, "Nothing yet; look at the last answers below.")
-    if not switches.is_used:
+        why = f"The last {times} did not go through{_cause(circuit)}. It is still called."
+        return Standing.SHAKY, Situation(why, "Nothing yet; look at the last answers below.")
+    if not is_used:
         why = "No queue and no channel sends to it yet."
-        return Told(Standing.UNUSED, why, "Name it in a queue or in a channel's target.")
-    return Told(Standing.UP, f"It takes messages. {_waits(waiting)}", "")
+        return Standing.UNUSED, Situation(why, "Name it in a queue or in a channel's target.")
+    return Standing.UP, Situation(f"It takes messages. {_waits(waiting)}", "")
 
 
-def _down(circuit: Circuit, behind: str, now: datetime) -> Told:
+def _down(circuit: EndpointCircuit, waits: str, now: datetime) -> Judgement:
     since = f" since {moment(circuit.opened_at, now)}" if circuit.opened_at else ""
-    if circuit.state is CircuitState.HALF_OPEN:
-        why = f"Down{since}{_cause(circuit)}. One message is on its way to find out. {behind}"
-        return Told(Standing.PROBING, why, "Nothing; the answer decides within seconds.")
-    why = f"Down{since}{_cause(circuit)}. {_next_try(circuit.resume_at, now)} {behind}"
+    down = f"Down{since}{_cause(circuit)}."
+    if circuit.state == CircuitState.HALF_OPEN:
+        why = f"{down} One message is on its way to find out. {waits}"
+        return Standing.PROBING, Situation(why, "Nothing; the answer decides within seconds.")
     step = "Bring it back, or correct its settings; it is asked again by itself."
-    return Told(Standing.DOWN, why, step)
+    return Standing.DOWN, Situation(f"{down} {_next_try(circuit.resume_at, now)} {waits}", step)
 
 
-def _cause(circuit: Circuit) -> str:
+def _cause(circuit: EndpointCircuit) -> str:
     text = " ".join(circuit.text.split()).rstrip(".")
-    if not text:
-        return ""
-    return f": {text[:300]}"
+    return f": {text[:300]}" if text else ""
 
 
 def _next_try(at: datetime | None, now: datetime) -> str:

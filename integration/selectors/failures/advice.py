@@ -1,13 +1,12 @@
 """What helps with a failed message that waits for a person: one true step for every code."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from integration.envelope import FlawCode
+from integration.models import MessageError, Queue
 from integration.policy.failure import FailureClass
 from integration.selectors.failures.delivery_advice import DELIVERING
-from integration.selectors.failures.import_advice import IMPORTING
 
 CORRECT: Final = (
     "Edit: correct the text and release it; or have the sender send it again right, and delete "
@@ -37,6 +36,11 @@ AUTHOR: Final = (
     "the message when the new version is installed on every worker."
 )
 SERVER: Final = "Nothing is wrong with the message: bring back what is named, then release it."
+RETYPE: Final = (
+    "Edit: write the document that the row should have become, then release it; or delete it, and "
+    "import the mended file again."
+)
+FILL_IN: Final = "Edit: correct the value that is named, then release it. Many are mended at once."
 
 _CORRECTABLE: Final = (
     FlawCode.BAD_JSON,
@@ -63,129 +67,130 @@ _WRAPPED_WRONG: Final = (
 )
 
 # `{interface}`, `{system}` and `{queue}` are the message's own.
-BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(_CORRECTABLE, CORRECT),
-        **dict.fromkeys(_CUT_OFF, SEND_AGAIN),
-        **dict.fromkeys(_WRAPPED_WRONG, WRAPPING),
-        "REPLAYED": "A replay gave it back to its queue. Release it to have it applied once more, "
-        "or delete it if once was enough.",
-        FlawCode.NOT_UTF8: RECODE,
-        FlawCode.UTF16: RECODE,
-        FlawCode.EMPTY_BODY: "Ask the sender what was meant: enter the content under Edit and "
-        "release it, or delete it if nothing was meant.",
-        FlawCode.TOO_LARGE: "Have the sender send it in parts, then delete this one. Under Edit "
-        "you can upload a shorter record instead.",
-        FlawCode.TOO_DEEP: "Edit: make the document flatter and release it; or have the sender "
-        "do so, and delete this one.",
-        FlawCode.BAD_FIELD: "Edit: correct the envelope's field that is named, "
-        "then release it. A wrong header of Kafka only the sender can correct.",
-        FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine document can be "
-        "pasted under Edit, uncompressed, and released.",
-        FlawCode.NO_KEY: "Edit: add the value that is missing; or correct the key path of the "
-        "object structure under Set up. Then release it.",
-        FlawCode.KEY_TOO_LONG: "Correct the key path of the object structure under "
-        "Set up, so that it points at an identifier; or shorten the value. Then release "
-        "it.",
-        # What the configuration said no to.
-        "NO_SERVICE": "Give the queue {queue} a default service under Set up; or name one "
-        "in the envelope (INTERFACE) under Edit. Then release it.",
-        "UNKNOWN_SERVICE": "Register the enterprise service {interface} under Set up, or "
-        "correct the name under Edit if it is misspelt. Then release it.",
-        "SERVICE_DISABLED": "Switch the enterprise service {interface} on under Set up, "
-        "then release it. The payload needs no change.",
-        "SYSTEM_DISABLED": "Switch the external system {system} on under Set up, then "
-        "release it. The payload needs no change.",
-        "HANDLER_MISSING": "Install the app with the handler for {interface} on every worker "
-        "(SLUICE_INTEGRATIONS), then release it. The payload needs no change.",
-        "TOMBSTONE": "Delete it if nothing is to be deleted. If it is to delete the object, set "
-        "“tombstone” to delete in the object structure under Set up, then release it.",
-        "FOREIGN_FAILURE": "Another application put it on this error queue; its headers may say "
-        "why. Release it to have this queue's service apply it, or delete it.",
-        "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
-        "apply it as well, or delete it.",
-        # What happened in the handler.
-        "PROCESS_CRASH": "Look into the worker's log and at its memory: a handler or a document "
-        "that is too large ended it. Mend that, then release it; it runs alone.",
-        "HANDLER_TIMEOUT": "The worker's log tells where the call stood. Mend the handler or the "
-        "payload, or give calls of {queue} more time under Set up; then release it.",
-        "PERMANENT_ERROR": "Correct under Edit what the sentence above names, then release it; "
-        "or delete it.",
-        "TRANSIENT_ERROR": "See that what the sentence above names is over, then release it: it "
-        "gets a fresh budget of retries.",
-        "MISSING_DEPENDENCY": OTHER_OBJECT,
-        "OBJECT_MISSING": OTHER_OBJECT,
-        "FOREIGN_KEY_VIOLATION": OTHER_OBJECT,
-        "OUTAGE": SERVER,
-        "CONNECTION_ERROR": SERVER,
-        "VALIDATION": "Correct under Edit the values that are named, then release it.",
-        "SCHEMA_VIOLATION": "Edit: correct what does not fit the JSON Schema; or correct the "
-        "schema of the object structure under Set up. Then release it.",
-        "SCHEMA_UNUSABLE": "Correct the JSON Schema of the object structure under Set up, "
-        "then release it. The payload needs no change.",
-        "SCHEMA_TOO_DEEP": "Edit: nest the document less deeply; or correct the JSON Schema of the "
-        "object structure under Set up where it refers to itself. Then release it.",
-        "BAD_KEY": "The key of the Kafka record cannot be edited: delete it, and have the sender "
-        "write the key as the object structure's key paths have it.",
-        "BAD_VERSION": "Edit: correct the value at the version path; or correct the version path "
-        "of the object structure under Set up. Then release it.",
-        "UNKNOWN_STRUCTURE": "Create the object structure that the handler names under "
-        "Set up, or have the handler's author correct the name. Then release it.",
-        "UNKNOWN_QUEUE": "Register the outbound queue that is named under Set up, or have "
-        "the handler's author correct the name. Then release it.",
-        "UNKNOWN_CHANNEL": "Set up the publish channel that is named under Set up, or have the "
-        "handler's author correct the name. Then release it.",
-        "PAYLOAD_FORMAT": "Correct the format of the publish channel that is named under Set up, "
-        "or have the handler's author hand over what it asks for. Then release it.",
-        "PAYLOAD_TOO_LARGE": "Raise max.message.bytes of the topic that is named, let the "
-        "retention mirror run, and release it; or have the handler's author publish in parts.",
-        "QUEUE_LOCK_TIMEOUT": LOCKED,
-        "UNWRITABLE_MESSAGE": "Edit: take the broken characters out and release it; or have the "
-        "handler's author clean the text.",
-        "FOREIGN_DATABASE": AUTHOR,
-        "SWALLOWED_DATABASE_ERROR": AUTHOR,
-        "UNKNOWN_VERDICT": AUTHOR,
-        "WRONG_VERDICT_COUNT": AUTHOR,
-        "BATCH_ITEM": AUTHOR,
-        # What became of a delivery.
-        **DELIVERING,
-        # What became of an import's rows.
-        **IMPORTING,
-        # What the database said.
-        "DATA_ERROR": "Edit: correct the value that does not fit its column, then release it; or "
-        "have the column widened first.",
-        "NOT_NULL_VIOLATION": "Edit: add the value that is missing, then release it.",
-        "CHECK_VIOLATION": "Edit: correct the value that the constraint refuses, then release it.",
-        "UNIQUE_VIOLATION": "Another row has the same unique value: look which one is right. "
-        "Correct this one under Edit and release it, or delete it.",
-        "LOCK_NOT_AVAILABLE": LOCKED,
-        "STATEMENT_TIMEOUT": LOCKED,
-        "DEADLOCK": LOCKED,
-        "SERIALIZATION_FAILURE": LOCKED,
-        "DATABASE_LOST": SERVER,
-        "DATABASE_SHUTDOWN": SERVER,
-        "DATABASE_FULL": SERVER,
-        "DATABASE_READ_ONLY": SERVER,
-    }
-)
+BY_CODE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_CORRECTABLE, CORRECT),
+    **dict.fromkeys(_CUT_OFF, SEND_AGAIN),
+    **dict.fromkeys(_WRAPPED_WRONG, WRAPPING),
+    "REPLAYED": "A replay gave it back to its queue. Release it to have it applied once more, "
+    "or delete it if once was enough.",
+    FlawCode.NOT_UTF8: RECODE,
+    FlawCode.UTF16: RECODE,
+    FlawCode.EMPTY_BODY: "Ask the sender what was meant: enter the content under Edit and "
+    "release it, or delete it if nothing was meant.",
+    FlawCode.TOO_LARGE: "Have the sender send it in parts, then delete this one. Under Edit "
+    "you can upload a shorter record instead.",
+    FlawCode.TOO_DEEP: "Edit: make the document flatter and release it; or have the sender "
+    "do so, and delete this one.",
+    FlawCode.BAD_FIELD: "Edit: correct the envelope's field that is named, "
+    "then release it. A wrong header of Kafka only the sender can correct.",
+    FlawCode.ZIP_BOMB: "Delete it unless you know the sender; a genuine document can be "
+    "pasted under Edit, uncompressed, and released.",
+    FlawCode.NO_KEY: "Edit: add the value that is missing; or correct the key path of the "
+    "object structure under Set up. Then release it.",
+    FlawCode.KEY_TOO_LONG: "Correct the key path of the object structure under "
+    "Set up, so that it points at an identifier; or shorten the value. Then release "
+    "it.",
+    # What the configuration said no to.
+    "NO_SERVICE": "Give the queue {queue} a default service under Set up; or name one "
+    "in the envelope (INTERFACE) under Edit. Then release it.",
+    "UNKNOWN_SERVICE": "Register the enterprise service {interface} under Set up, or "
+    "correct the name under Edit if it is misspelt. Then release it.",
+    "SERVICE_DISABLED": "Switch the enterprise service {interface} on under Set up, "
+    "then release it. The payload needs no change.",
+    "SYSTEM_DISABLED": "Switch the external system {system} on under Set up, then "
+    "release it. The payload needs no change.",
+    "HANDLER_MISSING": "Install the app with the handler for {interface} on every worker "
+    "(SLUICE_INTEGRATIONS), then release it. The payload needs no change.",
+    "TOMBSTONE": "Delete it if nothing is to be deleted. If it is to delete the object, set "
+    "“tombstone” to delete in the object structure under Set up, then release it.",
+    "FOREIGN_FAILURE": "Another application put it on this error queue; its headers may say "
+    "why. Release it to have this queue's service apply it, or delete it.",
+    "ID_REUSED": "Ask the sender which of the two contents is right. Release this one to "
+    "apply it as well, or delete it.",
+    # What happened in the handler.
+    "PROCESS_CRASH": "Look into the worker's log and at its memory: a handler or a document "
+    "that is too large ended it. Mend that, then release it; it runs alone.",
+    "HANDLER_TIMEOUT": "The worker's log tells where the call stood. Mend the handler or the "
+    "payload, or give calls of {queue} more time under Set up; then release it.",
+    "PERMANENT_ERROR": "Correct under Edit what the sentence above names, then release it; "
+    "or delete it.",
+    "TRANSIENT_ERROR": "See that what the sentence above names is over, then release it: it "
+    "gets a fresh budget of retries.",
+    "MISSING_DEPENDENCY": OTHER_OBJECT,
+    "OBJECT_MISSING": OTHER_OBJECT,
+    "FOREIGN_KEY_VIOLATION": OTHER_OBJECT,
+    "OUTAGE": SERVER,
+    "CONNECTION_ERROR": SERVER,
+    "VALIDATION": "Correct under Edit the values that are named, then release it.",
+    "SCHEMA_VIOLATION": "Edit: correct what does not fit the JSON Schema; or correct the "
+    "schema of the object structure under Set up. Then release it.",
+    "SCHEMA_UNUSABLE": "Correct the JSON Schema of the object structure under Set up, "
+    "then release it. The payload needs no change.",
+    "SCHEMA_TOO_DEEP": "Edit: nest the document less deeply; or correct the JSON Schema of the "
+    "object structure under Set up where it refers to itself. Then release it.",
+    "BAD_KEY": "The key of the Kafka record cannot be edited: delete it, and have the sender "
+    "write the key as the object structure's key paths have it.",
+    "BAD_VERSION": "Edit: correct the value at the version path; or correct the version path "
+    "of the object structure under Set up. Then release it.",
+    "UNKNOWN_STRUCTURE": "Create the object structure that the handler names under "
+    "Set up, or have the handler's author correct the name. Then release it.",
+    "UNKNOWN_QUEUE": "Register the outbound queue that is named under Set up, or have "
+    "the handler's author correct the name. Then release it.",
+    "UNKNOWN_CHANNEL": "Set up the publish channel that is named under Set up, or have the "
+    "handler's author correct the name. Then release it.",
+    "PAYLOAD_FORMAT": "Correct the format of the publish channel that is named under Set up, "
+    "or have the handler's author hand over what it asks for. Then release it.",
+    "PAYLOAD_TOO_LARGE": "Raise max.message.bytes of the topic that is named, let the "
+    "retention mirror run, and release it; or have the handler's author publish in parts.",
+    "QUEUE_LOCK_TIMEOUT": LOCKED,
+    "UNWRITABLE_MESSAGE": "Edit: take the broken characters out and release it; or have the "
+    "handler's author clean the text.",
+    "FOREIGN_DATABASE": AUTHOR,
+    "SWALLOWED_DATABASE_ERROR": AUTHOR,
+    "UNKNOWN_VERDICT": AUTHOR,
+    "WRONG_VERDICT_COUNT": AUTHOR,
+    "BATCH_ITEM": AUTHOR,
+    # What became of a delivery.
+    **DELIVERING,
+    # What became of an import's rows.
+    **dict.fromkeys(("BAD_CSV", "COLUMN_COUNT", "ROW_TOO_LONG", "NO_OBJECT"), RETYPE),
+    **dict.fromkeys(("VALUE_TWICE", "MISSING_VALUE", "WRONG_KIND"), FILL_IN),
+    "BAD_ENCODING": "Delete it, and import the file again in its own encoding; or write the "
+    "document under Edit and release it.",
+    "UNJUDGED": "Edit: correct the value, or correct the JSON Schema of the object structure "
+    "under Set up. Then release it.",
+    "DUPLICATE_ROW": "Delete it if the earlier row is right. Release it to store this one "
+    "in its place.",
+    # What the database said.
+    "DATA_ERROR": "Edit: correct the value that does not fit its column, then release it; or "
+    "have the column widened first.",
+    "NOT_NULL_VIOLATION": "Edit: add the value that is missing, then release it.",
+    "CHECK_VIOLATION": "Edit: correct the value that the constraint refuses, then release it.",
+    "UNIQUE_VIOLATION": "Another row has the same unique value: look which one is right. "
+    "Correct this one under Edit and release it, or delete it.",
+    "LOCK_NOT_AVAILABLE": LOCKED,
+    "STATEMENT_TIMEOUT": LOCKED,
+    "DEADLOCK": LOCKED,
+    "SERIALIZATION_FAILURE": LOCKED,
+    "DATABASE_LOST": SERVER,
+    "DATABASE_SHUTDOWN": SERVER,
+    "DATABASE_FULL": SERVER,
+    "DATABASE_READ_ONLY": SERVER,
+}
 # For codes of handlers' own, and for exceptions nobody knows.
-BY_CLASS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        FailureClass.PERMANENT: "If the message is wrong, correct it under Edit and release it, "
-        "or delete it. If the message is right, the handler has to be mended first.",
-        FailureClass.TRANSIENT: "See what the sentence above names; the attempts below have the "
-        "details for the handler's author. When the cause is gone, release it.",
-        FailureClass.CONFLICT: LOCKED,
-        FailureClass.DEPENDENCY: OTHER_OBJECT,
-        FailureClass.OUTAGE: SERVER,
-        FailureClass.DISABLED: "Switch on what is named, then release it. The payload needs no "
-        "change.",
-        FailureClass.CRASH: "Look into the worker's log and at its memory, mend the cause, then "
-        "release it.",
-    }
-)
+BY_CLASS: Final[Mapping[str, str]] = {
+    FailureClass.PERMANENT: "If the message is wrong, correct it under Edit and release it, "
+    "or delete it. If the message is right, the handler has to be mended first.",
+    FailureClass.TRANSIENT: "See what the sentence above names; the attempts below have the "
+    "details for the handler's author. When the cause is gone, release it.",
+    FailureClass.CONFLICT: LOCKED,
+    FailureClass.DEPENDENCY: OTHER_OBJECT,
+    FailureClass.OUTAGE: SERVER,
+    FailureClass.DISABLED: "Switch on what is named, then release it. The payload needs no change.",
+    FailureClass.CRASH: "Look into the worker's log and at its memory, mend the cause, then "
+    "release it.",
+}
 UNKNOWN: Final = "Correct it under Edit if it is wrong, then release it; or delete it."
-
 
 # Instead of SERVICE_DISABLED, where nobody would take the messages were the service on.
 NOBODY_TAKES: Final = "SERVICE_DISABLED without a taker"
@@ -200,16 +205,13 @@ UNTAKEN: Final = (
     "this one. Or delete it."
 )
 
-
-SINCE_THEN: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        NOBODY_TAKES: UNTAKEN,
-        SERVICE_ON_AGAIN: "The enterprise service {interface} is switched on again: release it. "
-        "The payload needs no change.",
-        SYSTEM_ON_AGAIN: "The external system {system} is switched on again: release it. The "
-        "payload needs no change.",
-    }
-)
+SINCE_THEN: Final[Mapping[str, str]] = {
+    NOBODY_TAKES: UNTAKEN,
+    SERVICE_ON_AGAIN: "The enterprise service {interface} is switched on again: release it. "
+    "The payload needs no change.",
+    SYSTEM_ON_AGAIN: "The external system {system} is switched on again: release it. The "
+    "payload needs no change.",
+}
 
 
 def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
@@ -219,3 +221,10 @@ def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
     for name, value in names.items():
         said = said.replace(f"{{{name}}}", value).replace("  ", " ")
     return said
+
+
+def advice_for(error: MessageError, queue: Queue, code: str) -> str:
+    """Return what to do now with this message of the queue, held for this code."""
+    system = queue.system.name if queue.system else ""
+    names = {"interface": error.interface, "system": system, "queue": queue.name}
+    return advice(code, error.failure_class, names)

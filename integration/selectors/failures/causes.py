@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from integration.models import Queue
 from integration.policy.failure import cause_words
+from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.failures.failures import WITHOUT, FailureFilter
 from integration.selectors.failures.plans import planned_anew
 from integration.selectors.scope import Scope
@@ -70,18 +70,19 @@ class Grouped:
 
 
 # Grouped in the order of the index error_cause_open, so that nothing is sorted and no row read.
-PARTS: Final = """
+PARTS: Final = f"""
 WITH parts AS MATERIALIZED (
   SELECT e.fingerprint, e.queue_id, e.interface, e.code, count(*) AS n,
-    count(*) FILTER (WHERE e.state = 'HOLD') AS held,
-    count(*) FILTER (WHERE e.state IN ('RETRY', 'PROCESSING')) AS retrying,
-    count(*) FILTER (WHERE e.state = 'READY') AS released,
+    count(*) FILTER (WHERE e.state = '{ErrorState.HOLD}') AS held,
+    count(*) FILTER (WHERE e.state IN ('{ErrorState.RETRY}', '{ErrorState.PROCESSING}'))
+      AS retrying,
+    count(*) FILTER (WHERE e.state = '{ErrorState.READY}') AS released,
     min(e.first_failed_at) AS first, max(e.last_failed_at) AS last
   FROM integration_messageerror e
-  WHERE e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING'){conditions}
+  WHERE e.state IN {OPEN_SQL}{{conditions}}
   GROUP BY e.fingerprint, e.queue_id, e.interface, e.code
 ), grouped AS (
-  SELECT {key} AS key, sum(e.n)::bigint AS n, sum(e.held)::bigint AS held,
+  SELECT ARRAY[{{key}}] AS key, sum(e.n)::bigint AS n, sum(e.held)::bigint AS held,
     sum(e.retrying)::bigint AS retrying, sum(e.released)::bigint AS released,
     min(e.first) AS first, max(e.last) AS last, array_agg(DISTINCT e.queue_id) AS queues,
     count(DISTINCT e.fingerprint) AS causes, sum(sum(e.n)) OVER ()::bigint AS total
@@ -89,55 +90,43 @@ WITH parts AS MATERIALIZED (
   ORDER BY n DESC, key LIMIT %s
 )
 SELECT g.key, g.n, g.held, g.retrying, g.released, g.first, g.last, g.queues, g.causes, g.total,
-  {text} FROM grouped g {sample} ORDER BY g.n DESC, g.key
+  {{text}} FROM grouped g {{sample}} ORDER BY g.n DESC, g.key
 """
 # A group of parts is one cause: its first row by the index tells its sentence.
-SAMPLE: Final = """
+SAMPLE: Final = f"""
 LEFT JOIN LATERAL (
   SELECT e.text FROM integration_messageerror e
-  WHERE e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING') AND e.fingerprint = g.key[1]
+  WHERE e.state IN {OPEN_SQL} AND e.fingerprint = g.key[1]
     AND e.queue_id = g.queues[1] AND e.interface = g.key[2] AND e.code = g.key[3] LIMIT 1
 ) sample ON true
 """
 # Hashed, not sorted: the key is an expression, which no index has the order of.
-TREND: Final = """
-SELECT {key}, width_bucket(e.first_failed_at, h.hours), count(*)
+TREND: Final = f"""
+SELECT ARRAY[{{key}}], width_bucket(e.first_failed_at, h.hours), count(*)
 FROM integration_messageerror e JOIN integration_queue q ON q.id = e.queue_id,
   (SELECT array_agg(at) AS hours
    FROM generate_series(now() - interval '24 hours', now(), interval '1 hour') at) h
-WHERE e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
-  AND e.first_failed_at >= now() - interval '24 hours'{conditions}
+WHERE e.state IN {OPEN_SQL}
+  AND e.first_failed_at >= now() - interval '24 hours'{{conditions}}
 GROUP BY 1, 2
 """
-KEYS: Final[Mapping[By, str]] = MappingProxyType(
-    {
-        By.CAUSE: "ARRAY[e.fingerprint, e.interface, e.code]",
-        By.QUEUE: "ARRAY[e.queue_id::text]",
-        By.SYSTEM: "ARRAY[coalesce(q.system_id::text, '')]",
-        By.SERVICE: "ARRAY[e.interface]",
-        By.CODE: "ARRAY[e.code]",
-    }
-)
-NAMES_OF: Final[Mapping[By, tuple[str, ...]]] = MappingProxyType(
-    {
-        By.CAUSE: ("fingerprint", "interface", "code"),
-        By.QUEUE: ("queue",),
-        By.SYSTEM: ("system",),
-        By.SERVICE: ("interface",),
-        By.CODE: ("code",),
-    }
-)
+# What makes a group: its key in SQL, and the words of the filter that find just these.
+KEYS: Final[Mapping[By, tuple[str, tuple[str, ...]]]] = {
+    By.CAUSE: ("e.fingerprint, e.interface, e.code", ("fingerprint", "interface", "code")),
+    By.QUEUE: ("e.queue_id::text", ("queue",)),
+    By.SYSTEM: ("coalesce(q.system_id::text, '')", ("system",)),
+    By.SERVICE: ("e.interface", ("interface",)),
+    By.CODE: ("e.code", ("code",)),
+}
 
 Key = tuple[str, ...]
 Hours = Mapping[Key, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A queue as groups tell of it."""
+class _Place(NamedTuple):
+    """A queue as groups name it."""
 
     name: str
-    system_id: int | None
     system: str
 
 
@@ -153,7 +142,7 @@ def causes(
     conditions, values = _conditions(wanted, scope, places)
     sample = SAMPLE if by is By.CAUSE else ""
     text = "sample.text" if by is By.CAUSE else "''"
-    key = KEYS[by]
+    key, _ = KEYS[by]
     sql = PARTS.format(conditions=conditions, key=key, sample=sample, text=text)
     rows = fetch_all(sql, [*values, limit + 1])
     total = rows[0][9] if rows else 0
@@ -170,10 +159,9 @@ def causes(
 
 
 def _places(scope: Scope) -> dict[int, _Place]:
-    found = Queue.objects.filter(scope.within("system")).values_list(
-        "pk", "name", "system_id", "system__name"
-    )
-    return {pk: _Place(name, system_id, system or "") for pk, name, system_id, system in found}
+    found = Queue.objects.filter(scope.within("system"))
+    rows = found.values_list("pk", "name", "system__name")
+    return {pk: _Place(name, system or "") for pk, name, system in rows}
 
 
 def _conditions(
@@ -237,7 +225,7 @@ def _said(by: By, key: Sequence[str], touched: Sequence[_Place]) -> dict[str, st
         return {"queue": touched[0].name if touched else ""}
     if by is By.SYSTEM:
         return {"system": touched[0].system if touched else ""}
-    return dict(zip(NAMES_OF[by], key, strict=True))
+    return dict(zip(KEYS[by][1], key, strict=True))
 
 
 def _hours(sql: str, values: Sequence[Any]) -> Hours:

@@ -1,7 +1,6 @@
 """What helps with a message that its endpoint did not take: one true step for every code."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 REACH: Final = (
@@ -29,67 +28,63 @@ TABLE: Final = (
     "settings under Set up. Then release it."
 )
 
-DELIVERING: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "DELIVERY_UNKNOWN": MAY_BE_THERE,
-        "CALL_OVERDUE": MAY_BE_THERE,
-        "ENDPOINT_RAISED": MAY_BE_THERE,
-        "COMMIT_UNKNOWN": MAY_BE_THERE,
-        "HTTP_NO_ANSWER": MAY_BE_THERE,
-        "HTTP_BROKEN_OFF": MAY_BE_THERE,
-        "NO_ANSWER": MAY_BE_THERE,
-        "FUNCTION_HANGS": MAY_BE_THERE,
-        "RESTORED_REVIEW": "Ask the partner for its message id. It is missing there: release it. "
-        "It is there: say that it arrived.",
-        "REFUSED": ANSWER,
-        "HTTP_REFUSED": ANSWER,
-        "HTTP_FAILED": ANSWER,
-        "NOT_NOW": REACH,
-        "UNREACHABLE": REACH,
-        "HTTP_UNAVAILABLE": REACH,
-        "HTTP_TOO_MANY": REACH,
-        "CONNECTION_FAILED": REACH,
-        "CONNECT_TIMEOUT": REACH,
-        "NAME_NOT_FOUND": REACH,
-        "DATABASE_UNREACHABLE": REACH,
-        "DATABASE_BUSY": REACH,
-        "ENDPOINT_CLOSED": REACH,
-        "ADDRESS_REFUSED": SETTINGS,
-        "DATABASE_OWN": SETTINGS,
-        "CERTIFICATE_REFUSED": SETTINGS,
-        "TLS_FAILED": SETTINGS,
-        "HTTP_ADDRESS": SETTINGS,
-        "HTTP_HEADER": SETTINGS,
-        "HTTP_LOGIN_REFUSED": SETTINGS,
-        "HTTP_REDIRECTED": SETTINGS,
-        "TOKEN_REFUSED": SETTINGS,
-        "FUNCTION_MISSING": SETTINGS,
-        "FUNCTION_ANSWER": "The endpoint's function has to be mended: show its author the details "
-        "below, and release the message when the new version is installed on every worker.",
-        "FOLDER_FULL": ROOM,
-        "FOLDER_READ_ONLY": ROOM,
-        "FOLDER_UNUSABLE": ROOM,
-        "FILE_NAME": "Correct under Edit the value that the file's name is made of, or the "
-        "endpoint's file name under Set up. Then release it.",
-        "FILE_EXISTS": "Look whose file it is: move it away, or give the endpoint another file "
-        "name under Set up. Then release it.",
-        "FILE_FORMAT": "Correct the payload under Edit so that it fits the endpoint's format, or "
-        "choose another format under Set up. Then release it.",
-        "DATABASE_TABLE_MISSING": TABLE,
-        "DATABASE_COLUMN_MISSING": TABLE,
-        "DATABASE_NO_KEY": TABLE,
-        "DATABASE_RIGHT_MISSING": TABLE,
-        "DATABASE_STATEMENT": TABLE,
-        "DATABASE_REFUSED": "Correct under Edit the value that the other database refuses, or "
-        "have its table changed. Then release it.",
-        "TEMPLATE_FIELD_MISSING": "Add the field that is named under Edit, or take it out of the "
-        "endpoint's settings under Set up. Then release it.",
-        "PAYLOAD_UNREADABLE": "Correct the payload under Edit so that it can be read, then "
-        "release it.",
-        "NO_ENDPOINT": "Give the queue {queue} an endpoint, or the channel {interface} a target "
-        "with one, under Set up; then release it. The payload needs no change.",
-        "NOTHING_TO_DELIVER": "Delete it: it has no value, so an endpoint gets nothing from it.",
-        "PARKED": "Release or delete the earlier message of its key first; this one follows by "
-        "itself.",
-    }
-)
+DELIVERING: Final[Mapping[str, str]] = {
+    "DELIVERY_UNKNOWN": MAY_BE_THERE,
+    "CALL_OVERDUE": MAY_BE_THERE,
+    "ENDPOINT_RAISED": MAY_BE_THERE,
+    "COMMIT_UNKNOWN": MAY_BE_THERE,
+    "HTTP_NO_ANSWER": MAY_BE_THERE,
+    "HTTP_BROKEN_OFF": MAY_BE_THERE,
+    "NO_ANSWER": MAY_BE_THERE,
+    "FUNCTION_HANGS": MAY_BE_THERE,
+    "RESTORED_REVIEW": "Ask the partner for its message id. It is missing there: release it. "
+    "It is there: say that it arrived.",
+    "REFUSED": ANSWER,
+    "HTTP_REFUSED": ANSWER,
+    "HTTP_FAILED": ANSWER,
+    "NOT_NOW": REACH,
+    "UNREACHABLE": REACH,
+    "HTTP_UNAVAILABLE": REACH,
+    "HTTP_TOO_MANY": REACH,
+    "CONNECTION_FAILED": REACH,
+    "CONNECT_TIMEOUT": REACH,
+    "NAME_NOT_FOUND": REACH,
+    "DATABASE_UNREACHABLE": REACH,
+    "DATABASE_BUSY": REACH,
+    "ENDPOINT_CLOSED": REACH,
+    "ADDRESS_REFUSED": SETTINGS,
+    "DATABASE_OWN": SETTINGS,
+    "CERTIFICATE_REFUSED": SETTINGS,
+    "TLS_FAILED": SETTINGS,
+    "HTTP_ADDRESS": SETTINGS,
+    "HTTP_HEADER": SETTINGS,
+    "HTTP_LOGIN_REFUSED": SETTINGS,
+    "HTTP_REDIRECTED": SETTINGS,
+    "TOKEN_REFUSED": SETTINGS,
+    "FUNCTION_MISSING": SETTINGS,
+    "FUNCTION_ANSWER": "The endpoint's function has to be mended: show its author the details "
+    "below, and release the message when the new version is installed on every worker.",
+    "FOLDER_FULL": ROOM,
+    "FOLDER_READ_ONLY": ROOM,
+    "FOLDER_UNUSABLE": ROOM,
+    "FILE_NAME": "Correct under Edit the value that the file's name is made of, or the "
+    "endpoint's file name under Set up. Then release it.",
+    "FILE_EXISTS": "Look whose file it is: move it away, or give the endpoint another file "
+    "name under Set up. Then release it.",
+    "FILE_FORMAT": "Correct the payload under Edit so that it fits the endpoint's format, or "
+    "choose another format under Set up. Then release it.",
+    "DATABASE_TABLE_MISSING": TABLE,
+    "DATABASE_COLUMN_MISSING": TABLE,
+    "DATABASE_NO_KEY": TABLE,
+    "DATABASE_RIGHT_MISSING": TABLE,
+    "DATABASE_STATEMENT": TABLE,
+    "DATABASE_REFUSED": "Correct under Edit the value that the other database refuses, or "
+    "have its table changed. Then release it.",
+    "TEMPLATE_FIELD_MISSING": "Add the field that is named under Edit, or take it out of the "
+    "endpoint's settings under Set up. Then release it.",
+    "PAYLOAD_UNREADABLE": "Correct the payload under Edit so that it can be read, then release it.",
+    "NO_ENDPOINT": "Give the queue {queue} an endpoint, or the channel {interface} a target "
+    "with one, under Set up; then release it. The payload needs no change.",
+    "NOTHING_TO_DELIVER": "Delete it: it has no value, so an endpoint gets nothing from it.",
+    "PARKED": "Release or delete the earlier message of its key first; this one follows by itself.",
+}

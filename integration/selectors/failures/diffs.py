@@ -47,7 +47,7 @@ def difference(before: str, after: str) -> Diff:
     middle = max(len(old), len(new)) - start - end
     if middle > MOST_LINES:
         return Diff((), 0, 0, is_long=True)
-    lines = tuple(_told(old, new, SequenceMatcher(None, old, new, autojunk=False)))
+    lines = tuple(_marked(old, new, SequenceMatcher(None, old, new, autojunk=False)))
     added = sum(line.sign == "+" for line in lines)
     return Diff(lines, added, sum(line.sign == "-" for line in lines))
 
@@ -66,7 +66,7 @@ def _common(old: list[str], new: list[str]) -> tuple[int, int]:
     return start, end
 
 
-def _told(old: list[str], new: list[str], matcher: SequenceMatcher[str]) -> Iterator[DiffLine]:
+def _marked(old: list[str], new: list[str], matcher: SequenceMatcher[str]) -> Iterator[DiffLine]:
     for group in matcher.get_grouped_opcodes(CONTEXT):
         yield DiffLine("@", f"line {group[0][3] + 1}")
         for tag, a, b, c, d in group:

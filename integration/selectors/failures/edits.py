@@ -5,12 +5,12 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
+from integration.codec import decode_headers
 from integration.documents.layout import laid_out
-from integration.envelope import Document, read
+from integration.envelope import Document, Flaw, read
 from integration.models import MessageError
-from integration.policy.states import ErrorState
 from integration.selectors.failures import xml_layout
-from integration.selectors.failures.payloads import Headers, decode_headers, is_json
+from integration.selectors.failures.payloads import Headers, is_json
 from integration.selectors.scope import Scope
 from integration.wrapping import document_text, rewrap
 
@@ -33,21 +33,25 @@ class Editable:
     which can only be replaced by a file.
     """
 
-    error_id: UUID
-    version: int
-    state: ErrorState
-    queue: str
+    error: MessageError
     part: Part
     has_envelope: bool
     content: str | None
     text: str | None
-    record: bytes
-    original: bytes | None
-    is_tombstone: bool
     headers: Headers
-    interface: str
-    code: str
-    failure: str
+
+    @property
+    def record(self) -> bytes:
+        """What the next attempt would read."""
+        return self.error.current_payload or b""
+
+    @property
+    def original(self) -> bytes | None:
+        return None if self.error.payload is None else bytes(self.error.payload)
+
+    @property
+    def is_tombstone(self) -> bool:
+        return self.error.current_payload is None
 
     @property
     def is_long(self) -> bool:
@@ -89,39 +93,24 @@ def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable
     has_envelope = isinstance(found, Document) and found.wrapped
     if part is None or not has_envelope:
         part = Part.DOCUMENT if has_envelope else Part.RECORD
-    content = _text(record)
-    if isinstance(found, Document) and part is Part.DOCUMENT:
-        content = document_text(found)
+    content = _content(found, record, part)
     return Editable(
-        error_id=error.pk,
-        version=error.version,
-        state=ErrorState(error.state),
-        queue=error.queue.name,
+        error=error,
         part=part,
         has_envelope=has_envelope,
         content=content,
-        text=None if content is None else _for_a_field(content),
-        record=record,
-        original=None if error.payload is None else bytes(error.payload),
-        is_tombstone=error.current_payload is None,
+        text=_for_a_field(content),
         headers=headers,
-        interface=error.interface,
-        code=error.code,
-        failure=error.text,
     )
 
 
 def text_of(record: bytes, headers: Headers, part: Part) -> str | None:
     """The text that this part of a record stands for, laid out; None when it is not text."""
-    found = read(record, headers)
-    content = _text(record)
-    if isinstance(found, Document) and found.wrapped and part is Part.DOCUMENT:
-        content = document_text(found)
-    return None if content is None else _for_a_field(content)
+    return _for_a_field(_content(read(record, headers), record, part))
 
 
-def _for_a_field(content: str) -> str | None:
-    if len(content) > FIELD_CHARACTERS:
+def _for_a_field(content: str | None) -> str | None:
+    if content is None or len(content) > FIELD_CHARACTERS:
         return None
     text = _readable(content)
     return text if len(text) <= FIELD_CHARACTERS else None
@@ -138,7 +127,9 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _text(record: bytes) -> str | None:
+def _content(found: Document | Flaw, record: bytes, part: Part) -> str | None:
+    if isinstance(found, Document) and found.wrapped and part is Part.DOCUMENT:
+        return document_text(found)
     try:
         return record.decode()
     except UnicodeDecodeError:

@@ -1,29 +1,23 @@
 """One failure: what happened, what to do now, its payload, every attempt and every decision."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
 from django.db.models import F
 
+from integration.codec import decode_headers
 from integration.envelope import FlawCode, parse_founding_id
 from integration.models import ErrorAttempt, ErrorChange, MessageError, QueuePartition
 from integration.policy.failure import FailureClass
 from integration.policy.states import OPEN, ErrorState
-from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice
+from integration.selectors.failures.advice import SYSTEM_ON_AGAIN, advice_for
 from integration.selectors.failures.diffs import Diff, difference
 from integration.selectors.failures.edits import Part, text_of
 from integration.selectors.failures.lateness import why_late
-from integration.selectors.failures.lines import FailureRow, as_row, lines
-from integration.selectors.failures.payloads import (
-    PayloadView,
-    bytes_as_text,
-    decode_headers,
-    sender_of,
-    show,
-)
+from integration.selectors.failures.lines import FailureRow, rows_of
+from integration.selectors.failures.payloads import Contents, contents_of, sender_of, show
 from integration.selectors.scope import Scope
 from integration.selectors.setup import takers
 from integration.store import strict_order
@@ -49,8 +43,8 @@ class Behind:
 
     blocks: bool
     waiting: int | None
-    failures: tuple[FailureRow, ...]
-    same_key: tuple[FailureRow, ...]
+    failures: list[FailureRow]
+    same_key: list[FailureRow]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +56,6 @@ class FailureDetail:
     """
 
     error: MessageError
-    queue: str
     error_queue: str
     account: Account
     late: str | None
@@ -100,38 +93,24 @@ class FailureDetail:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """The parts of a failure that only some people may see."""
-
-    current: PayloadView
-    original: PayloadView | None
-    key: str
-    headers: tuple[tuple[str, str], ...]
-
-
-AFTER_CLASS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        FailureClass.PERMANENT: "It is not tried again by itself.",
-        FailureClass.TRANSIENT: "It may succeed later, but is not tried by itself any more.",
-        FailureClass.CONFLICT: "Other work held the same rows. It is not tried by itself any more.",
-        FailureClass.DEPENDENCY: "It refers to something that was not there. It is not tried by "
-        "itself any more.",
-        FailureClass.OUTAGE: "Something every message needs was down.",
-        FailureClass.DISABLED: "No retry was spent.",
-        FailureClass.CRASH: "The worker died each time it tried this message, alone in the end.",
-    }
-)
+AFTER_CLASS: Final[Mapping[str, str]] = {
+    FailureClass.PERMANENT: "It is not tried again by itself.",
+    FailureClass.TRANSIENT: "It may succeed later, but is not tried by itself any more.",
+    FailureClass.CONFLICT: "Other work held the same rows. It is not tried by itself any more.",
+    FailureClass.DEPENDENCY: "It refers to something that was not there. It is not tried by "
+    "itself any more.",
+    FailureClass.OUTAGE: "Something every message needs was down.",
+    FailureClass.DISABLED: "No retry was spent.",
+    FailureClass.CRASH: "The worker died each time it tried this message, alone in the end.",
+}
 # What to do with one on hold depends on its code: selectors.advice.
-NOW: Final[Mapping[ErrorState, str]] = MappingProxyType(
-    {
-        ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
-        ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
-        ErrorState.PROCESSING: "Wait: the worker died on it before, so it is being tried alone.",
-        ErrorState.RESOLVED: "Nothing: it is done.",
-        ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
-    }
-)
+NOW: Final[Mapping[ErrorState, str]] = {
+    ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
+    ErrorState.READY: "Nothing: it was released and will be tried within seconds.",
+    ErrorState.PROCESSING: "Wait: the worker died on it before, so it is being tried alone.",
+    ErrorState.RESOLVED: "Nothing: it is done.",
+    ErrorState.DELETED: "Nothing; it can be restored until cleanup removes it.",
+}
 
 
 def is_known(error_id: UUID, scope: Scope) -> bool:
@@ -152,7 +131,6 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
     late, ahead = why_late(error, error.queue, place), _ahead(error, scope)
     return FailureDetail(
         error=error,
-        queue=error.queue.name,
         error_queue=_error_queue(error, scope),
         account=_account(error, late, ahead),
         late=late,
@@ -165,15 +143,10 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
 
 def contents(error: MessageError) -> Contents:
     """Payload, key and headers of a failure, laid out for reading."""
-    headers = decode_headers(error.headers)
-    original = None if error.payload is None else bytes(error.payload)
-    is_edited = error.edited_payload is not None
-    return Contents(
-        current=show(error.current_payload, headers),
-        original=show(original, headers) if is_edited else None,
-        key=bytes_as_text(None if error.key is None else bytes(error.key)),
-        headers=tuple((name, bytes_as_text(value)) for name, value in headers),
-    )
+    shown = contents_of(error.current_payload, error.key, error.headers)
+    if error.edited_payload is None:
+        return shown
+    return replace(shown, original=show(error.payload, decode_headers(error.headers)))
 
 
 def edited_difference(error: MessageError) -> Diff | None:
@@ -200,8 +173,8 @@ def _error_queue(error: MessageError, scope: Scope) -> str:
 def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
     first = strict_order.ahead_of(error) if error.state in OPEN else None
     known = MessageError.objects.filter(scope.within("queue__system"))
-    found = lines(known.filter(pk=first)).first() if first else None
-    return None if found is None else as_row(found)
+    found = rows_of(known.filter(pk=first)) if first else []
+    return found[0] if found else None
 
 
 def _account(error: MessageError, late: str | None, ahead: FailureRow | None) -> Account:
@@ -219,13 +192,7 @@ def _account(error: MessageError, late: str | None, ahead: FailureRow | None) ->
         return Account(what, _waiting(error, ahead))
     if state is not ErrorState.HOLD:
         return Account(what, NOW[state])
-    system = error.queue.system
-    names = {
-        "interface": error.interface,
-        "system": system.name if system else "",
-        "queue": error.queue.name,
-    }
-    now = advice(_cause(error), error.failure_class, names)
+    now = advice_for(error, error.queue, _cause(error))
     if late:
         now = f"{now} Releasing it needs a confirmation. {late}"
     return Account(what, now)
@@ -267,23 +234,22 @@ def _behind(error: MessageError, place: QueuePartition | None) -> Behind:
     waits = error.state in OPEN and error.queue.is_sequential
     # The sum keeps the planner from walking along all positions of the queue, closed ones too:
     # open failures have an index of their own and are few.
-    found = lines(after.order_by(F("offset") + 0))[:NEIGHBOURS]
+    behind = after.order_by(F("offset") + 0)
     return Behind(
         blocks=blocks,
         waiting=waiting,
-        failures=tuple(as_row(row) for row in found) if waits else (),
+        failures=rows_of(behind, NEIGHBOURS) if waits else [],
         same_key=_same_key(error),
     )
 
 
-def _same_key(error: MessageError) -> tuple[FailureRow, ...]:
+def _same_key(error: MessageError) -> list[FailureRow]:
     if error.key is None:
-        return ()
+        return []
     others = MessageError.objects.filter(
         key=bytes(error.key), queue=error.queue_id, state__in=OPEN
     ).exclude(pk=error.pk)
-    found = lines(others.order_by(F("offset") + 0))[:NEIGHBOURS]
-    return tuple(as_row(row) for row in found)
+    return rows_of(others.order_by(F("offset") + 0), NEIGHBOURS)
 
 
 def sentence_of(text: str) -> str:

@@ -7,17 +7,16 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db import connections
 from django.db.models import Q, QuerySet
 
 from integration.models import MessageError, Queue
 from integration.policy.states import OPEN
-from integration.selectors.failures.lines import FailureRow, as_row, lines
+from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.plans import planned_anew
+from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import Scope
-from integration.store.sessions import alias
+from integration.store.sessions import fetch_all
 
-PAGE_ROWS: Final = 50
 # Further counting costs time and tells nobody more: of rare rows each one has to be looked for.
 COUNT_CAP: Final = 1_000
 # Stands in a filter for what has none: messages of no known service, queues of no system.
@@ -78,24 +77,6 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class FailurePage:
-    """One page; `count` stops at the cap, `newer` and `older` are cursors or empty."""
-
-    rows: tuple[FailureRow, ...]
-    count: int
-    newer: str
-    older: str
-
-    @property
-    def is_capped(self) -> bool:
-        return self.count > COUNT_CAP
-
-    @property
-    def shown_count(self) -> int:
-        return min(self.count, COUNT_CAP)
-
-
-@dataclass(frozen=True, slots=True)
 class Choices:
     """What a filter offers: names that there are."""
 
@@ -107,15 +88,14 @@ class Choices:
 @planned_anew()
 def page(
     wanted: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
-) -> FailurePage:
+) -> Page[FailureRow, Cursor]:
     """The rows at the cursor, in two queries, and one more where queue or system are named.
 
     All that fits on the first page is not counted again.
     """
     matching_rows = matching(wanted, scope)
-    found = list(lines(from_cursor(matching_rows, cursor))[: size + 1])
-    has_more = len(found) > size
-    rows = [as_row(values) for values in found[:size]]
+    found = rows_of(from_cursor(matching_rows, cursor), size + 1)
+    rows, has_more = found[:size], len(found) > size
     is_backwards = cursor is not None and cursor.backwards
     if is_backwards:
         rows.reverse()
@@ -123,18 +103,19 @@ def page(
     has_older = True if is_backwards else has_more
     first, last = (rows[0], rows[-1]) if rows else (None, None)
     is_all = cursor is None and not has_more
-    return FailurePage(
+    return Page(
         rows=tuple(rows),
-        count=len(rows) if is_all else _capped(matching_rows),
-        newer=mark(first, backwards=True) if has_newer else "",
-        older=mark(last, backwards=False) if has_older else "",
+        count=len(rows) if is_all else capped_count(matching_rows, COUNT_CAP),
+        cap=COUNT_CAP,
+        next_after=_at(last) if has_older else None,
+        before=_at(first, backwards=True) if has_newer else None,
     )
 
 
 @planned_anew()
 def count(wanted: FailureFilter, scope: Scope) -> int:
     """How many match, counted no further than COUNT_CAP + 1; queries as `page` makes them."""
-    return _capped(matching(wanted, scope))
+    return capped_count(matching(wanted, scope), COUNT_CAP)
 
 
 @planned_anew()
@@ -170,10 +151,7 @@ def names(scope: Scope) -> Choices:
 
 def choices(scope: Scope) -> Choices:
     """What the filter offers, in two queries. Codes belong to nobody: all of them are offered."""
-    with connections[alias()].cursor() as cursor:
-        cursor.execute(CODES)
-        codes = tuple(code for (code,) in cursor.fetchall())
-    return replace(names(scope), codes=codes)
+    return replace(names(scope), codes=tuple(code for (code,) in fetch_all(CODES)))
 
 
 def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
@@ -233,11 +211,6 @@ def _keys(text: str) -> list[bytes]:
     return keys
 
 
-def _capped(found: QuerySet[MessageError]) -> int:
-    """How many match, at most one more than the cap: exact counts of big tables are slow."""
-    return found.order_by()[: COUNT_CAP + 1].count()
-
-
 def from_cursor(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
     """In the order of the list from the cursor on; backwards from a cursor that says so."""
     if cursor is None:
@@ -251,6 +224,6 @@ def from_cursor(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySe
     return found.filter(older, last_failed_at__lte=cursor.at).order_by("-last_failed_at", "id")
 
 
-def mark(row: FailureRow | None, *, backwards: bool) -> str:
-    """The cursor after or before a line, as it stands in addresses."""
-    return "" if row is None else str(Cursor(row.last_failed_at, row.id, backwards))
+def _at(row: FailureRow | None, *, backwards: bool = False) -> Cursor | None:
+    """The place after or before a line."""
+    return None if row is None else Cursor(row.last_failed_at, row.id, backwards)

@@ -1,7 +1,7 @@
 """A failure as one line of a list, with the beginning of its record key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -14,25 +14,8 @@ from integration.selectors.failures.payloads import bytes_as_text
 
 # A line shows no more of a key: one that was refused for its length may have any.
 KEY_BYTES: Final = 200
-COLUMNS: Final = (
-    "id",
-    "version",
-    "queue__name",
-    "partition",
-    "offset",
-    "message_id",
-    "interface",
-    "state",
-    "code",
-    "text",
-    "fingerprint",
-    "attempts",
-    "not_before",
-    "edited_at",
-    "expired_at",
-    "first_failed_at",
-    "last_failed_at",
-)
+# Read under another name than the line has.
+READ_AS: Final = {"queue": "queue__name", "is_edited": "edited_at", "is_expired": "expired_at"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,20 +37,22 @@ class FailureRow:
     not_before: datetime | None
     is_edited: bool
     is_expired: bool
-    first_failed_at: datetime
     last_failed_at: datetime
     key: str
 
 
-def lines(found: QuerySet[MessageError]) -> QuerySet[MessageError, dict[str, Any]]:
-    """The columns that `as_row` reads; nothing is asked but what the rows themselves hold."""
+COLUMNS: Final = tuple(
+    READ_AS.get(one.name, one.name) for one in fields(FailureRow) if one.name != "key"
+)
+
+
+def rows_of(found: QuerySet[MessageError], most: int | None = None) -> list[FailureRow]:
+    """The first lines of these failures; nothing is asked but what the rows themselves hold."""
     start = Substr("key", 1, KEY_BYTES, output_field=BinaryField())
-    chosen: QuerySet[MessageError, dict[str, Any]] = found.values(*COLUMNS, key_start=start)
-    return chosen
+    return [_row(values) for values in found.values(*COLUMNS, key_start=start)[:most]]
 
 
-def as_row(values: Mapping[str, Any]) -> FailureRow:
-    """A line from its columns."""
+def _row(values: Mapping[str, Any]) -> FailureRow:
     row = dict(values)
     row["queue"] = row.pop("queue__name")
     row["is_edited"] = row.pop("edited_at") is not None

@@ -10,17 +10,12 @@ from uuid import UUID
 from django.db.models import BinaryField, BooleanField, Func, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Length
 
+from integration.codec import decode_headers
 from integration.models import MessageError
-from integration.selectors.failures.failures import (
-    PAGE_ROWS,
-    Cursor,
-    FailureFilter,
-    from_cursor,
-    matching,
-)
-from integration.selectors.failures.lines import FailureRow, as_row, lines
-from integration.selectors.failures.payloads import decode_headers
+from integration.selectors.failures.failures import Cursor, FailureFilter, from_cursor, matching
+from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.plans import planned_anew
+from integration.selectors.paging import PAGE_ROWS
 from integration.selectors.scope import Scope
 from integration.text_search import PACKED, is_in_document, needles
 
@@ -50,13 +45,13 @@ class _Row:
 class SearchPage:
     """What was found among the `looked` newest failures of the window.
 
-    `older` is the cursor to go on from; `reached` is how far back it got when it stopped early,
+    `next_after` is where to go on from; `reached` is how far back it got when it stopped early,
     None when all of the window was looked through or the page is full.
     """
 
     rows: tuple[FailureRow, ...]
     looked: int
-    older: str
+    next_after: Cursor | None
     reached: datetime | None
 
 
@@ -96,7 +91,7 @@ def search(
     return SearchPage(
         rows=_rows(look.hits),
         looked=look.looked,
-        older="" if at is None else str(at),
+        next_after=at,
         reached=at.at if at is not None and not is_full else None,
     )
 
@@ -166,5 +161,5 @@ def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:
 
 
 def _rows(ids: Sequence[UUID]) -> tuple[FailureRow, ...]:
-    found = {v["id"]: v for v in lines(MessageError.objects.filter(pk__in=ids))}
-    return tuple(as_row(found[id_]) for id_ in ids if id_ in found)
+    found = {row.id: row for row in rows_of(MessageError.objects.filter(pk__in=ids))}
+    return tuple(found[id_] for id_ in ids if id_ in found)

@@ -1,20 +1,21 @@
 """A record as people can read it: the document in it, laid out, and the bytes as they came."""
 
-import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import JSONDecoder
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from lxml import etree
 
+from integration.codec import decode_headers
 from integration.documents.layout import laid_out
 from integration.envelope import JSON, XML, Document, Flaw, read
 from integration.handlers.outgoing import SENDER
 from integration.models import MessageError
 from integration.wrapping import document_text
 
+Binary = bytes | memoryview | None
 Headers = list[tuple[str, bytes | None]]
 
 SHOWN_CHARACTERS: Final = 200_000
@@ -28,17 +29,15 @@ _GRAMMAR: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadView:
-    """One version of a record. `pretty` and `document` are empty when it cannot be read.
+    """One version of a record. `pretty` is empty when it cannot be read.
 
     `flaw_code` and `flaw_text` tell why not. `raw` is text, or a hex dump when `is_hex`.
     """
 
     size: int
     is_absent: bool = False
-    mimetype: str = ""
     is_wrapped: bool = False
     pretty: str = ""
-    document: str = ""
     raw: str = ""
     is_hex: bool = False
     is_cut: bool = False
@@ -46,18 +45,21 @@ class PayloadView:
     flaw_text: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The parts of a message that only some people may see; `original` of an edited one."""
+
+    current: PayloadView
+    original: PayloadView | None = None
+    key: str
+    headers: tuple[tuple[str, str], ...]
+
+
 class BulkRow(NamedTuple):
     """Where a row stood: the file's name, and its line in it (the row's number in Parquet)."""
 
     file: str
     line: str
-
-
-def decode_headers(stored: Sequence[Sequence[str | None]]) -> Headers:
-    """Headers as they came, from the error row's [[name, base64 or null], …]."""
-    return [
-        (str(name), None if value is None else base64.b64decode(value)) for name, value in stored
-    ]
 
 
 def sender_of(error: MessageError) -> tuple[str, bool]:
@@ -84,44 +86,44 @@ def row_of(error: MessageError) -> BulkRow | None:
     return BulkRow(PurePath(headers.get(_FILE, "")).name, headers.get(_LINE, ""))
 
 
-def show(record: bytes | None, headers: Headers) -> PayloadView:
+def contents_of(
+    value: Binary, key: Binary, stored_headers: Sequence[Sequence[str | None]]
+) -> Contents:
+    """Value, key and headers as they are stored, laid out for reading."""
+    headers = decode_headers(stored_headers)
+    shown = tuple((name, bytes_as_text(text)) for name, text in headers)
+    return Contents(current=show(value, headers), key=bytes_as_text(key), headers=shown)
+
+
+def show(value: Binary, headers: Headers) -> PayloadView:
     """How a page shows a record. Never raises, whatever the bytes are."""
-    if record is None:
+    if value is None:
         return PayloadView(size=0, is_absent=True)
+    record = bytes(value)
     raw, is_hex, is_cut = _as_text(record)
+    view = PayloadView(size=len(record), raw=raw, is_hex=is_hex, is_cut=is_cut)
     found = read(record, headers)
     if isinstance(found, Flaw):
-        return PayloadView(
-            size=len(record),
-            raw=raw,
-            is_hex=is_hex,
-            is_cut=is_cut,
-            flaw_code=found.code,
-            flaw_text=f"{found.message} {found.hint}",
-        )
-    document = document_text(found)
-    pretty = _pretty(found, document)
-    return PayloadView(
-        size=len(record),
-        mimetype=found.mimetype,
+        return replace(view, flaw_code=found.code, flaw_text=f"{found.message} {found.hint}")
+    pretty = _pretty(found)
+    return replace(
+        view,
         is_wrapped=found.wrapped,
         pretty=pretty[:SHOWN_CHARACTERS],
-        document=document or "",
-        raw=raw,
-        is_hex=is_hex,
         is_cut=is_cut or len(pretty) > SHOWN_CHARACTERS,
     )
 
 
-def bytes_as_text(value: bytes | None) -> str:
+def bytes_as_text(value: Binary) -> str:
     """A key or header value on one line."""
     if value is None:
         return ""
+    content = bytes(value)
     try:
-        text = value.decode()
+        text = content.decode()
     except UnicodeDecodeError:
-        return "0x" + value[:200].hex()
-    return text if text.isprintable() else "0x" + value[:200].hex()
+        return "0x" + content[:200].hex()
+    return text if text.isprintable() else "0x" + content[:200].hex()
 
 
 def is_json(text: str) -> bool:
@@ -139,9 +141,10 @@ def is_json(text: str) -> bool:
     return True
 
 
-def _pretty(found: Document, text: str | None) -> str:
+def _pretty(found: Document) -> str:
     if found.mimetype == XML and isinstance(found.body, etree._Element):  # noqa: SLF001 - its only name
         return _pretty_xml(found.body)
+    text = document_text(found)
     if found.mimetype == JSON and text is not None:
         return laid_out(text)
     return text or ""

@@ -1,9 +1,8 @@
 """One story of a failed message: what the engine did and what people did, in the order of time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -15,26 +14,22 @@ ENGINE: Final = "the engine"
 SHOWN: Final = 200
 # A batch commits within this time; it writes the tries after what they led to.
 SAME_COMMIT: Final = timedelta(seconds=1)
-ENDS: Final = MappingProxyType(
-    {
-        ErrorState.RETRY: "it will be tried again",
-        ErrorState.HOLD: "it was put on hold",
-        ErrorState.RESOLVED: "it is done",
-        "APPLIED": "it was applied",
-        "SUPERSEDED": "its key already had newer data, nothing was written",
-    }
-)
-DONE: Final = MappingProxyType(
-    {
-        "release": "Released",
-        "hold": "Put on hold",
-        "delete": "Deleted",
-        "restore": "Restored",
-        "edit": "Edited",
-        "arrived": "Said to have arrived: not sent again",
-        "replay": "Given back by a replay",
-    }
-)
+ENDS: Final[Mapping[str, str]] = {
+    ErrorState.RETRY: "it will be tried again",
+    ErrorState.HOLD: "it was put on hold",
+    ErrorState.RESOLVED: "it is done",
+    "APPLIED": "it was applied",
+    "SUPERSEDED": "its key already had newer data, nothing was written",
+}
+DONE: Final[Mapping[str, str]] = {
+    "release": "Released",
+    "hold": "Put on hold",
+    "delete": "Deleted",
+    "restore": "Restored",
+    "edit": "Edited",
+    "arrived": "Said to have arrived: not sent again",
+    "replay": "Given back by a replay",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +58,7 @@ def timeline(
 ) -> list[Event]:
     """Everything known of one failure, oldest first, in one query more than its rows.
 
-    Of very long stories the newest events are told.
+    A very long story keeps its newest events.
     """
     return in_order(events_of(error, tries, changes))
 
@@ -84,13 +79,13 @@ def events_of(
 
 def in_order(events: Iterable[Event]) -> list[Event]:
     """The newest of these events, oldest first, each with the time since the one before."""
-    told_in_turn = sorted(events, key=lambda event: event.at)
+    by_time = sorted(events, key=lambda event: event.at)
     before: datetime | None = None
-    told = []
-    for event in told_in_turn[-SHOWN:]:
-        told.append(event if before is None else replace(event, waited=event.at - before))
+    story = []
+    for event in by_time[-SHOWN:]:
+        story.append(event if before is None else replace(event, waited=event.at - before))
         before = event.at
-    return told
+    return story
 
 
 def _received(error: MessageError) -> Iterable[Event]:
@@ -163,7 +158,7 @@ def _fate(
         yield Event(at=at, title="Copied to the error queue", who=ENGINE, sign="→")
     if error.expired_at is not None:
         yield Event(at=error.expired_at, title="No longer in Kafka", who="Kafka", tone="orange")
-    # What a person ended is told as their decision.
+    # What a person ended is there as their decision.
     closed = error.closed_at
     by_hand = closed is not None and any(
         change.to_state == ErrorState.RESOLVED and abs(change.at - closed) < SAME_COMMIT

@@ -9,7 +9,6 @@ from integration.models import OutboxRow, Queue
 from integration.policy.states import OutboxState
 
 Seen = Mapping[int, UUID | None]
-Address = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,11 @@ def choice(seen: Seen) -> Choice:
         .only("batch", "provider", "topic", "strict_queue", "kind", "dead_code", "created_at")
         if row.batch == seen[row.pk]
     ]
-    names = _Names()
+    names = _names()
     parts: dict[tuple[str, str, str, str], list[datetime]] = {}
     for row in rows:
-        key = (names.of(row), row.topic, row.kind, row.dead_code)
+        queue = names.get(row.strict_queue) or names.get((row.provider_id, row.topic), "")
+        key = (queue, row.topic, row.kind, row.dead_code)
         parts.setdefault(key, []).append(row.created_at)
     return Choice(
         parts=tuple(Part(*key, len(times), times[0]) for key, times in sorted(parts.items())),
@@ -59,15 +59,10 @@ def choice(seen: Seen) -> Choice:
     )
 
 
-class _Names:
-    """Outbound queues by their id and by the topic they write to."""
-
-    def __init__(self) -> None:
-        outbound = Queue.objects.filter(direction=Queue.Direction.OUTBOUND)
-        rows = list(outbound.values_list("pk", "name", "provider", "topic"))
-        self._by_id = {pk: name for pk, name, _, _ in rows}
-        self._by_address: dict[Address, str] = {(row[2], row[3]): row[1] for row in rows}
-
-    def of(self, row: OutboxRow) -> str:
-        strict = self._by_id.get(row.strict_queue or 0, "")
-        return strict or self._by_address.get((row.provider_id, row.topic), "")
+def _names() -> dict[object, str]:
+    """Outbound queues by their id, and by provider and topic."""
+    outbound = Queue.objects.filter(direction=Queue.Direction.OUTBOUND)
+    names: dict[object, str] = {}
+    for pk, name, provider, topic in outbound.values_list("pk", "name", "provider", "topic"):
+        names[pk] = names[provider, topic] = name
+    return names

@@ -1,11 +1,20 @@
-"""How the relay stands for each provider: what is due, since when, and who sends it."""
+"""How the relay stands: for each provider, and for the topic of one outbound queue."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
-from integration.store.sessions import django_connection
+from django.db.models import Q
+
+from integration.clock import database_now
+from integration.models import OutboxRow, Queue, RelayLease
+from integration.policy.states import OutboxKind, OutboxState
+from integration.selectors.paging import capped_count
+from integration.store.sessions import fetch_all
 
 PENDING_CAP: Final = 100_000
+COUNT_CAP: Final = 10_000
+SHARD: Final = 0
 # The index of pending rows begins with (provider, shard, not_before): rows without a time are
 # asked for by the lowest id, those with one by the earliest time. Both are one probe.
 _RELAYS: Final = f"""
@@ -15,29 +24,30 @@ _RELAYS: Final = f"""
            extract(epoch FROM clock_timestamp() - l.in_doubt_since)::float,
            coalesce(l.epoch, 0)
     FROM integration_provider v
-    LEFT JOIN integration_relaylease l ON l.provider_id = v.id AND l.shard = 0
+    LEFT JOIN integration_relaylease l ON l.provider_id = v.id AND l.shard = {SHARD}
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_outboxrow o
-        WHERE o.provider_id = v.id AND o.shard = 0 AND o.state = 'PENDING'
+        WHERE o.provider_id = v.id AND o.shard = {SHARD} AND o.state = '{OutboxState.PENDING}'
         LIMIT {PENDING_CAP}) few) pending
     CROSS JOIN LATERAL (SELECT count(*) FROM integration_outboxrow o
-        WHERE o.provider_id = v.id AND o.shard = 0 AND o.state = 'STAMPED') stamped
+        WHERE o.provider_id = v.id AND o.shard = {SHARD}
+          AND o.state = '{OutboxState.STAMPED}') stamped
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_outboxrow o
-        WHERE o.state = 'DEAD' AND o.provider_id = v.id AND o.shard = 0
+        WHERE o.state = '{OutboxState.DEAD}' AND o.provider_id = v.id AND o.shard = {SHARD}
         LIMIT {PENDING_CAP}) few) dead
     LEFT JOIN LATERAL (SELECT o.created_at AS due FROM integration_outboxrow o
-        WHERE o.provider_id = v.id AND o.shard = 0 AND o.state = 'PENDING'
+        WHERE o.provider_id = v.id AND o.shard = {SHARD} AND o.state = '{OutboxState.PENDING}'
           AND o.not_before IS NULL
         ORDER BY o.id LIMIT 1) at_once ON true
     LEFT JOIN LATERAL (SELECT o.not_before AS due FROM integration_outboxrow o
-        WHERE o.provider_id = v.id AND o.shard = 0 AND o.state = 'PENDING'
+        WHERE o.provider_id = v.id AND o.shard = {SHARD} AND o.state = '{OutboxState.PENDING}'
           AND o.not_before <= clock_timestamp()
         ORDER BY o.not_before LIMIT 1) timed ON true
     ORDER BY v.name"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Relaying:
     """One provider's outbox. `pending` and `dead` are counted up to PENDING_CAP.
 
@@ -55,21 +65,50 @@ class Relaying:
     takeovers: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """`waiting` and `refused` stop one above the cap; a person decides about refused ones."""
+
+    waiting: int
+    oldest_at: datetime | None
+    refused: int
+    owner: str
+    seen_at: datetime | None
+    in_doubt_since: datetime | None
+    in_doubt_text: str
+
+    @property
+    def is_capped(self) -> bool:
+        return self.waiting > COUNT_CAP
+
+    @property
+    def shown_waiting(self) -> int:
+        return min(self.waiting, COUNT_CAP)
+
+
 def relays() -> list[Relaying]:
     """Every provider by name, in one query whose cost does not grow with what was sent."""
-    with django_connection().cursor() as cursor:
-        cursor.execute(_RELAYS)
-        return [_relaying(row) for row in cursor.fetchall()]
+    return [Relaying(*row) for row in fetch_all(_RELAYS)]
 
 
-def _relaying(row: tuple[Any, ...]) -> Relaying:
-    return Relaying(
-        provider=row[0],
-        pending=row[1],
-        stamped=row[2],
-        dead=row[3],
-        oldest_due_seconds=row[4],
-        is_held=row[5],
-        in_doubt_seconds=row[6],
-        takeovers=row[7],
+def sending(queue: Queue) -> Sending:
+    """What an outbound queue has to send, in four queries that use the index of what is open."""
+    rows = OutboxRow.objects.filter(
+        provider=queue.provider_id, topic=queue.topic, kind=OutboxKind.MESSAGE
+    )
+    open_ones = Q(state=OutboxState.PENDING) | Q(state=OutboxState.STAMPED)
+    still = rows.filter(open_ones, shard=SHARD)
+    lease = (
+        RelayLease.objects.filter(provider=queue.provider_id, shard=SHARD)
+        .annotate(is_held=Q(lease_until__gt=database_now()))
+        .first()
+    )
+    return Sending(
+        waiting=capped_count(still, COUNT_CAP),
+        oldest_at=still.order_by("id").values_list("created_at", flat=True).first(),
+        refused=capped_count(rows.filter(state=OutboxState.DEAD), COUNT_CAP),
+        owner=lease.owner if lease is not None and lease.is_held else "",
+        seen_at=None if lease is None else lease.seen_at,
+        in_doubt_since=None if lease is None else lease.in_doubt_since,
+        in_doubt_text="" if lease is None else lease.in_doubt_text,
     )

@@ -1,5 +1,6 @@
 """Outbox rows as people see them: by filter, a page at a time, one row, and relays in doubt."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,13 +11,11 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, F, Max, Min
 from integration.clock import database_now
 from integration.models import OutboxChange, OutboxRow, Queue, RelayLease
 from integration.policy.states import OutboxState
-from integration.selectors.failures.failure import Contents
-from integration.selectors.failures.payloads import bytes_as_text, decode_headers, show
-from integration.selectors.outbox.scope import within
-from integration.selectors.outbox.words import Account, Place, account
+from integration.selectors.failures.failure import Account
+from integration.selectors.outbox.words import Place, account
+from integration.selectors.paging import PAGE_ROWS, Page, capped_count
 from integration.selectors.scope import EVERYTHING, Scope
 
-PAGE_ROWS: Final = 50
 COUNT_CAP: Final = 10_000
 CHANGES: Final = 20
 # Rows that are over have no index of their own, and history is no list to work on.
@@ -51,23 +50,6 @@ class OutboxLine:
     account: Account
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxPage:
-    """One page in the order of sending; `next_after` is the last id, or None at the end."""
-
-    rows: tuple[OutboxLine, ...]
-    count: int
-    next_after: int | None
-
-    @property
-    def is_capped(self) -> bool:
-        return self.count > COUNT_CAP
-
-    @property
-    def shown_count(self) -> int:
-        return min(self.count, COUNT_CAP)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
     """A batch of which nobody knows whether it is in Kafka."""
@@ -93,18 +75,47 @@ class OutboxDetail:
     changes: tuple[OutboxChange, ...]
 
 
-def page(wanted: OutboxFilter, after: int | None = None, size: int = PAGE_ROWS) -> OutboxPage:
-    """The rows behind the id `after`, without payloads, in at most five queries."""
+def within(scope: Scope) -> Q:
+    """The rows a person may know of and their changes: for topics of queues they may know of.
+
+    One query for a limited person.
+    """
+    if scope.is_whole:
+        return Q()
+    known = Queue.objects.filter(scope.within("system")).values_list("provider", "topic")
+    either = Q(pk=None)
+    for provider, topic in known:
+        either |= Q(provider=provider, topic=topic)
+    return either
+
+
+def known_of(ids: Iterable[int], scope: Scope) -> set[int]:
+    """Those of the rows that the person may know of; those that are gone stay named."""
+    wanted = set(ids)
+    if scope.is_whole:
+        return wanted
+    hidden = OutboxRow.objects.filter(pk__in=wanted).exclude(within(scope))
+    return wanted - set(hidden.values_list("pk", flat=True))
+
+
+def page(
+    wanted: OutboxFilter, after: int | None = None, size: int = PAGE_ROWS
+) -> Page[OutboxLine, int]:
+    """The rows behind the id `after`, in the order of sending, in at most five queries.
+
+    Without payloads.
+    """
     matching = _matching(wanted)
     at = matching if after is None else matching.filter(pk__gt=after)
     # Dead rows have an index in this order. For the others a sum keeps the planner from looking
     # for them along the primary key, through all that was ever sent.
     order = F("pk") if wanted.state == OutboxState.DEAD else F("pk") + 0
-    found = list(_told(at).order_by(order).defer("value", "headers")[: size + 1])
+    found = list(_with_time(at).order_by(order).defer("value", "headers")[: size + 1])
     rows = found[:size]
-    return OutboxPage(
+    return Page(
         rows=tuple(OutboxLine(row, account(row, place)) for row, place in _placed(rows)),
-        count=matching.order_by()[: COUNT_CAP + 1].count(),
+        count=capped_count(matching, COUNT_CAP),
+        cap=COUNT_CAP,
         next_after=rows[-1].pk if len(found) > size else None,
     )
 
@@ -122,7 +133,7 @@ def as_now(ids: list[int]) -> dict[int, UUID | None]:
 
 def detail(row_id: int, scope: Scope = EVERYTHING) -> OutboxDetail | None:
     """One row with its history, or None when there is none (any more)."""
-    row = _told(OutboxRow.objects.filter(within(scope), pk=row_id)).first()
+    row = _with_time(OutboxRow.objects.filter(within(scope), pk=row_id)).first()
     if row is None:
         return None
     [(_, place)] = _placed([row])
@@ -134,17 +145,6 @@ def detail(row_id: int, scope: Scope = EVERYTHING) -> OutboxDetail | None:
         account=account(row, place),
         behind=_behind(row) if row.state == OutboxState.DEAD else 0,
         changes=tuple(OutboxChange.objects.filter(about)),
-    )
-
-
-def contents(row: OutboxRow) -> Contents:
-    """Payload, key and headers, laid out for reading."""
-    headers = decode_headers(row.headers)
-    return Contents(
-        current=show(None if row.value is None else bytes(row.value), headers),
-        original=None,
-        key=bytes_as_text(None if row.key is None else bytes(row.key)),
-        headers=tuple((name, bytes_as_text(value)) for name, value in headers),
     )
 
 
@@ -161,19 +161,12 @@ def doubts(scope: Scope = EVERYTHING) -> list[Doubt]:
 
 def dead_count() -> int:
     """How many rows Kafka refused, counted no further than the cap."""
-    dead = OutboxRow.objects.filter(state=OutboxState.DEAD)
-    return dead.order_by()[: COUNT_CAP + 1].count()
+    return capped_count(OutboxRow.objects.filter(state=OutboxState.DEAD), COUNT_CAP)
 
 
 def recent_changes(scope: Scope = EVERYTHING, limit: int = CHANGES) -> list[OutboxChange]:
     """The last decisions about the outbox, newest first."""
     return list(OutboxChange.objects.filter(within(scope)).select_related("provider")[:limit])
-
-
-def outbound_names(scope: Scope = EVERYTHING) -> list[str]:
-    """Queues that something may be sent to, for a filter."""
-    outbound = Queue.objects.filter(scope.within("system"), direction=Queue.Direction.OUTBOUND)
-    return list(outbound.values_list("name", flat=True))
 
 
 def dead_codes(scope: Scope = EVERYTHING, limit: int = 50) -> list[str]:
@@ -182,7 +175,7 @@ def dead_codes(scope: Scope = EVERYTHING, limit: int = 50) -> list[str]:
     return list(dead.values_list("dead_code", flat=True).distinct()[:limit])
 
 
-def _told(found: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
+def _with_time(found: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
     """With what the story of a row needs; its time is judged by the database's clock."""
     later = Q(not_before__isnull=False) & Q(not_before__gt=database_now())
     return found.select_related("provider").annotate(
@@ -255,7 +248,7 @@ def _behind(row: OutboxRow) -> int:
         state=OutboxState.PENDING,
         strict_queue=row.strict_queue,
     )
-    return waiting.order_by()[: COUNT_CAP + 1].count()
+    return capped_count(waiting, COUNT_CAP)
 
 
 def _doubt(lease: RelayLease) -> Doubt:

@@ -2,48 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from integration.models import OutboxRow, RelayLease
 from integration.policy.states import OutboxKind, OutboxState
+from integration.selectors.failures.failure import Account, sentence_of
 
 THEN: Final = "Then send it again; or give it up."
 SIZE: Final = f"Raise max.message.bytes of the topic, or have it published smaller. {THEN}"
 CREATE: Final = f"Create the topic, or correct the queue it was published to. {THEN}"
-BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "MSG_SIZE_TOO_LARGE": SIZE,
-        "RECORD_LIST_TOO_LARGE": SIZE,
-        "INVALID_MSG_SIZE": SIZE,
-        "UNKNOWN_TOPIC_OR_PART": CREATE,
-        "UNKNOWN_TOPIC": CREATE,
-        "UNKNOWN_TOPIC_ID": CREATE,
-        "TOPIC_EXCEPTION": "The topic's name is not one that Kafka allows: give it up, correct "
-        "the queue and have it published again.",
-        "UNKNOWN_PARTITION": f"The topic has no such partition: add partitions to it. {THEN}",
-        "TOPIC_AUTHORIZATION_FAILED": f"Give our user the right to write to the topic. {THEN}",
-        "POLICY_VIOLATION": f"Ask who runs the cluster which of its rules this breaks. {THEN}",
-        "UNSENDABLE": "No record can be made of it, whatever is changed in Kafka: give it up, "
-        "and have it published again in another form.",
-    }
-)
+BY_CODE: Final[Mapping[str, str]] = {
+    "MSG_SIZE_TOO_LARGE": SIZE,
+    "RECORD_LIST_TOO_LARGE": SIZE,
+    "INVALID_MSG_SIZE": SIZE,
+    "UNKNOWN_TOPIC_OR_PART": CREATE,
+    "UNKNOWN_TOPIC": CREATE,
+    "UNKNOWN_TOPIC_ID": CREATE,
+    "TOPIC_EXCEPTION": "The topic's name is not one that Kafka allows: give it up, correct "
+    "the queue and have it published again.",
+    "UNKNOWN_PARTITION": f"The topic has no such partition: add partitions to it. {THEN}",
+    "TOPIC_AUTHORIZATION_FAILED": f"Give our user the right to write to the topic. {THEN}",
+    "POLICY_VIOLATION": f"Ask who runs the cluster which of its rules this breaks. {THEN}",
+    "UNSENDABLE": "No record can be made of it, whatever is changed in Kafka: give it up, "
+    "and have it published again in another form.",
+}
 OTHERWISE: Final = f"Remove the cause. {THEN}"
-NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        OutboxKind.MESSAGE: "This message",
-        OutboxKind.TICKET: "This marker of a due retry",
-        OutboxKind.MIRROR: "This copy of a held message for the error queue",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What happened and why, in one or two sentences, and what to do now."""
-
-    what: str
-    now: str
+NAMES: Final[Mapping[str, str]] = {
+    OutboxKind.MESSAGE: "This message",
+    OutboxKind.TICKET: "This marker of a due retry",
+    OutboxKind.MIRROR: "This copy of a held message for the error queue",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +70,7 @@ def account(row: OutboxRow, place: Place) -> Account:
 
 def _dead(row: OutboxRow, place: Place) -> Account:
     said = row.dead_text.strip() or row.dead_code
-    what = f"{NAMES[row.kind]} was refused by Kafka, alone: {_sentence(said)}"
+    what = f"{NAMES[row.kind]} was refused by Kafka, alone: {sentence_of(said)}"
     if row.kind == OutboxKind.TICKET:
         now = "Give it up: the failure's own row has carried the retry since; nothing is lost."
         return Account(what, now)
@@ -121,7 +109,3 @@ def _pending(row: OutboxRow, place: Place) -> Account:
 
 def _start_one() -> str:
     return "Nothing, if a relay worker lives; else start one: `celery -A config worker -Q relay`."
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."

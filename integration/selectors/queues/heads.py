@@ -38,10 +38,8 @@ class Head:
     id: UUID
     version: int
     state: str
-    partition: int
     name: str
     text: str
-    kafka_timestamp: datetime | None
     key: str = ""
 
     @property
@@ -58,28 +56,23 @@ def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
     wanted = {part.failure for row in rows for part in row.partitions if part.failure is not None}
     if not wanted:
         return {}
-    found = MessageError.objects.filter(pk__in=wanted).only(
-        "version", "state", "partition", "offset", "key", "message_id", "text", "kafka_timestamp"
+    columns = ("version", "state", "offset", "key", "message_id", "text")
+    found = MessageError.objects.filter(pk__in=wanted).only(*columns).order_by()
+    return {error.pk: _head(error, reveal=reveal) for error in found}
+
+
+def _head(error: MessageError, *, reveal: bool) -> Head:
+    """People call the message by its key, else by its id; by its offset who may see no keys."""
+    key = _key_of(error) if reveal else ""
+    called = (key.strip() or error.message_id) if reveal else ""
+    return Head(
+        id=error.pk,
+        version=error.version,
+        state=error.state,
+        name=_shortened(called, NAME_LENGTH) if called else f"offset {error.offset:,}",
+        text=error.text,
+        key=key,
     )
-    return {
-        row.pk: Head(
-            id=row.pk,
-            version=row.version,
-            state=row.state,
-            partition=row.partition,
-            name=name_of(row, reveal=reveal),
-            text=row.text,
-            kafka_timestamp=row.kafka_timestamp,
-            key=_key_of(row) if reveal else "",
-        )
-        for row in found.order_by()
-    }
-
-
-def name_of(error: MessageError, *, reveal: bool) -> str:
-    """What people call the message: its key, else its id; its offset to those who see no keys."""
-    called = (_key_of(error).strip() or error.message_id) if reveal else ""
-    return _shortened(called, NAME_LENGTH) if called else f"offset {error.offset:,}"
 
 
 def _key_of(error: MessageError) -> str:

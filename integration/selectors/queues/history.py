@@ -1,6 +1,5 @@
 """What happened to a queue by people's hands: its configuration and the decisions, by time."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -33,20 +32,14 @@ def history(queue_id: int, rows: int = ROWS) -> list[Event]:
     """The newest events of a queue, in two queries; the caller made sure that it may be known."""
     decided = QueueChange.objects.filter(queue=queue_id).order_by("-at", "-id")[:rows]
     changed = changes.history_of("queue", queue_id, rows)
-    events = [*_decisions(list(decided)), *map(_change, changed)]
+    events = [*map(_decision, decided), *map(_change, changed)]
     return sorted(events, key=lambda event: event.at, reverse=True)[:rows]
 
 
-def _decisions(rows: list[QueueChange]) -> Iterator[Event]:
-    for row in rows:
-        where = "" if row.partition is None else f" (partition {row.partition})"
-        yield Event(
-            at=row.at,
-            actor=row.actor,
-            what=f"{row.action.capitalize()}{where}",
-            effect=row.effect,
-            reason=row.reason,
-        )
+def _decision(row: QueueChange) -> Event:
+    where = "" if row.partition is None else f" (partition {row.partition})"
+    what = f"{row.action.capitalize()}{where}"
+    return Event(at=row.at, actor=row.actor, what=what, effect=row.effect, reason=row.reason)
 
 
 def _change(change: Change) -> Event:

@@ -37,12 +37,8 @@ class PartitionRow:
     lag: int | None
     oldest_waiting_at: datetime | None
     seen_at: datetime | None
-    progressed_at: datetime | None
     owner: str
-    lease_until: datetime | None
     is_owned: bool
-    epoch: int
-    topic_uuid: str
 
 
 def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
@@ -72,12 +68,8 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         lag=partition.lag,
         oldest_waiting_at=None if partition.lag == 0 else partition.oldest_waiting_at,
         seen_at=partition.seen_at,
-        progressed_at=partition.progressed_at,
         owner=lease.owner if lease is not None and is_owned else "",
-        lease_until=lease.lease_until if lease is not None else None,
         is_owned=is_owned,
-        epoch=partition.epoch,
-        topic_uuid=partition.topic_uuid,
     )
 
 

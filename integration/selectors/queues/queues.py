@@ -1,27 +1,25 @@
 """How the queues stand: one row a queue for the overview, partitions and history for its page."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
-from uuid import UUID
 
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from integration.clock import database_now
 from integration.counting import so_many
 from integration.models import Gap, Queue, QueuePartition
-from integration.policy.states import OPEN, ErrorState
+from integration.policy.states import OPEN_SQL, ErrorState
 from integration.selectors.delivering.senders import senders
-from integration.selectors.outbox.of_queue import Sending, sending
+from integration.selectors.outbox.relaying import Sending, sending
 from integration.selectors.queues.rows import QueueRow, queue_row
 from integration.selectors.queues.status import LiveProcesses
-from integration.selectors.queues.stops import stops
-from integration.selectors.queues.stuck import stuck
+from integration.selectors.queues.stops import stops, stuck
 from integration.selectors.scope import EVERYTHING, Scope
-from integration.store.sessions import django_connection
+from integration.store.sessions import fetch_all
 
 # The dispatcher starts a worker within seconds, and the shipped schedule every ten.
 UNREAD_AFTER: Final = timedelta(minutes=3)
@@ -29,6 +27,7 @@ UNREAD_AFTER: Final = timedelta(minutes=3)
 # of many queues it ends sooner.
 COUNT_CAP: Final = 10_000
 TABLE_CAP: Final = 1_000
+GAPS_SHOWN: Final = 50
 NO_KEY_ORDER: Final = (
     "not kept: the setting has no effect on an inbound queue. Change the queue to clear it."
 )
@@ -37,30 +36,12 @@ NO_KEY_ORDER: Final = (
 _COUNTS: Final = f"""
     SELECT q.id, s.state, few.count
     FROM unnest(%s::bigint[]) q (id)
-    CROSS JOIN (VALUES {", ".join(f"('{state}')" for state in sorted(OPEN))}) s (state)
+    CROSS JOIN (VALUES ('{ErrorState.HOLD}'), ('{ErrorState.RETRY}')) s (state)
     CROSS JOIN LATERAL (SELECT count(*) FROM (
         SELECT 1 FROM integration_messageerror e
         WHERE e.queue_id = q.id AND e.state = s.state
-          AND e.state IN ('RETRY', 'HOLD', 'READY', 'PROCESSING')
+          AND e.state IN {OPEN_SQL}
         LIMIT %s) found) few"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapRow:
-    """Offsets passed or about to be passed untried."""
-
-    id: UUID
-    partition: int
-    from_offset: int
-    to_offset: int
-    reason: str
-    found_at: datetime
-    acknowledged_at: datetime | None
-    acknowledged_by: str
-
-    @property
-    def size(self) -> int:
-        return self.to_offset - self.from_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +62,7 @@ class QueueDetail:
     switches: tuple[Switch, ...]
     facts: tuple[tuple[str, str], ...]
     sending: Sending | None
-    gaps: tuple[GapRow, ...]
+    gaps: list[Gap]
 
 
 def overview(
@@ -100,24 +81,21 @@ def standing(
 
 
 def counted(rows: Sequence[QueueRow], cap: int = TABLE_CAP) -> list[QueueRow]:
-    """The same rows with their open failures by state, each counted until it is above the cap."""
-    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    """The same rows with their open failures, each state counted until it is above the cap."""
     if not rows:
         return []
-    with django_connection().cursor() as cursor:
-        cursor.execute(_COUNTS, [[row.id for row in rows], cap + 1])
-        for queue_id, state, count in cursor.fetchall():
-            counts[queue_id][state] = count
-    return [_with_counts(row, counts[row.id]) for row in rows]
-
-
-def _with_counts(row: QueueRow, counts: Mapping[str, int]) -> QueueRow:
-    return replace(
-        row,
-        held=counts[ErrorState.HOLD],
-        retrying=counts[ErrorState.RETRY],
-        ready=counts[ErrorState.READY] + counts[ErrorState.PROCESSING],
-    )
+    counts = {
+        (queue_id, state): count
+        for queue_id, state, count in fetch_all(_COUNTS, [[row.id for row in rows], cap + 1])
+    }
+    return [
+        replace(
+            row,
+            held=counts.get((row.id, ErrorState.HOLD), 0),
+            retrying=counts.get((row.id, ErrorState.RETRY), 0),
+        )
+        for row in rows
+    ]
 
 
 def detail(
@@ -133,20 +111,23 @@ def detail(
         return None
     is_outbound = queue.direction == Queue.Direction.OUTBOUND
     [row] = counted(_rows([queue], live_processes), COUNT_CAP)
-    gaps = Gap.objects.filter(partition__queue=queue).select_related("partition")[:50]
+    gaps = Gap.objects.filter(partition__queue=queue).select_related("partition")
     return QueueDetail(
         queue=queue,
         row=row,
         switches=_switches(queue) if row.is_read else (),
         facts=_facts(queue, sends=row.sends),
         sending=sending(queue) if is_outbound else None,
-        gaps=tuple(_gap(gap) for gap in gaps),
+        gaps=list(gaps.annotate(size=F("to_offset") - F("from_offset"))[:GAPS_SHOWN]),
     )
 
 
-def names(scope: Scope = EVERYTHING) -> list[str]:
-    """Every queue's name, for a filter."""
-    return list(Queue.objects.filter(scope.within("system")).values_list("name", flat=True))
+def names(scope: Scope = EVERYTHING, direction: str = "") -> list[str]:
+    """The names of the queues, or of those of one direction, for a filter."""
+    found = Queue.objects.filter(scope.within("system"))
+    if direction:
+        found = found.filter(direction=direction)
+    return list(found.order_by("name").values_list("name", flat=True))
 
 
 def id_of(name: str, scope: Scope = EVERYTHING) -> int | None:
@@ -168,18 +149,17 @@ def _rows(queues: list[Queue], live_processes: LiveProcesses | None) -> list[Que
     outbound = any(queue.direction == Queue.Direction.OUTBOUND for queue in queues)
     sending = senders() if outbound else frozenset()
     by_people = stops(queues)
-    rows = [
+    return [
         queue_row(
             queue,
             partitions[queue.pk],
-            {},
             live_processes,
             stuck=needy.get(queue.pk),
             sends=queue.pk in sending,
+            stop=by_people.get(queue.pk),
         )
         for queue in queues
     ]
-    return [replace(row, stop=by_people.get(row.id)) for row in rows]
 
 
 def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
@@ -204,19 +184,6 @@ def _partitions(queues: list[Queue]) -> QuerySet[QueuePartition]:
             ),
         )
         .order_by("queue", "partition")
-    )
-
-
-def _gap(gap: Gap) -> GapRow:
-    return GapRow(
-        id=gap.pk,
-        partition=gap.partition.partition,
-        from_offset=gap.from_offset,
-        to_offset=gap.to_offset,
-        reason=gap.reason,
-        found_at=gap.found_at,
-        acknowledged_at=gap.acknowledged_at,
-        acknowledged_by=gap.acknowledged_by,
     )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from integration.models import QueueSample
@@ -67,8 +68,9 @@ class Rates:
         """The steadier one, for what is foretold."""
         return self.quarter or self.minute
 
-
-UNKNOWN: Final = Rates(None, None)
+    def eta(self, lag: int | None) -> timedelta | None:
+        """How long until nothing waits; None when that is never, or not known."""
+        return None if self.best is None else self.best.eta(lag)
 
 
 def pace(points: Sequence[Point], within: timedelta) -> Pace | None:
@@ -79,7 +81,7 @@ def pace(points: Sequence[Point], within: timedelta) -> Pace | None:
     if not points:
         return None
     since = points[-1].at - within - timedelta(seconds=SAMPLE_SECONDS / 2)
-    steps = [(a, b) for a, b in pairwise(points) if a.at >= since and _is_told(a, b)]
+    steps = [(a, b) for a, b in pairwise(points) if a.at >= since and _is_known(a, b)]
     seconds = sum((b.at - a.at).total_seconds() for a, b in steps)
     if not seconds:
         return None
@@ -105,22 +107,14 @@ def rates(points: Sequence[Point]) -> Rates:
     return Rates(pace(points, MINUTE), pace(points, QUARTER))
 
 
-def samples(queue_ids: Collection[int], within: timedelta) -> Mapping[int, tuple[Point, ...]]:
+def samples(queue_ids: Collection[int], within: timedelta) -> Mapping[int, Sequence[Point]]:
     """The samples of these queues since then, oldest first, in one query.
 
     Bounded by the statement's time: only what is the same for all rows can be looked up by index.
     """
-    found: dict[int, list[Point]] = defaultdict(list)
     if not queue_ids:
         return {}
-    rows = (
-        QueueSample.objects.filter(queue__in=list(queue_ids), at__gt=Now() - within)
-        .order_by("queue_id", "at")
-        .values_list("queue_id", "at", "position", "end")
-    )
-    for queue_id, at, position, end in rows.iterator():
-        found[queue_id].append(Point(at, position, end))
-    return {queue_id: tuple(points) for queue_id, points in found.items()}
+    return _points(QueueSample.objects.filter(queue__in=list(queue_ids), at__gt=Now() - within))
 
 
 def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
@@ -128,12 +122,16 @@ def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
     rows = QueueSample.objects.filter(at__gt=Now() - MINUTE - GAP)
     if not scope.is_whole:
         rows = rows.filter(scope.within("queue__system"))
-    found: dict[int, list[Point]] = defaultdict(list)
-    told = rows.order_by("queue_id", "at").values_list("queue_id", "at", "position", "end")
-    for queue_id, at, position, end in told:
-        found[queue_id].append(Point(at, position, end))
-    paces = {queue_id: pace(points, MINUTE) for queue_id, points in found.items()}
+    paces = {queue_id: pace(points, MINUTE) for queue_id, points in _points(rows).items()}
     return {queue_id: one for queue_id, one in paces.items() if one is not None}
+
+
+def _points(rows: QuerySet[QueueSample]) -> Mapping[int, Sequence[Point]]:
+    found: dict[int, list[Point]] = defaultdict(list)
+    columns = rows.order_by("queue_id", "at").values_list("queue_id", "at", "position", "end")
+    for queue_id, at, position, end in columns:
+        found[queue_id].append(Point(at, position, end))
+    return found
 
 
 def together(paces: Collection[Pace]) -> Pace | None:
@@ -143,6 +141,6 @@ def together(paces: Collection[Pace]) -> Pace | None:
     return Pace(sum(one.incoming for one in paces), sum(one.outgoing for one in paces))
 
 
-def _is_told(before: Point, after: Point) -> bool:
+def _is_known(before: Point, after: Point) -> bool:
     is_whole = after.at - before.at <= GAP
     return is_whole and after.end >= before.end and after.position >= before.position

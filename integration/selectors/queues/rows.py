@@ -1,29 +1,25 @@
 """One queue as people see it, made from rows that were read together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
-from integration.models import Queue, QueuePartition
-from integration.policy.states import ErrorState
-from integration.selectors.queues.live_processes import Standing, manned, relayed
+from integration.models import Queue, QueueChange, QueuePartition
 from integration.selectors.queues.partitions import (
     PartitionRow,
     partition_row,
     unread,
     up_to_date,
 )
-from integration.selectors.queues.status import LiveProcesses, Situation, Status
+from integration.selectors.queues.status import NO_BEAT, LiveProcesses, Situation, Status
 
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Who paused a queue or switched it off, when and why."""
-
-    at: datetime
-    actor: str
-    reason: str
+Standing = tuple[Status, Situation]
+# Where nobody lives to work on it, these need a person all the same, so their word stays.
+DECIDED: Final = frozenset({Status.BLOCKED, Status.BRAKED})
+# Only a tick of beat begins these; the workers themselves start whatever else is due.
+NEED_BEAT: Final = frozenset({Status.NO_READER, Status.NOT_STARTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +46,6 @@ class QueueRow:
     paused: bool
     status: Status
     situation: Situation
-    held: int
-    retrying: int
-    ready: int
     partitions: tuple[PartitionRow, ...]
     is_stuck: bool
     found: Standing
@@ -60,7 +53,9 @@ class QueueRow:
     is_system_off: bool
     changed_at: datetime
     sends: bool = False
-    stop: Stop | None = None
+    stop: QueueChange | None = None
+    held: int = 0
+    retrying: int = 0
 
     @property
     def since(self) -> datetime | None:
@@ -115,20 +110,20 @@ class QueueRow:
 def queue_row(
     queue: Queue,
     partitions: Sequence[QueuePartition],
-    open_errors: Mapping[str, int],
     live_processes: LiveProcesses | None = None,
     *,
     stuck: Standing | None = None,
     sends: bool = False,
+    stop: QueueChange | None = None,
 ) -> QueueRow:
-    """`partitions` carry the annotations of selectors.queues; `open_errors` counts by state.
+    """`partitions` carry the annotations of selectors.queues; failures are not counted yet.
 
     Without `live_processes` it is not judged whether anybody lives to do the work. `stuck` is why
     an outbound queue needs a person.
     """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
-    judge = _judge(queue, rows, stuck, sends=sends)
-    found, (status, reason) = judge(None), judge(live_processes)
+    found = _standing(queue, rows, None, stuck=stuck, sends=sends)
+    status, reason = _standing(queue, rows, live_processes, stuck=stuck, sends=sends)
     return QueueRow(
         id=queue.pk,
         name=queue.name,
@@ -145,9 +140,6 @@ def queue_row(
         paused=queue.paused,
         status=status,
         situation=reason,
-        held=open_errors.get(ErrorState.HOLD, 0),
-        retrying=open_errors.get(ErrorState.RETRY, 0),
-        ready=open_errors.get(ErrorState.READY, 0) + open_errors.get(ErrorState.PROCESSING, 0),
         partitions=rows,
         is_stuck=stuck is not None,
         found=found,
@@ -155,23 +147,26 @@ def queue_row(
         is_system_off=queue.system is not None and not queue.system.enabled,
         changed_at=queue.changed_at,
         sends=sends,
+        stop=stop,
     )
 
 
-def _judge(
-    queue: Queue, rows: Sequence[PartitionRow], stuck: Standing | None, *, sends: bool
-) -> Callable[[LiveProcesses | None], Standing]:
+def _standing(
+    queue: Queue,
+    rows: Sequence[PartitionRow],
+    live_processes: LiveProcesses | None,
+    *,
+    stuck: Standing | None,
+    sends: bool,
+) -> Standing:
     """How it stands with those that live.
 
     What is delivered from here has two ways that can be closed: into Kafka, and out of it.
     """
     if queue.direction == Queue.Direction.INBOUND:
-        return lambda live_processes: _verdict(queue, rows, live_processes)
-    if not sends:
-        return lambda live_processes: relayed(live_processes, stuck)
-    return lambda live_processes: _worse(
-        relayed(live_processes, stuck), _verdict(queue, rows, live_processes)
-    )
+        return _verdict(queue, rows, live_processes)
+    into = _relayed(live_processes, stuck)
+    return _worse(into, _verdict(queue, rows, live_processes)) if sends else into
 
 
 def _worse(into: Standing, out: Standing) -> Standing:
@@ -183,20 +178,20 @@ def _worse(into: Standing, out: Standing) -> Standing:
 
 def _verdict(
     queue: Queue, rows: Sequence[PartitionRow], live_processes: LiveProcesses | None
-) -> tuple[Status, Situation]:
+) -> Standing:
     """What people switched comes first, then who is alive: they explain why nothing moves."""
     switched = _switched(queue)
     found = _found(rows)
     if switched is None:
-        return manned(live_processes, found)
+        return _manned(live_processes, found)
     status, reason = switched
-    if found[0] in {Status.BLOCKED, Status.BRAKED}:
+    if found[0] in DECIDED:
         why = f"{reason.why} Besides, it is {found[0].label.lower()}: {found[1].why}"
         return status, Situation(why, f"{reason.next_step} {found[1].next_step}")
     return switched
 
 
-def _switched(queue: Queue) -> tuple[Status, Situation] | None:
+def _switched(queue: Queue) -> Standing | None:
     """What people switched off, outermost first."""
     if not queue.enabled:
         return Status.OFF, Situation(
@@ -220,7 +215,7 @@ def _switched(queue: Queue) -> tuple[Status, Situation] | None:
     return None
 
 
-def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
+def _found(rows: Sequence[PartitionRow]) -> Standing:
     """What the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
         return Status.NOT_STARTED, Situation(
@@ -234,3 +229,44 @@ def _found(rows: Sequence[PartitionRow]) -> tuple[Status, Situation]:
     if status is Status.NO_READER and decisive.resume_at is None:
         return status, unread(lag)
     return status, decisive.situation
+
+
+def _manned(live_processes: LiveProcesses | None, found: Standing) -> Standing:
+    """The same standing, or first that nobody is alive: all else was found before that."""
+    status, reason = found
+    lack = _lack(live_processes, status)
+    if lack is None:
+        return found
+    if status in DECIDED:
+        why = f"{lack.why} Besides, it is {status.label.lower()}: {reason.why}"
+        return status, Situation(why, f"{lack.next_step} Then: {reason.next_step}")
+    if status is Status.NO_READER:
+        return status, Situation(f"{lack.why} {reason.why}", lack.next_step)
+    if status is Status.NOT_STARTED:
+        return Status.NO_READER, lack
+    return Status.NO_READER, Situation(f"{lack.why} Last found: {reason.why}", lack.next_step)
+
+
+def _relayed(live_processes: LiveProcesses | None, stuck: Standing | None = None) -> Standing:
+    """How the way of an outbound queue into Kafka stands: what is published leaves by the relay.
+
+    `stuck` is what waits for a person, whether a relay lives or not.
+    """
+    if live_processes is not None and not live_processes.relays:
+        if stuck is None:
+            return Status.NO_SENDER, live_processes.no_relay
+        why = f"{live_processes.no_relay.why} Besides: {stuck[1].why}"
+        status = min(stuck[0], Status.NO_SENDER, key=lambda one: one.rank)
+        step = f"{live_processes.no_relay.next_step} Then: {stuck[1].next_step}"
+        return status, Situation(why, step)
+    if stuck is not None:
+        return stuck
+    return Status.RUNNING, Situation("What handlers publish to it is sent by the relay.", "")
+
+
+def _lack(live_processes: LiveProcesses | None, status: Status) -> Situation | None:
+    if live_processes is None:
+        return None
+    if not live_processes.workers:
+        return live_processes.no_worker
+    return NO_BEAT if not live_processes.beats and status in NEED_BEAT else None

@@ -16,7 +16,7 @@ from integration.envelope import Flaw, read
 from integration.models import EnterpriseService, MessageError, ObjectStructure
 from integration.policy.states import Ended, ErrorState
 from integration.selectors.failures.edits import Part, text_of
-from integration.selectors.failures.payloads import decode_headers
+from integration.codec import decode_headers
 from integration.selectors.scope import Scope
 from integration.selectors.setup.takers import handler_of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-# The finest that a moment is told.
+# The finest step between two moments.
 MICROSECOND: Final = timedelta(microseconds=1)
 # So many stretches of arrival numbers are looked up; what lies between two of one is read as well.
 FEW: Final = 64
@@ -87,9 +87,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The next batches: conditions of which each of their rows meets one, and what these are told.
+    """The next batches: conditions of which each of their rows meets one, and their values.
 
-    Among that are the moments of the `first` and the `last` of them.
+    Among these are the moments of the `first` and the `last` of them.
     """
 
     conditions: tuple[str, ...]

@@ -122,8 +122,8 @@ def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | Non
     if earlier.knows_key and later.knows_key:
         return earlier.of_key, later.of_key
     said, queues = _said(track), _own_queue(track)
-    gathered = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
-    if gathered is None:
+    found = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
+    if found is None:
         near = [
             rows.in_order(
                 span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", said, queues, limit=1
@@ -131,13 +131,9 @@ def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | Non
             for span, behind in _sides(track)
         ]
         return near[0][0] if near[0] else None, near[1][0] if near[1] else None
-    [found] = gathered
     before = [row for row in found if row.place < track.place]
     after = [row for row in found if row.place > track.place]
-    return (
-        max(before, key=lambda row: row.place, default=None),
-        min(after, key=lambda row: row.place, default=None),
-    )
+    return before[-1] if before else None, after[0] if after else None
 
 
 def _own_queue(track: TrackRow) -> Queues:
@@ -148,6 +144,4 @@ def _answers(track: TrackRow, readable: Queues) -> tuple[TrackRow, ...]:
     if not track.message_id:
         return ()
     said = {**_said(track), "since": track.at - EARLIER}
-    gathered = rows.by_index(_ANSWERS, said, readable)
-    every = {row.id: row for found in gathered for row in found}
-    return tuple(sorted(every.values(), key=lambda row: row.place)[:RELATED])
+    return tuple(rows.by_index(_ANSWERS, said, readable)[:RELATED])

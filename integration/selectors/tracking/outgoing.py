@@ -6,7 +6,6 @@ Nothing of that is written for tracking's sake: the outbox has it as long as cle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Final
 
 from django.db.models import Q
@@ -17,7 +16,7 @@ from integration.handlers.outgoing import INTERFACE
 from integration.models import ConfigurationChange, OutboxRow, Queue, Receipt
 from integration.policy.states import OutboxState
 from integration.selectors.tracking.rows import Queues
-from integration.store.sessions import alias, django_connection
+from integration.store.sessions import alias, fetch_all
 
 RELATED: Final = 20
 # Outgoing rows have no index by message, which each publish() would have to write: so many of the
@@ -28,23 +27,21 @@ _BY_MESSAGE: Final = f"""
   ORDER BY id DESC LIMIT {LOOKED_THROUGH}) n WHERE n.message_id = %(id)s LIMIT {RELATED})
 UNION
 (SELECT w.id FROM (SELECT id, message_id FROM integration_outboxrow
-  WHERE state = 'PENDING' AND not_before IS NULL
+  WHERE state = '{OutboxState.PENDING}' AND not_before IS NULL
   ORDER BY provider_id, shard, not_before, id LIMIT {LOOKED_THROUGH}) w
   WHERE w.message_id = %(id)s LIMIT {RELATED})
 """
 
-STANDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        OutboxState.PENDING: "It is committed and waits in the outbox for the relay. Its outgoing "
-        "row says what it waits for.",
-        OutboxState.STAMPED: "The relay is sending it to Kafka, or nobody knows whether Kafka has "
-        "it: its outgoing row says which.",
-        OutboxState.PUBLISHED: "It is in Kafka. No try of it is known yet: its queue has not come "
-        "to it, or the partner reads it from there.",
-        OutboxState.DEAD: "Kafka refused it. A person decides, on the page of its outgoing row.",
-        OutboxState.CANCELLED: "It is not sent: a person gave it up.",
-    }
-)
+STANDS: Final[Mapping[str, str]] = {
+    OutboxState.PENDING: "It is committed and waits in the outbox for the relay. Its outgoing "
+    "row says what it waits for.",
+    OutboxState.STAMPED: "The relay is sending it to Kafka, or nobody knows whether Kafka has "
+    "it: its outgoing row says which.",
+    OutboxState.PUBLISHED: "It is in Kafka. No try of it is known yet: its queue has not come "
+    "to it, or the partner reads it from there.",
+    OutboxState.DEAD: "Kafka refused it. A person decides, on the page of its outgoing row.",
+    OutboxState.CANCELLED: "It is not sent: a person gave it up.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +79,12 @@ def outgoing(
         found = found.filter(pk__in=_looked_up(message_id))
     rows = list(found.order_by("pk")[:RELATED])
     topics = _topics(queues) if rows else {}
-    if receipts or tests:
-        return [_told(row, topics.get((row.provider_id, row.topic), ())) for row in rows]
-    places = [(row, (row.provider_id, row.topic)) for row in rows]
-    return [_told(row, topics[place]) for row, place in places if place in topics]
+    is_numbered = bool(receipts or tests)
+    return [
+        _outgoing(row, topics.get((row.provider_id, row.topic), ()))
+        for row in rows
+        if is_numbered or (row.provider_id, row.topic) in topics
+    ]
 
 
 def _numbered(receipts: Sequence[Receipt], tests: Sequence[ConfigurationChange]) -> Q:
@@ -99,9 +98,7 @@ def _numbered(receipts: Sequence[Receipt], tests: Sequence[ConfigurationChange])
 
 
 def _looked_up(message_id: str) -> list[int]:
-    with django_connection().cursor() as cursor:
-        cursor.execute(_BY_MESSAGE, {"id": message_id})
-        return [number for (number,) in cursor.fetchall()]
+    return [number for (number,) in fetch_all(_BY_MESSAGE, {"id": message_id})]
 
 
 def _topics(queues: Queues) -> dict[tuple[int, str], tuple[str, ...]]:
@@ -112,7 +109,7 @@ def _topics(queues: Queues) -> dict[tuple[int, str], tuple[str, ...]]:
     return found
 
 
-def _told(row: OutboxRow, queues: tuple[str, ...]) -> Outgoing:
+def _outgoing(row: OutboxRow, queues: tuple[str, ...]) -> Outgoing:
     headers = {name: value for name, value in decode_headers(row.headers) if value is not None}
     return Outgoing(
         id=row.pk,

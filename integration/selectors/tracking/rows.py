@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import transaction
 
@@ -52,9 +52,8 @@ Queues = Mapping[int, tuple[str, str]]
 Said = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """Where a page begins: behind this row."""
+class Cursor(NamedTuple):
+    """A place among all tracks, in their order; a page begins behind it."""
 
     at: datetime
     id: int
@@ -106,12 +105,7 @@ class TrackRow:
         return self.at - self.written_at
 
     @property
-    def place(self) -> tuple[datetime, int]:
-        """What all tracks are ordered by."""
-        return (self.at, self.id)
-
-    @property
-    def cursor(self) -> Cursor:
+    def place(self) -> Cursor:
         return Cursor(self.at, self.id)
 
 
@@ -123,20 +117,19 @@ def queues_of(scope: Scope) -> Queues:
 
 def by_index(
     conditions: Sequence[str], said: Said, queues: Queues, *, limit: int = MANY
-) -> list[list[TrackRow]]:
-    """For each condition its rows, in no order, at most so many.
+) -> list[TrackRow]:
+    """The rows that meet one of the conditions, at most so many of each, by time and number.
 
     Each names one of the columns of the search index; the cost is that of the index, whatever else
     the days hold.
     """
     with reading(INDEX_ONLY) as cursor:
-        return [read(cursor, _found(one, limit), said, queues) for one in conditions]
+        found = [read(cursor, _found(one, limit), said, queues) for one in conditions]
+    return _each_once(found)
 
 
-def few_by_index(
-    conditions: Sequence[str], said: Said, queues: Queues
-) -> list[list[TrackRow]] | None:
-    """For each condition all of its rows, in no order; None as soon as one has more than MANY."""
+def few_by_index(conditions: Sequence[str], said: Said, queues: Queues) -> list[TrackRow] | None:
+    """The same; None as soon as more than MANY meet one of the conditions."""
     gathered: list[list[TrackRow]] = []
     with reading(INDEX_ONLY) as cursor:
         for condition in conditions:
@@ -145,7 +138,12 @@ def few_by_index(
             if found[0][-1] > MANY:
                 return None
             gathered.append(_rows(found, queues))
-    return gathered
+    return _each_once(gathered)
+
+
+def _each_once(found: Iterable[Iterable[TrackRow]]) -> list[TrackRow]:
+    every = {row.id: row for rows in found for row in rows}
+    return sorted(every.values(), key=lambda row: row.place)
 
 
 def _found(condition: str, limit: int) -> str:
@@ -164,8 +162,7 @@ def of_messages(
         span = Span([queue], since, FOREVER, newest_first=False)
         return in_order(span, condition, said, queues, limit=limit)
     condition += " AND t.queue_id = %(queue)s AND t.at >= %(since)s"
-    [found] = by_index([condition], said, queues, limit=limit)
-    return sorted(found, key=lambda row: row.place)
+    return by_index([condition], said, queues, limit=limit)
 
 
 def whole(row: TrackRow) -> MessageTrack | None:

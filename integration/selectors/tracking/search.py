@@ -12,12 +12,12 @@ from django.db.models import Q
 
 from integration.models import Queue
 from integration.policy.states import Ended
+from integration.selectors.paging import PAGE_ROWS, Page
 from integration.selectors.scope import EVERYTHING, Scope
 from integration.selectors.tracking import rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
 from integration.selectors.tracking.rows import Cursor, Queues, TrackRow
 
-PAGE_ROWS: Final = 50
 COUNT_CAP: Final = rows.MANY
 WINDOW: Final = timedelta(hours=24)
 # First what many messages share, a site or a kind of order: it decides how all are looked for.
@@ -50,28 +50,14 @@ class TrackFilter:
     sees_contents: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TrackPage:
-    """One page, newest first; `next_after` is None at the end."""
-
-    rows: tuple[TrackRow, ...]
-    count: int
-    next_after: Cursor | None
-
-    @property
-    def is_capped(self) -> bool:
-        return self.count > COUNT_CAP
-
-    @property
-    def shown_count(self) -> int:
-        return min(self.count, COUNT_CAP)
+TrackPage = Page[TrackRow, Cursor]
 
 
 def page(wanted: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROWS) -> TrackPage:
-    """The rows behind the cursor, and how many there are in all, capped."""
+    """The rows behind the cursor, newest first, and how many there are in all, capped."""
     queues = _queues(wanted)
     if not queues:
-        return TrackPage((), 0, None)
+        return Page(rows=(), count=0, cap=COUNT_CAP)
     said = _said(wanted, queues)
     if after is not None:
         said |= {"at": after.at, "row": after.id}
@@ -87,7 +73,8 @@ def page(wanted: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROWS
         found = _by_time(wanted, condition, said, queues, size)
         number = rows.count(_span(wanted, queues), condition, said, cap=COUNT_CAP)
     shown = tuple(found[:size])
-    return TrackPage(shown, number, shown[-1].cursor if len(found) > size else None)
+    behind = shown[-1].place if len(found) > size else None
+    return Page(rows=shown, count=number, cap=COUNT_CAP, next_after=behind)
 
 
 def _by_time(
@@ -104,17 +91,12 @@ def _by_index(
 ) -> tuple[list[TrackRow], int]:
     """What the conditions find by the index; where one finds too much, all find it by its time."""
     ending = f" AND {_ENDED}" if wanted.ended else ""
-    gathered = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
-    if gathered is None:
+    found = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
+    if found is None:
         condition = f"({' OR '.join(exact)}){ending}"
         return _by_time(wanted, condition, said, queues, size), COUNT_CAP + 1
-    every = {row.id: row for found in gathered for row in found}
-    number = len(every)
-    if "at" in said:
-        place = (said["at"], said["row"])
-        every = {id_: row for id_, row in every.items() if row.place < place}
-    in_order = sorted(every.values(), key=lambda row: row.place, reverse=True)
-    return in_order[: size + 1], number
+    behind = [row for row in found if "at" not in said or row.place < (said["at"], said["row"])]
+    return behind[::-1][: size + 1], len(found)
 
 
 def _behind(condition: str, said: dict[str, Any]) -> str:
@@ -134,7 +116,7 @@ def _queues(wanted: TrackFilter) -> Queues:
 
 
 def _said(wanted: TrackFilter, queues: Queues) -> dict[str, Any]:
-    """What every condition is told."""
+    """The values that conditions name."""
     return {
         "since": wanted.since,
         "until": wanted.until,

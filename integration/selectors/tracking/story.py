@@ -33,16 +33,15 @@ from integration.selectors.tracking.rows import (
     Queues,
     TrackRow,
     by_index,
-    newest_payload,
     queues_of,
 )
 
-# Of a message that went round and round the newest are told.
+# Of a message that went round and round the newest are shown.
 MOST: Final = 100
 RELATED: Final = 20
 # A try and its track are one commit, of whose tables each may have its own moment.
 SAME: Final = timedelta(seconds=1)
-TOLD: Final = {
+ENDED_AS: Final = {
     **ENDS,
     Ended.DELIVERED: "its endpoint took it",
     Ended.DUPLICATE: "it was dropped: the same id with the same content was there before",
@@ -124,7 +123,7 @@ def story(message_id: str, scope: Scope) -> Story | None:
         *_written(tracks, failures),
         *(event for error in failures for event in _failed(error, tried, decided)),
         *(decision(one) for one in decided if one.error_id is None),
-        *(_ended(track) for track in tracks if not _is_told(track, failures, [*tried, *decided])),
+        *(_ended(track) for track in tracks if not _is_listed(track, failures, [*tried, *decided])),
         *map(_called, calls),
     ]
     return Story(
@@ -147,15 +146,10 @@ def posted_as(sender_id: str, scope: Scope) -> Story | None:
     return None if newest is None else story(newest, scope)
 
 
-def payload_of(found: Story) -> bytes | None:
-    """The payload that its newest tracks kept; None where none is kept."""
-    return newest_payload(found.tracks[:RELATED])
-
-
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
     """Of all days: a message may wait for weeks until a person mends it."""
-    [found] = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
-    return sorted(found, key=lambda row: row.place, reverse=True)[:MOST]
+    found = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
+    return found[::-1][:MOST]
 
 
 def _failures(message_id: str, scope: Scope) -> list[MessageError]:
@@ -226,11 +220,11 @@ def _published(row: Outgoing) -> Event:
 
 def _written(tracks: Sequence[TrackRow], failures: Sequence[MessageError]) -> Iterable[Event]:
     """Kafka's own time of each record; a failure tells it as well."""
-    told = {(error.queue_id, error.partition, error.offset) for error in failures}
+    known = {(error.queue_id, error.partition, error.offset) for error in failures}
     for track in tracks:
         place = (track.queue_id, track.partition, track.offset)
-        if track.written_at is not None and place not in told:
-            told.add(place)
+        if track.written_at is not None and place not in known:
+            known.add(place)
             yield Event(
                 at=track.written_at,
                 title="Written to Kafka",
@@ -248,7 +242,7 @@ def _failed(
     return events_of(error, tries, changes)
 
 
-def _is_told(
+def _is_listed(
     track: TrackRow,
     failures: Sequence[MessageError],
     tried: Sequence[ErrorAttempt | ErrorChange],
@@ -265,12 +259,12 @@ def _is_told(
 
 
 def _ended(track: TrackRow) -> Event:
-    told = TOLD.get(track.ended, track.ended.lower())
+    ending = ENDED_AS.get(track.ended, track.ended.lower())
     is_good = track.ended in GOOD
     is_bad = track.ended in {Ended.RETRY, Ended.HOLD}
     return Event(
         at=track.at,
-        title=f"Read by {track.queue}: {told}",
+        title=f"Read by {track.queue}: {ending}",
         who=ENGINE,
         tone="green" if is_good else "red" if is_bad else "secondary",
         sign="✓" if is_good else "✕" if is_bad else "·",
