@@ -19,8 +19,7 @@ from console.setup.noun import Noun
 from integration.actions import configuration
 from integration.actions.configuration import Author
 from integration.actions.operations import release_held
-from integration.actions.problems import NothingChosenError
-from integration.actions.problems import ChangedMeanwhileError, InUseError
+from integration.actions.problems import ChangedMeanwhileError, InUseError, NothingChosenError
 from integration.errors import IntegrationError
 from integration.selectors import changes
 from integration.selectors.setup.nouns import chosen

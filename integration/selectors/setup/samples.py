@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from integration.codec import decode_headers
 from integration.envelope import Flaw, read
 from integration.models import EnterpriseService, MessageError, ObjectStructure
 from integration.policy.states import Ended, ErrorState
 from integration.selectors.failures.edits import Part, text_of
-from integration.codec import decode_headers
 from integration.selectors.scope import Scope
 from integration.selectors.setup.takers import handler_of
 
