@@ -15,7 +15,7 @@ from integration.policy.states import ErrorState, PartitionState
 from integration.recipe_rules import rules_now, subject_of
 from integration.recipe_use import Changed, use
 from integration.recipes import compile_recipe
-from integration.selectors.failures.lines import FailureRow, as_row, lines
+from integration.selectors.failures.lines import FailureRow, rows_of
 from integration.selectors.failures.payloads import PayloadView, show
 from integration.selectors.operations.operations import Cause
 from integration.store import operations as store
@@ -145,7 +145,7 @@ def blast(operation: Operation) -> Blast:
         causes=[Cause(*key, texts[key], count) for key, count in causes.most_common(CAUSES)],
         ages=[(name, ages[name]) for _, name in (*AGES, (0, OLD)) if ages[name]],
         states=[(state, count, outcome) for (state, outcome), count in states.most_common()],
-        samples=[as_row(one) for one in lines(first.order_by("operations__place"))[:SAMPLES]],
+        samples=rows_of(first.order_by("operations__place"), SAMPLES),
         warnings=_warnings(ages[OLD], len(causes), queues if releases else []),
     )
 
