@@ -18,7 +18,7 @@ from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import SeeOther, actor_of, see
 from console.layout.asked import number_of
 from console.setup.queues.pages import known_queue
-from crontasks.health.findings import Finding, broken
+from crontasks.health.checks import HealthCheck, broken
 from crontasks.health.flow import broken_ahead
 from integration.actions import testmessages as actions
 from integration.actions.configuration import Author
@@ -230,7 +230,7 @@ def show_outcome(
     return render(request, fragment if "HX-Request" in request.headers else template, context)
 
 
-def _missing(found: Journey, scope: Scope) -> list[Finding]:
+def _missing(found: Journey, scope: Scope) -> list[HealthCheck]:
     try:
         return broken_ahead(found.queue, scope, is_in_kafka=found.is_sent)
     except OperationalError:
