@@ -113,18 +113,15 @@ def delivered(queue: Queue) -> HealthCheck:
     rows = of_queue(queue)
     last = max((at for row in rows if (at := row.quarter.last_delivered_at)), default=None)
     waiting = sum(row.waiting or 0 for row in rows)
+    waits = so_many(waiting, "message waits", "messages wait") if waiting else "nothing waits"
     if last is not None:
         ago = rough((timezone.now() - last).total_seconds())
-        return good("delivered", f"The last one {ago} ago; {_waits(waiting)}.")
+        return good("delivered", f"The last one {ago} ago; {waits}.")
     minutes = int(QUIET.total_seconds() // 60)
     if not waiting:
         return good("delivered", f"Nothing within {minutes} minutes, and nothing waits.")
     return broken(
         "delivered",
-        f"Nothing within {minutes} minutes; {so_many(waiting, 'message waits', 'messages wait')}.",
+        f"Nothing within {minutes} minutes; {waits}.",
         "Mend what is broken above; if nothing is, look at the last run of the queue.",
     )
-
-
-def _waits(count: int) -> str:
-    return so_many(count, "message waits", "messages wait") if count else "nothing waits"
