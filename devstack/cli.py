@@ -151,7 +151,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         commands.add_parser(name, help=words).set_defaults(command=command)
     named = commands.choices
-    named["setup"].add_argument("--spark", action="store_true", help="also Spark's connectors")
+    spark = "also the jars of Spark's connectors"
+    named["setup"].add_argument("--spark", action="store_true", help=spark)
     named["up"].add_argument("--servers", action="store_true", help="start the servers only")
     named["run"].usage = "%(prog)s manage.py ... | -m MODULE ..."
     return parser

@@ -42,7 +42,4 @@ def is_for_http_api(target: bytes) -> bool:
 
     A wrong guess gives a request the other's threads, nothing else.
     """
-    return target.startswith(_PREFIXES)
-
-
-_PREFIXES: Final = tuple(prefix.encode() for prefix in HTTP_API_PREFIXES)
+    return target.decode("latin-1").startswith(HTTP_API_PREFIXES)

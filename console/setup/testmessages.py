@@ -19,7 +19,7 @@ from console.layout.access import Right, has, needs, scope_of
 from console.layout.answers import SeeOther
 from console.setup.pages import author_of
 from console.setup.queues.pages import known_queue
-from crontasks.health.findings import Finding, broken
+from crontasks.health.checks import HealthCheck, broken
 from crontasks.health.flow import broken_ahead
 from integration.actions import testmessages as actions
 from integration.actions.configuration import Author
@@ -234,7 +234,7 @@ def show_outcome(
     return render(request, fragment if "HX-Request" in request.headers else template, context)
 
 
-def _missing(journey: Journey, scope: Scope) -> list[Finding]:
+def _missing(journey: Journey, scope: Scope) -> list[HealthCheck]:
     try:
         return broken_ahead(journey.queue, scope, is_in_kafka=journey.is_sent)
     except OperationalError:

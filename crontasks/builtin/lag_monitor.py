@@ -88,10 +88,9 @@ def _look(
         for queue, seen in there:
             _write_down(queue, seen, follows=follows)
     except IntegrationError as e:
-        context.say(f"{provider.name}: {e.code}: {e.sentence}")
-        return [
-            Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", f"{e.code}: {e.sentence}")
-        ]
+        said = f"{e.code}: {e.sentence}"
+        context.say(f"{provider.name}: {said}")
+        return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", said)]
     return []
 
 

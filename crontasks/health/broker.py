@@ -6,7 +6,7 @@ from typing import Final
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from crontasks.health.findings import Finding, broken, good
+from crontasks.health.checks import HealthCheck, broken, good
 from integration.selectors.queues.status import NO_BROKER
 
 ASK_SECONDS: Final = 2
@@ -37,7 +37,7 @@ def lasting_silence() -> str | None:
     return silence()
 
 
-def look() -> Finding:
+def look() -> HealthCheck:
     """Whether it answers; `detail` is what the client said."""
     said = silence()
     if said is None:

@@ -10,7 +10,7 @@ from django.db import Error, ProgrammingError
 
 from crontasks import copies
 from crontasks.health import broker, flow_set_up, live_processes, readiness
-from crontasks.health.findings import Finding, broken, good, reason
+from crontasks.health.checks import HealthCheck, broken, good, reason
 from integration.models import Provider
 from integration.store import locks
 from integration.store.sessions import TERMINATE, backend_of, raw_connection
@@ -19,8 +19,8 @@ OLDEST_POSTGRES: Final = 150_000
 MOST_SKEW_SECONDS: Final = 1.0
 
 
-def diagnose() -> list[Finding]:
-    """Every finding, in order. Tries things out on probes; changes nothing that stays.
+def diagnose() -> list[HealthCheck]:
+    """Every check, in order. Tries things out on probes; changes nothing that stays.
 
     While the database does not answer, only what can be asked without it is looked at.
     """
@@ -33,7 +33,7 @@ def diagnose() -> list[Finding]:
     return [first, *map(_seen, LOOKS), *providers()]
 
 
-def _seen(look: Callable[[], Finding]) -> Finding:
+def _seen(look: Callable[[], HealthCheck]) -> HealthCheck:
     try:
         return look()
     except ProgrammingError as e:
@@ -53,7 +53,7 @@ def _probe() -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         session.close()
 
 
-def database() -> Finding:
+def database() -> HealthCheck:
     with _probe() as session:
         version = session.info.server_version
     if version < OLDEST_POSTGRES:
@@ -62,7 +62,7 @@ def database() -> Finding:
     return good("database", f"PostgreSQL {version // 10_000} answers.")
 
 
-def direct_session() -> Finding:
+def direct_session() -> HealthCheck:
     """Another session inside a transaction would get our server process from a pooler."""
     with _probe() as ours, _probe() as other:
         first = _pid(ours)
@@ -92,7 +92,7 @@ def _pid(session: psycopg.Connection[tuple[Any, ...]]) -> int:
     return -1 if row is None else int(row[0])
 
 
-def termination() -> Finding:
+def termination() -> HealthCheck:
     """A stopped owner's sessions have to be ended before its partition can be taken."""
     with _probe() as ours, _probe() as victim:
         backend = backend_of(victim.cursor())
@@ -109,7 +109,7 @@ def termination() -> Finding:
     )
 
 
-def encryption() -> Finding:
+def encryption() -> HealthCheck:
     if copies.can_read_secrets():
         return good("encryption", "SLUICE_ENCRYPTION_KEYS open what was encrypted before.")
     return broken(
@@ -119,7 +119,7 @@ def encryption() -> Finding:
     )
 
 
-def clock() -> Finding:
+def clock() -> HealthCheck:
     with _probe() as session:
         before = time.time()
         row = session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
@@ -131,14 +131,14 @@ def clock() -> Finding:
     return good("clock", f"{abs(skew) * 1_000:.0f} ms from the database's.")
 
 
-def providers() -> list[Finding]:
+def providers() -> list[HealthCheck]:
     try:
         return [flow_set_up.reachable(provider) for provider in Provider.objects.all()]
     except Error:
         return []  # Said already by the look at the database.
 
 
-LOOKS: Final[tuple[Callable[[], Finding], ...]] = (
+LOOKS: Final[tuple[Callable[[], HealthCheck], ...]] = (
     direct_session,
     termination,
     readiness.migrations,

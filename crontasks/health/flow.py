@@ -5,15 +5,15 @@ from copy import copy
 from typing import Final
 
 from crontasks.health import broker, flow_out, flow_set_up, flow_work, live_processes
-from crontasks.health.findings import Finding
+from crontasks.health.checks import HealthCheck
 from integration.models import Queue
 from integration.selectors.delivering.senders import sends
 from integration.selectors.scope import EVERYTHING, Scope
 
-Walk = tuple[Callable[[Queue], Finding], ...]
+Walk = tuple[Callable[[Queue], HealthCheck], ...]
 
 
-def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[Finding]:
+def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[HealthCheck]:
     """Every link from the topic to the database, or from the outbox to the topic, in its order.
 
     Inbound: provider, system, service, queue, topic, instance, broker, beat, worker, slot,
@@ -29,7 +29,7 @@ def check_flow(queue: Queue, scope: Scope = EVERYTHING) -> list[Finding]:
     ]
 
 
-def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[Finding]:
+def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[HealthCheck]:
     """What stands between a message and its end: the relay's way first, then the queue's own.
 
     Empty when every link is as it should be. Asks and raises as `check_flow` does.
@@ -44,7 +44,7 @@ def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[Findi
     return [link for link in check_flow(queue, scope) if not link.ok]
 
 
-def _of_all(look: Callable[[], Finding]) -> Callable[[Queue], Finding]:
+def _of_all(look: Callable[[], HealthCheck]) -> Callable[[Queue], HealthCheck]:
     """A link that is the same for every queue."""
     return lambda _: look()
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.utils import timezone
 
-from crontasks.health.findings import Finding, broken, good
+from crontasks.health.checks import HealthCheck, broken, good
 from crontasks.health.readiness import UNSENT_SECONDS
 from integration.counting import so_many
 from integration.durations import rough
@@ -18,7 +18,7 @@ from integration.selectors.outbox.relaying import sending
 QUIET: Final = timedelta(minutes=15)
 
 
-def channel(queue: Queue) -> Finding:
+def channel(queue: Queue) -> HealthCheck:
     """Whether what names this queue may write to it: its channels and their targets."""
     targets = list(queue.targets.select_related("channel"))
     if not targets:
@@ -35,7 +35,7 @@ def channel(queue: Queue) -> Finding:
     return good("channel", f"The {word} {names}, switched on.")
 
 
-def switches(queue: Queue) -> Finding:
+def switches(queue: Queue) -> HealthCheck:
     """What people switch stops reading; sending is decided where publish() is called."""
     text = "Outbound: what handlers give to publish() is sent."
     if not queue.enabled or queue.paused:
@@ -44,7 +44,7 @@ def switches(queue: Queue) -> Finding:
     return good("queue", text)
 
 
-def lease(queue: Queue) -> Finding:
+def lease(queue: Queue) -> HealthCheck:
     found = sending(queue)
     if found.in_doubt_since is not None:
         return broken(
@@ -60,7 +60,7 @@ def lease(queue: Queue) -> Finding:
     return good("lease", "Nobody relays at this moment; the next tick starts a relay.")
 
 
-def outbox(queue: Queue) -> Finding:
+def outbox(queue: Queue) -> HealthCheck:
     found = sending(queue)
     if found.refused:
         return broken(
@@ -86,7 +86,7 @@ def outbox(queue: Queue) -> Finding:
     )
 
 
-def endpoint(queue: Queue) -> Finding:
+def endpoint(queue: Queue) -> HealthCheck:
     """Whether the endpoints take messages: switches first, then what their circuits say."""
     rows = of_queue(queue)
     stopped = next((row for row in rows if row.standing.stops), None)
@@ -100,7 +100,7 @@ def endpoint(queue: Queue) -> Finding:
     return good("endpoint", f"{names}: switched on and not down.")
 
 
-def unknown(queue: Queue) -> Finding:
+def unknown(queue: Queue) -> HealthCheck:
     """Whether messages that may have arrived wait for a person."""
     count = sum(row.open.unknown for row in of_queue(queue))
     if not count:
@@ -109,23 +109,20 @@ def unknown(queue: Queue) -> Finding:
     return broken("unknown", text, "Open the queue: look on the other side, then say which it is.")
 
 
-def delivered(queue: Queue) -> Finding:
+def delivered(queue: Queue) -> HealthCheck:
     """When something was delivered last, beside what waits."""
     rows = of_queue(queue)
     last = max((at for row in rows if (at := row.quarter.last_delivered_at)), default=None)
     waiting = sum(row.waiting or 0 for row in rows)
+    waits = so_many(waiting, "message waits", "messages wait") if waiting else "nothing waits"
     if last is not None:
         ago = rough((timezone.now() - last).total_seconds())
-        return good("delivered", f"The last one {ago} ago; {_waits(waiting)}.")
+        return good("delivered", f"The last one {ago} ago; {waits}.")
     minutes = int(QUIET.total_seconds() // 60)
     if not waiting:
         return good("delivered", f"Nothing within {minutes} minutes, and nothing waits.")
     return broken(
         "delivered",
-        f"Nothing within {minutes} minutes; {so_many(waiting, 'message waits', 'messages wait')}.",
+        f"Nothing within {minutes} minutes; {waits}.",
         "Mend what is broken above; if nothing is, look at the last run of the queue.",
     )
-
-
-def _waits(count: int) -> str:
-    return so_many(count, "message waits", "messages wait") if count else "nothing waits"

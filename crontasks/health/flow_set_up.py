@@ -1,6 +1,6 @@
 """The links of the flow check that people set up: provider, system, service, switches, topic."""
 
-from crontasks.health.findings import Finding, broken, good
+from crontasks.health.checks import HealthCheck, broken, good
 from integration.counting import so_many
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
@@ -10,18 +10,18 @@ from integration.kafka import admin
 from integration.models import Provider, Queue
 
 
-def provider(queue: Queue) -> Finding:
+def provider(queue: Queue) -> HealthCheck:
     return reachable(queue.provider)
 
 
-def reachable(provider: Provider) -> Finding:
+def reachable(provider: Provider) -> HealthCheck:
     reach = admin.reachable(provider)
     if reach.ok:
         return good("provider", reach.text)
     return broken("provider", reach.text, reach.next_step)
 
 
-def system(queue: Queue) -> Finding:
+def system(queue: Queue) -> HealthCheck:
     if queue.system is None:
         return good("system", "The queue belongs to no external system.")
     if queue.system.enabled:
@@ -33,7 +33,7 @@ def system(queue: Queue) -> Finding:
     )
 
 
-def service(queue: Queue) -> Finding:
+def service(queue: Queue) -> HealthCheck:
     taker = queue.default_service
     if queue.is_error_queue:
         return good("service", "An error queue hands its records to people.")
@@ -58,7 +58,7 @@ def service(queue: Queue) -> Finding:
     return good("service", f"{taker.interface} takes what names no service itself.")
 
 
-def switches(queue: Queue) -> Finding:
+def switches(queue: Queue) -> HealthCheck:
     if not queue.enabled:
         return broken("queue", "The queue is switched off.", "Switch the queue on.")
     if queue.paused:
@@ -67,7 +67,7 @@ def switches(queue: Queue) -> Finding:
     return good("queue", "Switched on, not paused.")
 
 
-def topic(queue: Queue) -> Finding:
+def topic(queue: Queue) -> HealthCheck:
     try:
         facts = admin.topic_facts(queue.provider, queue.topic)
     except IntegrationError as e:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from crontasks.cursor import django_cursor
 from crontasks.health import live_processes, slot_words, slots
-from crontasks.health.findings import Finding, broken, good
+from crontasks.health.checks import HealthCheck, broken, good
 from crontasks.health.slots import PATIENCE, Slots, Stage, Wait
 from crontasks.models import CronInstance
 from crontasks.schedule.moments import upcoming
@@ -30,7 +30,7 @@ _OWNERS: Final = f"""
     WHERE p.queue_id = %s ORDER BY p.partition"""
 
 
-def instance(queue: Queue) -> Finding:
+def instance(queue: Queue) -> HealthCheck:
     """The schedule that starts what works for the queue."""
     found = _instance_of(queue)
     if found is None and _is_relayed(queue):
@@ -60,7 +60,7 @@ def _is_relayed(queue: Queue) -> bool:
     return queue.direction == Queue.Direction.OUTBOUND and not sends(queue)
 
 
-def beat(queue: Queue) -> Finding:
+def beat(queue: Queue) -> HealthCheck:
     """Whether one leads, and whether it ticks for this queue."""
     found = live_processes.beat()
     overdue = _overdue(queue) if found.ok else None
@@ -79,7 +79,7 @@ def _overdue(queue: Queue) -> str | None:
     return f"{found.name} was due at {missed[0]:%H:%M:%S} UTC and nothing ticked."
 
 
-def slot(queue: Queue, scope: Scope = EVERYTHING) -> Finding:
+def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
     """Whether a slot is there for its start, and none of its own calls hangs.
 
     Of queues outside `scope` there is a number and no name.
@@ -99,7 +99,7 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> Finding:
     return good("slot", f"{taken} of {found.total} taken.")
 
 
-def _no_slot(found: Slots, waits: Wait, scope: Scope) -> Finding:
+def _no_slot(found: Slots, waits: Wait, scope: Scope) -> HealthCheck:
     asked = f"A run was asked for {rough((found.now - waits.since).total_seconds())} ago"
     if not found.is_full:
         step = "Look at the workers' logs and at the broker of Celery."
@@ -108,7 +108,7 @@ def _no_slot(found: Slots, waits: Wait, scope: Scope) -> Finding:
     return broken("slot", f"{asked}. {situation.why}", situation.next_step)
 
 
-def lock(queue: Queue) -> Finding:
+def lock(queue: Queue) -> HealthCheck:
     with django_cursor() as cursor:
         cursor.execute(_OWNERS, (queue.pk,))
         rows = cursor.fetchall()
@@ -121,7 +121,7 @@ def lock(queue: Queue) -> Finding:
     return good("lock", f"Held by {', '.join(owners)}." if owners else "Free; a start takes it.")
 
 
-def position(queue: Queue) -> Finding:
+def position(queue: Queue) -> HealthCheck:
     rows = list(queue.partitions.all())
     if not rows:
         return good("position", "No run has taken the queue yet; the first stores where it begins.")

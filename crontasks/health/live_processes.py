@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from crontasks.cursor import django_cursor
-from crontasks.health.findings import Finding, broken, good
+from crontasks.health.checks import HealthCheck, broken, good
 from crontasks.health.hearts import ALIVE_SECONDS
 from crontasks.models import Heartbeat
 from integration.clock import database_now
@@ -59,7 +59,7 @@ def live_processes() -> LiveProcesses:
     return _counted(alive("worker", "beat"))
 
 
-def worker() -> Finding:
+def worker() -> HealthCheck:
     """Whether a worker takes the runs of queues, its clock is right, and a dispatcher leads."""
     hearts = alive("worker")
     serves = serving(hearts, RUNS)
@@ -75,7 +75,7 @@ def worker() -> Finding:
     return good("worker", f"{len(serves)} alive for queues. {_slots_in_words(serves)}")
 
 
-def relay() -> Finding:
+def relay() -> HealthCheck:
     hearts = alive("worker")
     serves = serving(hearts, RELAY)
     if not serves:
@@ -83,7 +83,7 @@ def relay() -> Finding:
     return good("relay", f"{len(serves)} alive for the relay. {_slots_in_words(serves)}")
 
 
-def beat() -> Finding:
+def beat() -> HealthCheck:
     hearts = alive("beat")
     if not hearts:
         return broken("beat", *NO_BEAT)
@@ -94,7 +94,7 @@ def beat() -> Finding:
     return good("beat", f"{leader.node} leads.")
 
 
-def spark() -> Finding:
+def spark() -> HealthCheck:
     """Bulk runs alone need a driver: without one nothing is wrong until one of them waits."""
     serves = serving(alive("worker"), SPARK)
     if serves:
@@ -106,7 +106,7 @@ def spark() -> Finding:
     return broken("spark", f"{waits} and no Spark driver is alive.", NO_DRIVER.next_step)
 
 
-def _lacking(name: str, lack: Situation, idle: list[Heartbeat]) -> Finding:
+def _lacking(name: str, lack: Situation, idle: list[Heartbeat]) -> HealthCheck:
     who = f" Idle: {', '.join(heart.node for heart in idle)}." if idle else ""
     return broken(name, f"{lack.why}{who}", lack.next_step)
 

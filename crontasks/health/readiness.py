@@ -16,7 +16,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from crontasks.cursor import django_cursor
 from crontasks.health import broker, slots
-from crontasks.health.findings import Finding, Health, broken, good
+from crontasks.health.checks import Health, HealthCheck, broken, good
 from crontasks.health.live_processes import live_processes, open_runs
 from integration.counting import so_many
 from integration.selectors.deployment import foreign_environment
@@ -80,13 +80,13 @@ _PLACES: Final = f"""
     SELECT verdict, count(DISTINCT queue) FROM place GROUP BY verdict"""
 
 
-def look() -> list[Finding]:
-    """Every look, in the order in which to mend them. Raises nothing."""
+def look() -> list[HealthCheck]:
+    """Every check, in the order in which to mend them. Raises nothing."""
     return [*_in_database(), broker.look()]
 
 
-def _in_database() -> list[Finding]:
-    done: list[Finding] = []
+def _in_database() -> list[HealthCheck]:
+    done: list[HealthCheck] = []
     try:
         with transaction.atomic(using=alias()):
             with django_cursor() as cursor:
@@ -100,10 +100,10 @@ def _in_database() -> list[Finding]:
         done[:1] = [_no_database(answered=bool(done))]
     seen = {one.name for one in done}
     left = [name for name in LOOKED_AT if name not in seen]
-    return [*done, *(Finding(name, Health.UNKNOWN, "Not looked at.") for name in left)]
+    return [*done, *(HealthCheck(name, Health.UNKNOWN, "Not looked at.") for name in left)]
 
 
-def _no_database(*, answered: bool) -> Finding:
+def _no_database(*, answered: bool) -> HealthCheck:
     if answered:
         why = "PostgreSQL answers, but did not do what was asked within three seconds."
         return broken("database", why, "Look at the database's log and its load.")
@@ -120,7 +120,7 @@ def _leaves() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None).graph.leaf_nodes())
 
 
-def migrations() -> Finding:
+def migrations() -> HealthCheck:
     applied = MigrationRecorder(connections[settings.SLUICE_DATABASE]).applied_migrations()
     missing = len(_leaves() - applied.keys())
     if missing:
@@ -129,7 +129,7 @@ def migrations() -> Finding:
     return good("migrations", "All are applied.")
 
 
-def environment() -> Finding:
+def environment() -> HealthCheck:
     foreign = foreign_environment()
     if foreign is None:
         return good("environment", "The database belongs to this environment.")
@@ -141,7 +141,7 @@ def environment() -> Finding:
     )
 
 
-def _live_processes() -> Iterator[Finding]:
+def _live_processes() -> Iterator[HealthCheck]:
     found = live_processes()
     yield _alive("worker", found.workers, found.no_worker)
     yield _alive("beat", found.beats, NO_BEAT)
@@ -153,7 +153,7 @@ def _live_processes() -> Iterator[Finding]:
         yield good("spark", "No bulk run waits.")
 
 
-def _relay(found: LiveProcesses) -> Finding:
+def _relay(found: LiveProcesses) -> HealthCheck:
     if not found.relays:
         return _alive("relay", 0, found.no_relay)
     late = sum(
@@ -168,13 +168,13 @@ def _relay(found: LiveProcesses) -> Finding:
     return _alive("relay", found.relays, found.no_relay)
 
 
-def _alive(name: str, count: int, lack: Situation) -> Finding:
+def _alive(name: str, count: int, lack: Situation) -> HealthCheck:
     if count:
         return good(name, f"{count} alive.")
     return broken(name, *lack)
 
 
-def _slots() -> Finding:
+def _slots() -> HealthCheck:
     """A wait of seconds is no ill health: a call that hangs gives its slot back by itself."""
     found = slots.look()
     taken = len(found.taking) + found.others
@@ -190,7 +190,7 @@ def _slots() -> Finding:
     return good("slots", f"{why}.", SEE_OVERVIEW if found.hung else "")
 
 
-def _progress() -> Finding:
+def _progress() -> HealthCheck:
     with django_cursor() as cursor:
         cursor.execute(_PLACES)
         found: dict[str, int] = dict(cursor.fetchall())

@@ -10,7 +10,7 @@ from typing import Final
 from django.db.models import Q
 
 from crontasks.health import flow_out, flow_set_up, flow_work, live_processes
-from crontasks.health.findings import Finding, broken, first_broken
+from crontasks.health.checks import HealthCheck, broken, first_broken
 from integration.delivery.owned import HEAD_HELD
 from integration.models import Queue, QueuePartition
 from integration.policy.states import PartitionState
@@ -21,7 +21,7 @@ from integration.selectors.queues.partitions import situation_of
 TRIES: Final = (PartitionState.RUNNING, PartitionState.BACKOFF, PartitionState.BRAKED)
 
 
-def waits_for(queue: Queue, partitions: Collection[int] = ()) -> Finding | None:
+def waits_for(queue: Queue, partitions: Collection[int] = ()) -> HealthCheck | None:
     """The first thing in the way of this queue's released messages; None: they are tried now.
 
     `partitions` are those the messages came from; none means all. At most seven queries, and
@@ -30,7 +30,7 @@ def waits_for(queue: Queue, partitions: Collection[int] = ()) -> Finding | None:
     return first_broken(_links(queue, partitions))
 
 
-def _links(queue: Queue, partitions: Collection[int]) -> Iterator[Finding]:
+def _links(queue: Queue, partitions: Collection[int]) -> Iterator[HealthCheck]:
     yield flow_set_up.switches(queue)
     yield _system(queue)
     yield live_processes.worker()
@@ -39,7 +39,7 @@ def _links(queue: Queue, partitions: Collection[int]) -> Iterator[Finding]:
     yield from _places(queue, partitions)
 
 
-def _system(queue: Queue) -> Finding:
+def _system(queue: Queue) -> HealthCheck:
     found = flow_set_up.system(queue)
     if found.ok or queue.system is None or queue.is_sequential or not _is_inbound(queue):
         return found
@@ -47,13 +47,13 @@ def _system(queue: Queue) -> Finding:
     return broken(found.name, text, found.next_step)
 
 
-def _endpoints(queue: Queue) -> Iterator[Finding]:
+def _endpoints(queue: Queue) -> Iterator[HealthCheck]:
     """Only where none takes messages: which of several a message goes to, its channel says."""
     if not _is_inbound(queue) and all(row.standing.stops for row in of_queue(queue)):
         yield flow_out.endpoint(queue)
 
 
-def _places(queue: Queue, partitions: Collection[int]) -> Iterator[Finding]:
+def _places(queue: Queue, partitions: Collection[int]) -> Iterator[HealthCheck]:
     places = queue.partitions.filter(Q(partition__in=partitions) if partitions else Q())
     for place in places.exclude(state__in=TRIES).order_by("partition"):
         if not _passes_block(queue, place):

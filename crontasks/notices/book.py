@@ -48,9 +48,11 @@ def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) 
     now = {(one.kind, one.subject): one for one in present}
     open_notices = Notice.objects.filter(about, closed_at__isnull=True, kind__in=list(kinds))
     known = {(NoticeKind(notice.kind), notice.subject): notice for notice in open_notices}
-    for key, condition in now.items():
-        if key not in known:
-            _open(condition)
+    begun = [one for key, one in now.items() if key not in known]
+    # Two watches may look at the same time; the partial unique index lets one of them in.
+    Notice.objects.bulk_create(
+        [Notice(**one._asdict(), opened_at=database_now()) for one in begun], ignore_conflicts=True
+    )
     for key, notice in known.items():
         if key not in now:
             _close(notice)
@@ -71,13 +73,6 @@ def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
         if name in wanted:
             found.setdefault(name, notice)
     return found
-
-
-def _open(condition: Condition) -> None:
-    # Two watches may look at the same time; the partial unique index lets one of them in.
-    Notice.objects.bulk_create(
-        [Notice(**condition._asdict(), opened_at=database_now())], ignore_conflicts=True
-    )
 
 
 def _close(notice: Notice) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from crontasks.health import flow_out, flow_work, live_processes
-from crontasks.health.findings import Finding
+from crontasks.health.checks import HealthCheck
 from crontasks.models import CronInstance, CronRun
 from crontasks.problems.asking import providers_away
 from integration.models import Queue
@@ -44,5 +44,5 @@ def _around(queue: Queue) -> Iterator[Switch]:
     yield Switch("Provider reachable", text, not said)
 
 
-def _switch(title: str, link: Finding) -> Switch:
+def _switch(title: str, link: HealthCheck) -> Switch:
     return Switch(title, f"{link.why} {link.next_step}".rstrip(), link.ok)

@@ -12,7 +12,7 @@ import pytest
 
 from config.celery import app
 from crontasks.health import readiness
-from crontasks.health.findings import Health
+from crontasks.health.checks import Health
 from crontasks.health.flow import check_flow
 from crontasks.health.live_processes import alive as seen
 from crontasks.health.live_processes import live_processes

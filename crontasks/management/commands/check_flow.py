@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, ProgrammingError
 
-from crontasks.health.findings import first_broken, lines, reason
+from crontasks.health.checks import first_broken, lines, reason
 from crontasks.health.flow import check_flow
 from integration.models import Queue
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from crontasks.health.checks import lines
 from crontasks.health.diagnosis import diagnose
-from crontasks.health.findings import lines
 
 
 class Command(BaseCommand):
@@ -16,11 +16,11 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
-        findings = diagnose()
-        for line in lines(findings):
+        checks = diagnose()
+        for line in lines(checks):
             self.stdout.write(line)
-        bad = sum(not finding.ok for finding in findings)
+        bad = sum(not check.ok for check in checks)
         if bad:
-            self.stdout.write(f"\n{bad} of {len(findings)} need attention.")
+            self.stdout.write(f"\n{bad} of {len(checks)} need attention.")
             sys.exit(1)
         self.stdout.write("\nEverything is as it should be.")

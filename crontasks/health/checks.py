@@ -14,8 +14,8 @@ class Health(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a look found; `next_step` is empty when there is nothing to do.
+class HealthCheck:
+    """What was found: `next_step` is empty when there is nothing to do.
 
     `detail` may name internal hosts and environments: for commands and mails, not for pages.
     """
@@ -31,23 +31,23 @@ class Finding:
         return self.health is Health.OK
 
 
-def good(name: str, why: str, next_step: str = "") -> Finding:
-    return Finding(name, Health.OK, why, next_step)
+def good(name: str, why: str, next_step: str = "") -> HealthCheck:
+    return HealthCheck(name, Health.OK, why, next_step)
 
 
-def broken(name: str, why: str, next_step: str, detail: str = "") -> Finding:
-    return Finding(name, Health.FAILING, why, next_step, detail)
+def broken(name: str, why: str, next_step: str, detail: str = "") -> HealthCheck:
+    return HealthCheck(name, Health.FAILING, why, next_step, detail)
 
 
-def first_broken(findings: Iterable[Finding]) -> Finding | None:
+def first_broken(checks: Iterable[HealthCheck]) -> HealthCheck | None:
     """The one to mend first."""
-    return next((finding for finding in findings if not finding.ok), None)
+    return next((check for check in checks if not check.ok), None)
 
 
-def lines(findings: Iterable[Finding]) -> list[str]:
+def lines(checks: Iterable[HealthCheck]) -> list[str]:
     """As a command shows them."""
     shown = []
-    for one in findings:
+    for one in checks:
         mark = "ok    " if one.ok else "BROKEN"
         shown.append(f"{mark}  {one.name:<10}  {one.why} {one.detail}".rstrip())
         if not one.ok:
