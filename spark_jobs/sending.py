@@ -68,9 +68,7 @@ def send_range(what: Sending, tables: Stage, number: int, records: Records) -> N
         session.execute(tables.sql(_SENT), [sender.finish(), number])
 
 
-def send_all(
-    work: Work, tables: Stage, parts: Sequence[Part], act: Callable[[Part], None]
-) -> None:
+def send_all(work: Work, tables: Stage, parts: Sequence[Part], act: Callable[[Part], None]) -> None:
     """Send every range. What was staged stays when somebody cancels it: some of it is out."""
 
     def sent() -> tuple[int, int]:

@@ -108,7 +108,9 @@ def stage(source: Source, owned: Owned, part: Range) -> None:
         if claim_range(session, tables, owned, part.number) is not None:
             return
         first, _ = places(part.number)
-        rows = ((place, *one) for place, one in enumerate(_messages(source, owned.run, part), first))
+        rows = (
+            (place, *one) for place, one in enumerate(_messages(source, owned.run, part), first)
+        )
         count = copy_rows(session, tables.sql(_COPY), rows)
         session.execute(tables.sql(_SAY), [part.number, count])
 

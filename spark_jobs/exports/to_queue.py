@@ -48,9 +48,7 @@ def _stage_all(work: Work, tables: Stage, parameters: ExportParameters) -> Plan:
     try:
         with opened(work, parameters) as (source, plan, count):
             act = partial(stage, source, owned)
-            work.each(
-                "stage", plan.ranges, act, lambda: tables.sums(database)[:2], stages=STAGES
-            )
+            work.each("stage", plan.ranges, act, lambda: tables.sums(database)[:2], stages=STAGES)
         staged = tables.sums(database)
         if (staged.ranges, staged.rows) != (len(plan.ranges), count):
             raise unbalanced({"read": count, "staged": staged.rows})

@@ -1,15 +1,14 @@
 """Writes one range as lines of text, in a task of Spark: streamed, whatever its size."""
 
-from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.planning import Range
 from spark_jobs.exports.reading import Source, rows_of
-from spark_jobs.exports.shaping import Row, csv_lines, header, json_lines, shaped
+from spark_jobs.exports.shaping import csv_lines, header, json_lines, shaped
 
 ROWS_AT_ONCE: Final = 100
 

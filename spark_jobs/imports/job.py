@@ -26,9 +26,7 @@ def run(work: Work) -> Outcome:
     plan.check()
     if parameters.target is not None:
         prepare(work.database, tables, parameters, plan)
-        what = Sending(
-            work.arguments.database, work.arguments.kafka, work.owned, parameters.target
-        )
+        what = Sending(work.arguments.database, work.arguments.kafka, work.owned, parameters.target)
         send_all(work, tables, plan.ranges, partial(send, what))
     facts = {"bytes": plan.bytes, "files": len(plan.files), "ranges": len(plan.ranges)}
 
@@ -51,9 +49,7 @@ def _stage_all(work: Work, tables: Stage, parameters: ImportParameters, plan: Pl
         stage(where, run_id, parameters, names[part.file], part)
 
     try:
-        work.each(
-            "stage", plan.ranges, act, lambda: tables.sums(work.database)[:2], stages=stages
-        )
+        work.each("stage", plan.ranges, act, lambda: tables.sums(work.database)[:2], stages=stages)
     except Stopped:
         tables.drop(work.database)
         raise

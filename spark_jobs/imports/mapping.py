@@ -14,7 +14,15 @@ from integration.envelope.xml_text import parse_xml
 from integration.policy.failure import Failure
 from spark_jobs.imports.parameters import Column, Format, ImportParameters, Kind
 from spark_jobs.imports.quick_mapping import quick
-from spark_jobs.imports.rows import LARGEST_ROW_CHARACTERS, NUL, Flaw, Row, new_tuple, place_of, too_long
+from spark_jobs.imports.rows import (
+    LARGEST_ROW_CHARACTERS,
+    NUL,
+    Flaw,
+    Row,
+    new_tuple,
+    place_of,
+    too_long,
+)
 
 MAX_DEPTH: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,307})", re.ASCII)

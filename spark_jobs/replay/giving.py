@@ -93,9 +93,7 @@ FROM integration_queue q WHERE q.id = %(queue)s AND q.direction = 'inbound'
 _WHY: Final = "SELECT why, count(*) FROM {table} WHERE why <> '' GROUP BY why"
 
 
-def give_back(
-    session: Session, tables: Stage, parameters: ReplayParameters, uuid: str
-) -> Outcome:
+def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uuid: str) -> Outcome:
     """Write the rows, in the caller's transaction.
 
     Raises JobError UNKNOWN_QUEUE, OTHER_TOPIC, NO_ARRIVAL_NUMBERS, NOT_STAGED.

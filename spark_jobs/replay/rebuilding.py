@@ -102,9 +102,9 @@ WITH bare AS (
 ) SELECT count(*) FROM stored
 """
 )
-_REJECTS: Final = '''
+_REJECTS: Final = """
 SELECT partition, "offset", code, text FROM {rejects} ORDER BY partition, "offset" LIMIT %s
-'''
+"""
 # What a person had made of a failed message counts if it was tried since. What a replay gave back
 # had been applied as it came.
 _EDITED: Final = """
@@ -133,9 +133,7 @@ class Judge(NamedTuple):
     uuid: str
     chooser: Chooser
 
-    def choose(
-        self, session: Session, lot: Sequence[Found]
-    ) -> list[tuple[Found, Chosen | None]]:
+    def choose(self, session: Session, lot: Sequence[Found]) -> list[tuple[Found, Chosen | None]]:
         """A Choose: where a person had corrected a failed message, that payload was applied."""
         asked = [self.parameters.queue, self.uuid, lot[0].partition]
         found = session.execute(_EDITED, [*asked, lot[0].offset, lot[-1].offset])
@@ -169,9 +167,7 @@ def entry_of(plan: Plan, message: Chosen) -> Entry | Failure:
         return permanent(f"The structure cannot judge it: {type(e).__name__}.", "UNJUDGED")
 
 
-def rebuild(
-    session: Session, tables: Stage, parameters: ReplayParameters, uuid: str
-) -> Outcome:
+def rebuild(session: Session, tables: Stage, parameters: ReplayParameters, uuid: str) -> Outcome:
     """Store what the structure had, in the caller's transaction.
 
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY, OTHER_TOPIC,

@@ -11,8 +11,8 @@ import pytest
 from django.db import connection
 
 from integration.models import BulkRun, ErrorChange, MessageError, Operation, OperationItem, Queue
-from spark_jobs.staging import lock_number
 from spark_jobs.repairs.applying import EDITS
+from spark_jobs.staging import lock_number
 from tests.support import celery_world
 from tests.support.builders import a_queue
 from tests.support.bulk import an_asset_structure, shared_session, storing
