@@ -32,8 +32,8 @@ class Arguments:
 
     `database` is a libpq connection string. `kafka` are the settings of a Kafka client as
     librdkafka names them. `plan` is what was planned for this run; an empty one is made first,
-    and stored, so that whoever asks again reads the same. `epoch` is the number under which a driver
-    took the run: one that lost it writes nothing any more.
+    and stored, so that whoever asks again reads the same. `epoch` is the number under which a
+    driver took the run: one that lost it writes nothing any more.
     """
 
     job: str

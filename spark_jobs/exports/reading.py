@@ -30,7 +30,7 @@ class Opened(NamedTuple):
 
     source: Source
     plan: Plan
-    count: int
+    rows: int
 
 
 @contextmanager

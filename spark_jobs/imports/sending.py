@@ -69,6 +69,4 @@ def _records(
         # Texts as they are on the wire.
         cursor.adapters.register_loader("text", ByteaBinaryLoader)
         for place, key, record, text in cursor.stream(read, binary=True, size=ROWS_AT_A_TIME):
-            if record is None:
-                record = what.target.record(f"{ids}{place}", text.decode())
-            yield key, record
+            yield key, record or what.target.record(f"{ids}{place}", text.decode())

@@ -64,7 +64,7 @@ def keep(
             how = chooser.choose, keep_messages
         case Into.TOPIC:
             how = chooser.choose, Sending(arguments.kafka, parameters.target).keep
-        case Into.STRUCTURE:
+        case _:
             judge = Judge(parameters, uuid, chooser)
             how = judge.choose, judge.keep
     stage(arguments.database, Stage(arguments.run), number, chooser.found(rows), how)
@@ -89,6 +89,6 @@ def _handed_out(
             counts, facts = giving.give_back(database, tables, parameters, plan.uuid)
         case Into.TOPIC:
             counts, facts = sent(database, tables)
-        case Into.STRUCTURE:
+        case _:
             counts, facts = rebuilding.rebuild(database, tables, parameters, plan.uuid)
     return counts, {**plan.facts, **facts}

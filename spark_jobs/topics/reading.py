@@ -128,7 +128,7 @@ def in_shares(
     cluster = Cluster(work.arguments.kafka)
     answers = kept(cluster, plan, lambda: work.watched(stage, total, collect, so_far))
     raise_refusal(answers)
-    return answers
+    return [answer for answer in answers if not isinstance(answer, JobError)]
 
 
 def look(cluster: Cluster, plan: TopicPlan) -> Iterator[Read]:

@@ -1,6 +1,5 @@
 """What is known of an offset, and what that means: every fate, and never lost without a proof."""
 
-import pickle
 from datetime import UTC, datetime
 from typing import Any
 
@@ -167,7 +166,7 @@ def test_an_account_names_the_gravest_and_keeps_no_more_than_it_may() -> None:
         account.add(0, [(offset, MESSAGE) for offset in range(first, first + 2_000)], known)
         account.add(0, [(offset, MESSAGE) for offset in range(6_000, 6_010)], known)
         assert len(account.named) == NAMED
-        tasks.append(pickle.loads(pickle.dumps(account)))
+        tasks.append(account)
     whole = together(tasks)
     assert (whole.fates, whole.names) == ({"lost": 4_000, "to_come": 20}, 4_020)
     assert [name[2] for name in whole.named] == list(range(NAMED))
