@@ -43,7 +43,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Ground], Figure]]] = {
         operations.bulk_release,
         operations.bulk_release_first,
         http.http_sequential,
-        http.http_lanes,
+        http.http_concurrency,
         spark_start.spark_warm_start,
         stopwatch.repair_stopwatch,
         bulk_imports.spark_import,

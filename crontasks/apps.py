@@ -20,7 +20,7 @@ class CrontasksConfig(AppConfig):
             lag_monitor,
             relay,
             reprocessing,
-            retention_mirror,
+            retention_sync,
         )
         from crontasks.dispatch import resident
         from crontasks.instances import registration

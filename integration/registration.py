@@ -191,12 +191,12 @@ def topic_mistakes(queue: Queue, topic: admin.TopicDescription) -> Mistakes:
 
 
 def _needs_row_carrier(queue: Queue, topic: admin.TopicDescription) -> bool:
-    uses_tickets = (
+    uses_retry_markers = (
         queue.kind == Queue.Kind.CONTINUOUS
         and queue.direction == Queue.Direction.INBOUND
         and queue.carrier == Queue.Carrier.TOPIC
     )
-    return uses_tickets and (topic.is_compacted or topic.may_write is False)
+    return uses_retry_markers and (topic.is_compacted or topic.may_write is False)
 
 
 def preview_start(queue: Queue) -> list[StartChoice]:

@@ -29,7 +29,7 @@ QUEUES: Final[tuple[tuple[str, int, dict[str, Any]], ...]] = (
             "description": "Approved orders for the supplier, several at a time, each in its order",
             "kind": Queue.Kind.CONTINUOUS,
             "ordering": Queue.Ordering.KEY,
-            "lanes": 4,
+            "concurrency": 4,
             "max_retries": 2,
             "retry_delay_seconds": 5,
         },
@@ -50,7 +50,7 @@ QUEUES: Final[tuple[tuple[str, int, dict[str, Any]], ...]] = (
         {
             "description": "Approved orders for the ledger's database",
             "kind": Queue.Kind.CONTINUOUS,
-            "lanes": 2,
+            "concurrency": 2,
             "max_retries": 2,
             "retry_delay_seconds": 5,
         },

@@ -19,7 +19,8 @@ CRASH_AFTER_SECONDS: Final = 10.0
 OUTAGE_AFTER_SECONDS: Final = 20.0
 OUTAGE_EVERY_SECONDS: Final = 300.0
 OUTAGE: Final = timedelta(seconds=20)
-# Enough of one cause to be worth a bulk operation; the sound ones between them keep the brake off.
+# Enough of one cause to be worth a bulk operation; the sound ones between them keep the queue from
+# its failure threshold.
 FAULTY_LEVELS: Final = 240
 SOUND_EVERY: Final = 3
 # Every so many messages one fails, so a person finds each kind within some minutes.

@@ -83,7 +83,7 @@ class OnePercent:
         self.held: set[int] = set()
         self.stale: set[int] = set()
         _expect(rig, count, failing)
-        # The schedule keeps the relay going, which brings the tickets of due retries.
+        # The schedule keeps the relay going, which brings the markers of due retries.
         rig.start("beat")
         rig.start("relay")
         self.worker = rig.start_worker()

@@ -1,4 +1,4 @@
-"""How fast messages go out over HTTP: against a plain loop, and with lanes against one by one."""
+"""How fast messages go out over HTTP: against a plain loop, and in parallel against in turn."""
 
 import json
 import urllib.request
@@ -12,7 +12,7 @@ from bench.rig import BenchmarkError, Rig, answers
 from devstack import ports
 
 KEYS = 20_000
-LANES = 8
+CONCURRENCY = 8
 LATENCY_MS = 20
 
 
@@ -53,28 +53,33 @@ def http_sequential(ground: Ground) -> Figure:
     )
 
 
-def http_lanes(ground: Ground) -> Figure:
-    """Eight lanes against one message at a time, at a partner that takes 20 ms to answer."""
+def http_concurrency(ground: Ground) -> Figure:
+    """Eight messages at once against one at a time, at a partner that takes 20 ms to answer."""
     counts = (150, 800) if ground.quick else (300, 2_000)
-    with ground.rig("http_lanes") as rig:
+    with ground.rig("http_concurrency") as rig:
         address = partner(rig, "slow", LATENCY_MS)
         single = outbound(rig, "one_by_one", counts[0], address=address, kind="sequential")
-        lanes = outbound(
-            rig, "eight_lanes", counts[1], address=address, kind="continuous", lanes=LANES
+        parallel = outbound(
+            rig,
+            "eight_at_once",
+            counts[1],
+            address=address,
+            kind="continuous",
+            concurrency=CONCURRENCY,
         )
         rig.start_worker()
         paired = run_pairs(
-            lambda: sent(lanes, address), lambda: sent(single, address), quick=ground.quick
+            lambda: sent(parallel, address), lambda: sent(single, address), quick=ground.quick
         )
     return Figure(
-        name="http_lanes",
+        name="http_concurrency",
         value=paired.value,
         unit="msg/s",
         n=counts[1],
         ratio=paired.ratio,
         against="the same endpoint, one message at a time",
         target=at_least("ratio", 4.0),
-        facts={**paired.facts, "lanes": LANES, "latency_ms": LATENCY_MS},
+        facts={**paired.facts, "concurrency": CONCURRENCY, "latency_ms": LATENCY_MS},
     )
 
 

@@ -34,7 +34,7 @@ ENDINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         RunEnding.STOPPED: ("Was stopped", "the worker shut down, or the queue was switched off"),
         RunEnding.BACKOFF: ("Waits for a retry", "the first message failed and is tried again"),
         RunEnding.BLOCKED: ("Blocked", "it goes on when a person has decided"),
-        RunEnding.BRAKED: ("Braked", "too much failed; it reads on when a person resumes it"),
+        RunEnding.BRAKED: ("Too many failures", "it reads on when a person resumes it"),
         RunEnding.OUTAGE: ("Outage", "something it needs is down; it asks again by itself"),
         RunEnding.WAITING: ("Waits", "something it needs is switched off or not installed"),
         RunEnding.LOST: ("Lost its hold", "the database or the partition's lock went away"),
@@ -84,7 +84,7 @@ BY_TASK: Final[Mapping[str, Forms]] = MappingProxyType(
             "lost_runs": ("run found lost", "runs found lost"),
         },
         "lag_monitor": {"unreachable": ("provider out of reach", "providers out of reach")},
-        "retention_mirror": {
+        "retention_sync": {
             "changed": ("queue changed", "queues changed"),
             "different": ("queue differs", "queues differ"),
             "unreachable": ("queue not asked about", "queues not asked about"),

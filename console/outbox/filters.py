@@ -19,8 +19,8 @@ STATES: Final = (
 KINDS: Final = (
     ("", "All kinds"),
     (OutboxKind.MESSAGE.value, "Messages"),
-    (OutboxKind.TICKET.value, "Markers of retries"),
-    (OutboxKind.MIRROR.value, "Copies for error queues"),
+    (OutboxKind.RETRY_MARKER.value, "Markers of retries"),
+    (OutboxKind.COPY.value, "Copies for error queues"),
 )
 
 

@@ -82,7 +82,7 @@ class EndpointForm(SetupForm):
             "otherwise it is held until a person has looked.",
             "rate_per_second": "Empty: no limit. 0.5 is one message in two seconds.",
             "max_concurrent": "Of each queue that delivers here: two queues make twice as many. A "
-            "queue makes no more than its lanes, a sequential one makes one.",
+            "queue makes no more than its concurrency, a sequential one makes one.",
             "open_after": "Of different messages. It is then left alone, and one message at a "
             "time tries whether it is back; no retry is spent meanwhile.",
         }

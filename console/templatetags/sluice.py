@@ -17,7 +17,7 @@ from console.layout.badges import BADGE, UNKNOWN, badge, number
 from crontasks.outcome import RunState
 from integration.durations import rough
 from integration.policy.failure import FailureClass
-from integration.policy.states import ErrorState
+from integration.policy.states import ErrorState, OutboxKind
 from integration.selectors.delivering.standing import Standing
 from integration.selectors.queues.heads import spoken
 from integration.selectors.queues.status import Status
@@ -77,6 +77,12 @@ def failure_kind(failure_class: str, state: str = "") -> str:
     if state == ErrorState.RESOLVED and failure_class in PAST_KINDS:
         return PAST_KINDS[failure_class]
     return FAILURE_KINDS.get(failure_class, failure_class)
+
+
+@register.filter
+def outbox_kind(kind: str) -> str:
+    """The word for what an outgoing row carries; its stored value is an older one."""
+    return OutboxKind(kind).name.replace("_", " ").lower()
 
 
 @register.simple_tag

@@ -20,4 +20,4 @@ class QueueConsumer:
 
 @crontask("error_queue_consumer", title="Error-queue consumer", asks_only=True)
 class ErrorQueueConsumer(QueueConsumer):
-    """Consumes an error queue: links mirrors to their failures, holds foreign records."""
+    """Consumes an error queue: links copies to their failures, holds foreign records."""

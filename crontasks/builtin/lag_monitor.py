@@ -127,9 +127,9 @@ def _write_down(queue: Queue, seen: TopicLook, *, follows: bool) -> None:
 
 
 def _retention_follows() -> bool:
-    """Whether the queues' retention follows their topics': as the mirror's instance is set."""
-    mirror = CronInstance.objects.filter(task="retention_mirror", active=True).first()
-    return mirror is not None and mirror.parameters.get("apply", True) is not False
+    """Whether the queues' retention follows their topics': as the instance of its task is set."""
+    sync = CronInstance.objects.filter(task="retention_sync", active=True).first()
+    return sync is not None and sync.parameters.get("apply", True) is not False
 
 
 def write(queue_id: int, facts: TopicFacts) -> None:

@@ -12,8 +12,8 @@ from integration.store.rows import IS_FIRST_OF_KEY
 from integration.store.starts import IS_WANTED
 
 # A retry whose reminder lies in the topic gets this long beyond its time before the row itself
-# is taken: the ticket may still stand in the queue's backlog.
-TICKET_GRACE_SECONDS: Final = 30
+# is taken: the retry marker may still stand in the queue's backlog.
+RETRY_MARKER_GRACE_SECONDS: Final = 30
 WAITING_EVERY_SECONDS: Final = 5
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
@@ -44,7 +44,7 @@ rows AS (
             SELECT 1 FROM integration_queuepartition x
             WHERE x.queue_id = e.queue_id AND x.partition = e.partition))
     WHERE (e.state = 'READY' OR (e.state = 'RETRY' AND e.not_before <= clock_timestamp()
-           - make_interval(secs => CASE e.carrier WHEN 'topic' THEN {TICKET_GRACE_SECONDS}
+           - make_interval(secs => CASE e.carrier WHEN 'topic' THEN {RETRY_MARKER_GRACE_SECONDS}
                                                   ELSE 0 END)))
       AND NOT (f.state IN ('BACKOFF', 'OUTAGE') AND f.resume_at > clock_timestamp())
       AND (NOT EXISTS (SELECT 1 FROM integration_queue k WHERE k.id = e.queue_id

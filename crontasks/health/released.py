@@ -17,7 +17,8 @@ from integration.policy.states import PartitionState
 from integration.selectors.delivering.endpoints import of_queue
 from integration.selectors.queues.partitions import situation_of
 
-# Here the engine tries released messages: a brake keeps new ones back, a retry the head.
+# Here the engine tries released messages: the failure threshold keeps new ones back, a retry the
+# head.
 TRIES: Final = (PartitionState.RUNNING, PartitionState.BACKOFF, PartitionState.BRAKED)
 
 

@@ -17,7 +17,7 @@ SHIPPED: Final[tuple[tuple[str, str, str, int | None], ...]] = (
     ("Relay", "relay", "", 5),
     ("Errors cleanup", "errors_cleanup", "17 * * * *", None),
     ("History cleanup", "history_cleanup", "37 * * * *", None),
-    ("Retention mirror", "retention_mirror", "7 * * * *", None),
+    ("Retention sync", "retention_sync", "7 * * * *", None),
     ("Lag monitor", "lag_monitor", "", 15),
 )
 

@@ -14,7 +14,7 @@ class NoticeKind(models.TextChoices):
     """A condition worth a mail, with the title of that."""
 
     BLOCKED = "BLOCKED", "Queue blocked"  # a person must act before a queue goes on
-    BRAKED = "BRAKED", "Queue braked"  # a queue stopped reading by itself
+    BRAKED = "BRAKED", "Queue stopped at its failure threshold"  # a queue stopped reading by itself
     OUTAGE = "OUTAGE", "Queue waits for an outage to end"
     WAITING = "WAITING", "Queue waits for something switched off"  # or not installed
     HOLD_BURST = "HOLD_BURST", "Many messages held"  # in a short time

@@ -1,4 +1,4 @@
-"""What is wrong with single queues: blocked, braked, left alone, about to lose messages. Pure."""
+"""What is wrong with single queues: blocked, stopped, left alone, about to lose messages. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -100,7 +100,7 @@ def standstill(facts: Facts) -> Iterator[Problem]:
         if not is_wanted(row):
             continue
         if status is Status.BRAKED:
-            yield _of_queue(row, 30, f"{row.name} is braked")
+            yield _of_queue(row, 30, f"{row.name} is stopped at its failure threshold")
         elif status is Status.OUTAGE and not (has_kafka_code(row) or row.codes & ENDPOINT_CODES):
             yield _of_queue(row, 32, _outage_of(row))
         elif status is Status.WAITING and not _is_explained(row, facts):

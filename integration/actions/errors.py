@@ -161,10 +161,10 @@ def lateness_of(row: MessageError) -> str | None:
     return why_late(row, row.queue, place)
 
 
-def cancel_tickets(error_ids: list[UUID]) -> None:
-    """A ticket not yet sent would only be counted as stale; the row itself is due."""
+def cancel_retry_markers(error_ids: list[UUID]) -> None:
+    """A retry marker not yet sent would only be counted as stale; the row itself is due."""
     OutboxRow.objects.filter(
-        error__in=error_ids, kind=OutboxKind.TICKET, state=OutboxState.PENDING
+        error__in=error_ids, kind=OutboxKind.RETRY_MARKER, state=OutboxState.PENDING
     ).update(state=OutboxState.CANCELLED)
 
 
@@ -194,7 +194,7 @@ def _move(
     if same.update(**values) == 0:
         raise _mismatch(MessageError.objects.filter(pk=row.pk).first(), asked)
     if move is not EDIT:
-        cancel_tickets([row.pk])
+        cancel_retry_markers([row.pk])
     ErrorChange.objects.create(
         error=row,
         at=database_now(),

@@ -274,7 +274,7 @@ def _edited(job: Job, fit: Sequence[Item], locked: Mapping[UUID, Locked]) -> lis
 
 
 def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:
-    """Write the state that a verb leads to and the history; tickets not yet sent are taken back."""
+    """Write the state that a verb leads to and the history; markers not yet sent are taken back."""
     for late in (False, True):
         ids = [id_ for id_, row in fit.items() if row.seen.late is late]
         if ids:
@@ -283,9 +283,9 @@ def _change(job: Job, move: Move, fit: Mapping[UUID, Locked]) -> None:
             # The rows are locked and their states were looked at: nothing else can match.
             MessageError.objects.filter(pk__in=ids).update(**values)
     _note(job, move, [(id_, row.seen.state, None) for id_, row in fit.items()])
-    ticketed = [id_ for id_, row in fit.items() if row.carrier == "topic"]
-    if ticketed:
-        errors.cancel_tickets(ticketed)
+    with_marker = [id_ for id_, row in fit.items() if row.carrier == "topic"]
+    if with_marker:
+        errors.cancel_retry_markers(with_marker)
 
 
 def _note(job: Job, move: Move, rows: Sequence[tuple[UUID, ErrorState, bytes | None]]) -> None:

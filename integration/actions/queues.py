@@ -40,22 +40,23 @@ def pause(queue_id: int, *, actor: str, reason: str = "", until: datetime | None
 
 
 def resume(queue_id: int, *, actor: str, reason: str = "") -> None:
-    """Take the pause away and let go of the brake; what is BLOCKED stays blocked.
+    """Take the pause away and the stop at the failure threshold; what is BLOCKED stays blocked.
 
-    Raises QueueMismatchError when neither a pause nor a brake holds the queue, OutboundQueueError.
+    Raises QueueMismatchError when neither a pause nor the failure threshold stops the queue,
+    OutboundQueueError.
     """
     _refuse_outbound(queue_id)
     with short_transaction():
         was_paused = Queue.objects.filter(pk=queue_id, paused=True).update(
             paused=False, pause_reason="", paused_until=None
         )
-        braked = QueuePartition.objects.filter(queue=queue_id, state=PartitionState.BRAKED)
-        unbraked = braked.update(**RUNNING)
-        if not was_paused and not unbraked:
+        stopped = QueuePartition.objects.filter(queue=queue_id, state=PartitionState.BRAKED)
+        resumed = stopped.update(**RUNNING)
+        if not was_paused and not resumed:
             raise _already(queue_id, "running", "resume")
         effect = "The pause was taken away." if was_paused else ""
-        if unbraked:
-            effect += f" The brake was released on {unbraked} partition(s)."
+        if resumed:
+            effect += f" The stop at the failure threshold was lifted on {resumed} partition(s)."
         note(queue_id, actor, "resume", reason=reason, effect=effect.strip())
     leave_request(queue_id)
 

@@ -103,7 +103,7 @@ def _in_transaction(
 
 
 def _claimed(work: UnitOfWork, units: Sequence[Unit]) -> Sequence[Unit]:
-    """Leave out rows that a person moved since they were read; their tickets pass as stale."""
+    """Leave out rows that a person moved since they were read; their markers pass as stale."""
     rows = [unit.row for unit in units if unit.row is not None]
     if not rows:
         return units
@@ -153,17 +153,17 @@ def remember(owned: Owned, settled: Settled) -> None:
         # What a person switched off fails for a known reason; only its number has a limit.
         # A message parked behind another was not tried at all.
         if new.failure.kind is not FailureClass.DISABLED and new.counters.attempts:
-            owned.brake.saw_failure(new.failure.fingerprint)
+            owned.failure_streak.saw_failure(new.failure.fingerprint)
     if settled.count > settled.batch_outcome.failed:
         _success_between(owned, settled)
 
 
 def _success_between(owned: Owned, settled: Settled) -> None:
-    """Only an applied message interrupts a series; tickets and passed records say nothing."""
+    """Only an applied message interrupts a series; retry markers and passed records say nothing."""
     batch_result = settled.batch_outcome.batch_result
     tracks = chain(batch_result.tracks, (track for _, track in batch_result.strays))
     if any(track[3] in WORKED for track in tracks):
-        owned.brake.saw_success()
+        owned.failure_streak.saw_success()
 
 
 def _find_duplicates(work: UnitOfWork, units: Sequence[Unit]) -> None:

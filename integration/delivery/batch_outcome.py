@@ -9,7 +9,7 @@ from integration.delivery.context import RunContext
 from integration.delivery.endings import Ending, end_failed, end_good, end_waiting
 from integration.delivery.outcome import APPLIED, Failed, Outcome, Waits
 from integration.delivery.owned import Owned
-from integration.delivery.reading import mirrored_failure
+from integration.delivery.reading import copied_failure
 from integration.delivery.tracing import Track
 from integration.delivery.unit import Unit
 from integration.policy.failure import cause_of
@@ -83,9 +83,9 @@ def add(result: BatchOutcome, unit: Unit, ending: Ending, *, partition: int) -> 
         else:
             batch_result.strays.append((unit.record.partition, track))
     if isinstance(unit.known, Waits):
-        batch_result.mirrors.append((unit.known.error, unit.record.offset))
-    elif ending.ended is Ended.PASSED and (failure := mirrored_failure(unit.record)) is not None:
-        batch_result.mirrors.append((failure, unit.record.offset))
+        batch_result.copies.append((unit.known.error, unit.record.offset))
+    elif ending.ended is Ended.PASSED and (failure := copied_failure(unit.record)) is not None:
+        batch_result.copies.append((failure, unit.record.offset))
     if unit.moves:
         stays = ending.stop is not None
         batch_result.next_offset = unit.at + (0 if stays else 1)
@@ -111,7 +111,8 @@ def _log_range(
 def _clears(owned: Owned, units: Sequence[Unit]) -> bool:
     """Whether these messages going through mean that nothing stands in the way any more.
 
-    A released row that runs while the queue is braked or waits behind a gap clears nothing.
+    A released row that runs while the queue is stopped at its failure threshold or waits behind a
+    gap clears nothing.
     """
     moved = any(unit.moves for unit in units)
     return moved and owned.state is not PartitionState.BRAKED

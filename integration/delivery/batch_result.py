@@ -76,8 +76,8 @@ class BatchResult:
     outgoing: list[Outgoing] = field(default_factory=list)
     seen: list[tuple[str, bytes, int]] = field(default_factory=list)
     """(message id, content hash, offset) of applied messages; queues with dedupe only"""
-    mirrors: list[tuple[UUID, int]] = field(default_factory=list)
-    """(error row, offset of its mirror) found on an error queue"""
+    copies: list[tuple[UUID, int]] = field(default_factory=list)
+    """(error row, offset of its copy) found on an error queue"""
     state: StateChange | None = None
     logged: tuple[int, int] | None = None
     """first and last offset that got this batch's arrival number"""

@@ -15,7 +15,7 @@ from integration.delivery.reading import Reader
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.steps import Observer, Silent
 from integration.delivery.unit import Unit
-from integration.policy import brake
+from integration.policy import failure_thresholds
 from integration.policy.states import PartitionState
 
 if TYPE_CHECKING:
@@ -82,10 +82,13 @@ class RunContext:
         self.reader.read_ahead(records)
         return bool(records)
 
-    def brake(self, owned: Owned, cause: str) -> bool:
-        """Stop reading when failures pile up; true when the brake was put on now."""
-        verdict = brake.verdict(
-            self.queue.brake, owned.brake, open_errors=self.repository.open_errors(), cause=cause
+    def stops_at_threshold(self, owned: Owned, cause: str) -> bool:
+        """Stop reading when failures pile up; true when the failure threshold was reached now."""
+        verdict = failure_thresholds.verdict(
+            self.queue.failure_thresholds,
+            owned.failure_streak,
+            open_errors=self.repository.open_errors(),
+            cause=cause,
         )
         if verdict is None:
             return False

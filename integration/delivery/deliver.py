@@ -170,7 +170,7 @@ def _halves(part: Part, failed: FailedAt) -> list[Part]:
 
 
 def _must_stop(context: RunContext, owned: Owned, batch_outcome: BatchOutcome) -> bool:
-    """Whether the partition is to be left alone: a stop was settled, or the brake holds."""
+    """Whether the partition is to be left alone: a stop was settled, or a threshold was reached."""
     if batch_outcome.stop is not None:
         return True
-    return batch_outcome.failed > 0 and context.brake(owned, batch_outcome.last_cause)
+    return batch_outcome.failed > 0 and context.stops_at_threshold(owned, batch_outcome.last_cause)

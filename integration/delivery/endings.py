@@ -8,7 +8,7 @@ from uuid import UUID
 from integration.delivery.batch_result import Counters, NewError, RowChange, StateChange
 from integration.delivery.outcome import Failed, Good, Waits
 from integration.delivery.owned import HEAD_HELD
-from integration.delivery.reading import mirror_headers, ticket_headers
+from integration.delivery.reading import copy_headers, retry_marker_headers
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import Unit
 from integration.policy import retry
@@ -150,12 +150,12 @@ def _retry(
             resume_seconds=delay,
         )
     if carrier == "topic":
-        ending.outgoing.append(_ticket(unit, error_id, counters.retry_no, queue, delay))
+        ending.outgoing.append(_retry_marker(unit, error_id, counters.retry_no, queue, delay))
     return ending
 
 
 def _carrier(unit: Unit, queue: QueueSnapshot) -> str:
-    """Released rows and sequential queues never publish a ticket."""
+    """Released rows and sequential queues never publish a retry marker."""
     if queue.sequential or queue.is_error_queue:
         return "row"
     if unit.row is not None and unit.row.carrier == "row":
@@ -163,17 +163,17 @@ def _carrier(unit: Unit, queue: QueueSnapshot) -> str:
     return queue.carrier
 
 
-def _ticket(
+def _retry_marker(
     unit: Unit, error_id: UUID, retry_no: int, queue: QueueSnapshot, delay: float
 ) -> Outgoing:
     return Outgoing(
         topic=queue.topic,
         value=b"",
         key=unit.record.key,
-        headers=ticket_headers(error_id, retry_no, queue.name),
+        headers=retry_marker_headers(error_id, retry_no, queue.name),
         partition=unit.record.partition,
         provider_id=queue.provider_id,
-        kind=OutboxKind.TICKET,
+        kind=OutboxKind.RETRY_MARKER,
         error=error_id,
         retry_no=retry_no,
         delay_seconds=delay,
@@ -201,20 +201,20 @@ def _hold(
         ending.stop = StateChange(
             state=PartitionState.BLOCKED, code=HEAD_HELD, text=failure.text, error=error_id
         )
-    elif queue.error_topic and (unit.row is None or not unit.row.mirrored):
-        ending.outgoing.append(_mirror(unit, error_id, queue, chance))
+    elif queue.error_topic and (unit.row is None or not unit.row.copied):
+        ending.outgoing.append(_copy(unit, error_id, queue, chance))
     return ending
 
 
-def _mirror(unit: Unit, error_id: UUID, queue: QueueSnapshot, chance: Chance) -> Outgoing:
+def _copy(unit: Unit, error_id: UUID, queue: QueueSnapshot, chance: Chance) -> Outgoing:
     """The copy for the error queue: the record as it came, and whose failure it is."""
     return Outgoing(
         topic=queue.error_topic or "",
         value=unit.record.value,
         key=unit.record.key,
-        headers=mirror_headers(unit.record, error_id, chance.deployment),
+        headers=copy_headers(unit.record, error_id, chance.deployment),
         provider_id=queue.error_provider_id,
-        kind=OutboxKind.MIRROR,
+        kind=OutboxKind.COPY,
         message_id=unit.message_id,
         error=error_id,
     )

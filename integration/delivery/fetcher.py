@@ -10,7 +10,7 @@ from integration.delivery.batch_result import RUNNING, StateChange
 from integration.delivery.context import RunContext
 from integration.delivery.outcome import HAS_ROW, PASSED, STALE, Failed, Waits
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
-from integration.delivery.reading import Ticket, is_own_mirror, mirrored_failure, ticket_of
+from integration.delivery.reading import RetryMarker, copied_failure, is_own_copy, retry_marker_of
 from integration.delivery.steps import Step
 from integration.delivery.unit import OpenError, Unit
 from integration.policy.failure import Failure, FailureClass
@@ -241,16 +241,16 @@ class Fetcher:
 
     def units(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
         if self.context.queue.is_error_queue:
-            return self._mirror_units(records)
+            return self._copy_units(records)
         units = self._read(owned, records)
         if b"" in map(VALUE, records):
-            tickets = {
-                place: ticket
+            markers = {
+                place: marker
                 for place, record in enumerate(records)
-                if (ticket := ticket_of(record)) is not None
+                if (marker := retry_marker_of(record)) is not None
             }
-            if tickets:
-                self._resolve(owned, units, tickets)
+            if markers:
+                self._resolve(owned, units, markers)
         return units
 
     def _read(self, owned: Owned, records: Sequence[Record]) -> list[Unit]:
@@ -276,12 +276,12 @@ class Fetcher:
         """Whether messages are read under their markers."""
         return owned.isolate_until is not None
 
-    def _resolve(self, owned: Owned, units: list[Unit], tickets: dict[int, Ticket]) -> None:
-        """Replace tickets by the rows they point at; a ticket without a due row is stale."""
-        rows = dict(self.context.repository.ticketed(list(tickets.values())))
-        for place, ticket in tickets.items():
+    def _resolve(self, owned: Owned, units: list[Unit], markers: dict[int, RetryMarker]) -> None:
+        """Replace retry markers by the rows they point at; one without a due row is stale."""
+        rows = dict(self.context.repository.retry_rows(list(markers.values())))
+        for place, marker in markers.items():
             record = units[place].record
-            row = rows.pop(ticket.error, None)
+            row = rows.pop(marker.error, None)
             if row is None:
                 units[place] = Unit(record, None, None, STALE, "", "")
             else:
@@ -289,15 +289,15 @@ class Fetcher:
                 units[place].moves = True
                 units[place].at = record.offset
 
-    def _mirror_units(self, records: Sequence[Record]) -> list[Unit]:
+    def _copy_units(self, records: Sequence[Record]) -> list[Unit]:
         """Records of an error queue; in strict order the copy of an open failure is waited at."""
-        units = [self._mirror_unit(record) for record in records]
+        units = [self._copy_unit(record) for record in records]
         if not self.context.queue.keeps_copies_in_order:
             return units
         copies = {
             place: failure
             for place, unit in enumerate(units)
-            if unit.known is PASSED and (failure := mirrored_failure(unit.record)) is not None
+            if unit.known is PASSED and (failure := copied_failure(unit.record)) is not None
         }
         open_ = (
             self.context.repository.open_copies(list(copies.values())) if copies else frozenset()
@@ -307,9 +307,9 @@ class Fetcher:
                 units[place].known = Waits(failure)
         return units
 
-    def _mirror_unit(self, record: Record) -> Unit:
-        """A record of an error queue: our own mirror passes, a stranger's is kept for a person."""
-        if is_own_mirror(record, self.context.deployment):
+    def _copy_unit(self, record: Record) -> Unit:
+        """A record of an error queue: our own copy passes, a stranger's is kept for a person."""
+        if is_own_copy(record, self.context.deployment):
             return Unit(record, None, None, PASSED, "", "")
         unit = self.context.reader.unit(record)
         unit.taker, unit.known = None, Failed(FOREIGN)

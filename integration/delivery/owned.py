@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from integration.policy.batching import FailureRate
-from integration.policy.brake import BrakeState
+from integration.policy.failure_thresholds import FailureStreak
 from integration.policy.states import Ended, PartitionState
 
 HEAD_HELD: Final = "HEAD_HELD"
@@ -54,7 +54,7 @@ class Owned:
     isolate_until: int | None = None
     failed_until: int | None = None
     rate: FailureRate = field(default_factory=FailureRate)
-    brake: BrakeState = field(default_factory=BrakeState)
+    failure_streak: FailureStreak = field(default_factory=FailureStreak)
 
     @property
     def blocked_by_topic(self) -> bool:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import ClosedHead, CopiedHead, Owned
-from integration.delivery.reading import Ticket
+from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
@@ -74,8 +74,8 @@ class Source(Protocol):
         Raises BrokerUnreachableError when nobody answers within 5 s.
         """
 
-    def mirror(self, positions: Mapping[int, int]) -> None:
-        """Copy positions into the mirror group for lag tools; failures are logged, never raised."""
+    def commit_to_group(self, positions: Mapping[int, int]) -> None:
+        """Commit positions for lag tools; failures are logged, never raised."""
 
     def close(self) -> None:
         """Leave; may be called twice."""
@@ -161,8 +161,8 @@ class Repository(Protocol):
         for nobody.
         """
 
-    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
-        """The queue's rows that these tickets point at and whose retry is the one named."""
+    def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
+        """The queue's rows that these retry markers point at and whose retry is the one named."""
 
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
         """Commit an ordinary batch result of sending by itself, without a block of `work`.

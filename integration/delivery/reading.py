@@ -1,4 +1,4 @@
-"""From a Kafka record to a unit of work: envelope, service, ticket or flaw."""
+"""From a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,10 +16,10 @@ from integration.message import Message, Origin
 from integration.policy.failure import Failure, FailureClass
 from integration.values import Headers, Record, content_hash
 
-TICKET: Final = "sluice-ticket"
-TICKET_QUEUE: Final = "sluice-queue"
-TICKET_RETRY: Final = "sluice-retry"
-MIRROR: Final = "sluice-error"
+RETRY_MARKER_HEADER: Final = "sluice-ticket"
+RETRY_QUEUE_HEADER: Final = "sluice-queue"
+RETRY_NUMBER_HEADER: Final = "sluice-retry"
+COPY_HEADER: Final = "sluice-error"
 DEPLOYMENT: Final = "sluice-deployment"
 DIGEST: Final = "sluice-digest"
 # Where addressed_by_headers puts what is needed here.
@@ -30,15 +30,15 @@ MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
 TRACED_AT_ONCE: Final = 100
 
 
-class Ticket(NamedTuple):
-    """What a ticket says: which error row, and which of its retries is due."""
+class RetryMarker(NamedTuple):
+    """What a retry marker says: which error row, and which of its retries is due."""
 
     error: UUID
     retry_no: int
 
 
 LARGEST_RETRY: Final = 2**31 - 1
-NO_TICKET: Final = Ticket(UUID(int=0), 0)
+NO_RETRY_MARKER: Final = RetryMarker(UUID(int=0), 0)
 
 
 def header(headers: Headers | None, name: str) -> str | None:
@@ -49,34 +49,38 @@ def header(headers: Headers | None, name: str) -> str | None:
     return None
 
 
-def ticket_of(record: Record) -> Ticket | None:
-    """The ticket a record is, or None when it is an ordinary message.
+def retry_marker_of(record: Record) -> RetryMarker | None:
+    """The retry marker a record is, or None when it is an ordinary message.
 
-    A ticket has a zero-length value: partners copy headers, so a ticket header on a record with
-    a body means nothing. A forged or damaged one points at no row and passes as stale.
+    A retry marker has a zero-length value: partners copy headers, so a retry marker header on a
+    record with a body means nothing. A forged or damaged one points at no row and passes as stale.
     """
     if record.value != b"" or not record.headers:
         return None
-    error = header(record.headers, TICKET)
+    error = header(record.headers, RETRY_MARKER_HEADER)
     if error is None:
         return None
     try:
-        retry_no = int(header(record.headers, TICKET_RETRY) or "0")
+        retry_no = int(header(record.headers, RETRY_NUMBER_HEADER) or "0")
         # A number that no column can hold would end every run that meets it.
-        return Ticket(UUID(error), retry_no) if 0 <= retry_no <= LARGEST_RETRY else NO_TICKET
+        return (
+            RetryMarker(UUID(error), retry_no)
+            if 0 <= retry_no <= LARGEST_RETRY
+            else NO_RETRY_MARKER
+        )
     except ValueError:
-        return NO_TICKET
+        return NO_RETRY_MARKER
 
 
-def mirrored_failure(record: Record) -> UUID | None:
+def copied_failure(record: Record) -> UUID | None:
     """Which failure a record of an error queue is the copy of, as its header says."""
     try:
-        return UUID(header(record.headers, MIRROR) or "")
+        return UUID(header(record.headers, COPY_HEADER) or "")
     except ValueError:
         return None
 
 
-def is_own_mirror(record: Record, deployment: str) -> bool:
+def is_own_copy(record: Record, deployment: str) -> bool:
     """Whether this deployment wrote the record as the copy of a failure, and as it stands here.
 
     Tools copy headers: a message that somebody wrote anew under them has another content, and
@@ -84,27 +88,27 @@ def is_own_mirror(record: Record, deployment: str) -> bool:
     """
     return (
         header(record.headers, DEPLOYMENT) == deployment
-        and mirrored_failure(record) is not None
+        and copied_failure(record) is not None
         and header(record.headers, DIGEST) == content_hash(record.value).hex()
     )
 
 
-def mirror_headers(record: Record, error: UUID, deployment: str) -> Headers:
-    """The headers of a failure's copy: the record's own, and what `is_own_mirror` looks for."""
-    kept = [(n, v) for n, v in record.headers or () if n not in {MIRROR, DEPLOYMENT, DIGEST}]
+def copy_headers(record: Record, error: UUID, deployment: str) -> Headers:
+    """The headers of a failure's copy: the record's own, and what `is_own_copy` looks for."""
+    kept = [(n, v) for n, v in record.headers or () if n not in {COPY_HEADER, DEPLOYMENT, DIGEST}]
     return [
         *kept,
-        (MIRROR, str(error).encode()),
+        (COPY_HEADER, str(error).encode()),
         (DEPLOYMENT, deployment.encode("ascii", "replace")),
         (DIGEST, content_hash(record.value).hex().encode()),
     ]
 
 
-def ticket_headers(error: UUID, retry_no: int, queue: str) -> Headers:
+def retry_marker_headers(error: UUID, retry_no: int, queue: str) -> Headers:
     return [
-        (TICKET, str(error).encode()),
-        (TICKET_RETRY, str(retry_no).encode()),
-        (TICKET_QUEUE, queue.encode()),
+        (RETRY_MARKER_HEADER, str(error).encode()),
+        (RETRY_NUMBER_HEADER, str(retry_no).encode()),
+        (RETRY_QUEUE_HEADER, queue.encode()),
     ]
 
 

@@ -73,8 +73,8 @@ def records(context: RunContext, fetcher: Fetcher, watch: Watch, report: Report)
     else:
         context.spent.clear()
     fetcher.pass_markers(fetched)
-    if watch.mirror():
-        context.observer.step(Step.MIRRORED)
+    if watch.commit_to_group():
+        context.observer.step(Step.GROUP_COMMITTED)
 
 
 def work(context: RunContext, batches: Iterable[Batch], held: list[Owned], report: Report) -> None:

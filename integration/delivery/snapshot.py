@@ -6,8 +6,8 @@ from typing import Any
 
 from integration.delivery.tracing import Following, Writer
 from integration.handlers.registry import Registration
-from integration.policy.brake import BrakePolicy
 from integration.policy.failure import Failure, FailureClass
+from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy
 
 
@@ -57,7 +57,7 @@ class QueueSnapshot:
     system_enabled: bool = True
     default_interface: str | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    brake: BrakePolicy = field(default_factory=BrakePolicy)
+    failure_thresholds: FailureThresholds = field(default_factory=FailureThresholds)
     carrier: str = "topic"
     error_topic: str | None = None
     error_provider_id: int | None = None
@@ -78,7 +78,7 @@ class QueueSnapshot:
     sends: bool = False
     endpoint: EndpointSnapshot | None = None
     routes: Mapping[str, EndpointSnapshot | None] = field(default_factory=dict)
-    lanes: int = 1
+    concurrency: int = 1
     keeps_keys_in_order: bool = False
     worker: str = ""
     mark: Any = None

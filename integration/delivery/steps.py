@@ -19,7 +19,7 @@ class Step(StrEnum):
     SETTLED = "settled"  # all consequences written, not committed
     COMMITTED = "committed"  # the instant after the commit
     UNDONE = "undone"  # a batch was rolled back and is narrowed down
-    MIRRORED = "mirrored"  # the group offset for lag tools is on its way
+    GROUP_COMMITTED = "group_committed"  # the group offset for lag tools is on its way
     RELEASED = "released"  # locks given back
 
 

@@ -36,7 +36,7 @@ class OpenError:
     due_in_seconds: float
     late: bool
     apply_as_newest: bool
-    mirrored: bool
+    copied: bool
     arrival_batch: int | None
     arrival_index: int | None
     since_first_seconds: float
@@ -53,8 +53,9 @@ class OpenError:
 class Unit:
     """One message in work. Slotted and made positionally: one per message on the hot path.
 
-    `at` is the offset it occupies in the log (of its ticket, when a ticket brought it). `known`
-    is an outcome that stands before any handler runs (unreadable, switched off, stale ticket).
+    `at` is the offset it occupies in the log (of its retry marker, when one brought it). `known`
+    is an outcome that stands before any handler runs (unreadable, switched off, stale retry
+    marker).
     `row` is its error row when it comes from one. `moves` tells whether settling it
     moves the partition's position (records and the head of a sequential queue). `trace` is what
     tracking keeps of it besides its ids.

@@ -21,7 +21,7 @@ IDENTITY_EVERY_SECONDS: Final = 5.0
 # it reads there (fetch.error.backoff.ms): what came sooner after a look is of the topic looked at.
 SURE_SECONDS: Final = 1.0
 FIRST_TURN_SECONDS: Final = 1.0
-MIRROR_EVERY_SECONDS: Final = 1.0
+COMMIT_EVERY_SECONDS: Final = 1.0
 # A broker that neither gives records nor says that there are none is not waited for for ever.
 SILENCE_SECONDS: Final = 30.0
 KAFKA_DOWN: Final = "KAFKA_"
@@ -53,7 +53,7 @@ class Watch:
         self._looked_at = float("-inf")
         self._configured_at = now
         self._identified_at = float("-inf")
-        self._mirrored_at = now
+        self._committed_at = now
         self._partitions = 0
 
     def ending(self, report: Report, *, drained: bool) -> Report | None:
@@ -223,11 +223,13 @@ class Watch:
             owned.may_have_head = True
         return True
 
-    def mirror(self) -> bool:
-        """Copy positions to the group that lag tools read, at most once a second."""
+    def commit_to_group(self) -> bool:
+        """Commit positions to the group that lag tools read, at most once a second."""
         now = self.context.monotonic()
-        if now - self._mirrored_at < MIRROR_EVERY_SECONDS:
+        if now - self._committed_at < COMMIT_EVERY_SECONDS:
             return False
-        self._mirrored_at = now
-        self.context.source.mirror({owned.partition: owned.next_offset for owned in self.held})
+        self._committed_at = now
+        self.context.source.commit_to_group(
+            {owned.partition: owned.next_offset for owned in self.held}
+        )
         return True

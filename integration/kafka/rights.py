@@ -53,14 +53,14 @@ class Wanted:
     """What is to be done on a cluster.
 
     `ids` begins our transactional ids and the groups of the relay's watermark, `relay_topic` is
-    what the watermark is an offset of, `mirror` begins the groups for lag tools.
+    what the watermark is an offset of, `lag_groups` begins the groups for lag tools.
     """
 
     reads: Sequence[str]
     writes: Sequence[str]
     ids: str
     relay_topic: str
-    mirror: str
+    lag_groups: str
 
 
 def examine(provider: Provider, wanted: Wanted) -> Examination:
@@ -96,9 +96,9 @@ class _Asking:
 
     def reading(self) -> Section:
         findings = [self._topic(name, READING) for name in self._wanted.reads]
-        mirror = Resource("--group", self._wanted.mirror, is_prefix=True)
+        group = Resource("--group", self._wanted.lag_groups, is_prefix=True)
         why = "Only so that lag tools see how far queues have read; nothing else depends on it."
-        findings.append(replace(self._group(mirror, ("Read",), why), is_needed=False))
+        findings.append(replace(self._group(group, ("Read",), why), is_needed=False))
         if not self._wanted.reads:
             findings.insert(0, _no_topic("No queue reads from here yet."))
         return Section("Read", tuple(findings))

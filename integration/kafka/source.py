@@ -48,7 +48,7 @@ UNREADABLE: Final = [("sluice-headers-unreadable", b"1")]
 headers_of: Final = methodcaller("headers")
 
 
-def mirror_group(queue_name: str) -> str:
+def consumer_group(queue_name: str) -> str:
     """The consumer group that shows a queue's position to lag tools.
 
     It names the deployment, because several may read from one cluster.
@@ -58,7 +58,7 @@ def mirror_group(queue_name: str) -> str:
 
 def open_source(provider: Provider, *, topic: str, queue_name: str) -> "KafkaSource":
     """Make the source of one run. Raises ProviderUnusableError."""
-    return KafkaSource(connection(provider), topic, mirror_group(queue_name))
+    return KafkaSource(connection(provider), topic, consumer_group(queue_name))
 
 
 def first_waiting(
@@ -108,7 +108,7 @@ class KafkaSource:
         leader rest; assigned then, it mostly waits for the library's next one-second tick
         (measured: half of all runs took 1,055 ms from its making, against 10 ms to a record).
         """
-        callbacks = {"error_cb": self._notice, "on_commit": self._mirrored}
+        callbacks = {"error_cb": self._notice, "on_commit": self._group_committed}
         return new_consumer(self._to, self._group, callbacks)
 
     def attach(self, positions: Mapping[int, int]) -> None:
@@ -224,7 +224,7 @@ class KafkaSource:
     def facts(self) -> TopicFacts | None:
         return self._facts.read()
 
-    def mirror(self, positions: Mapping[int, int]) -> None:
+    def commit_to_group(self, positions: Mapping[int, int]) -> None:
         places = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
         if not places or self._closed:
             return
@@ -257,7 +257,7 @@ class KafkaSource:
             elif error.code() not in ONE_BROKER:
                 self._noticed.append(trouble(error, None))
 
-    def _mirrored(self, error: KafkaError | None, _places: list[TopicPartition]) -> None:
+    def _group_committed(self, error: KafkaError | None, _places: list[TopicPartition]) -> None:
         with contextlib.suppress(Exception):
             if error is not None:
                 log.warning("The position for lag tools was not written: %s", sentence(error))

@@ -58,8 +58,8 @@ class MessageError(models.Model):
     apply_as_newest = models.BooleanField(default=False)
     version = models.IntegerField(default=1)
     epoch = models.BigIntegerField(null=True, help_text="whose marker PROCESSING is")
-    mirrored_at = models.DateTimeField(null=True)
-    mirror_offset = models.BigIntegerField(null=True)
+    copied_at = models.DateTimeField(null=True)
+    copy_offset = models.BigIntegerField(null=True)
 
     first_failed_at = models.DateTimeField()
     last_failed_at = models.DateTimeField()

@@ -24,7 +24,7 @@ class OutboxRow(models.Model):
     value = models.BinaryField(null=True)
     kind = models.CharField(max_length=8, choices=[(k.value, k.value) for k in OutboxKind])
     message_id = models.TextField(blank=True)
-    error = models.UUIDField(null=True, help_text="the failure a ticket or mirror belongs to")
+    error = models.UUIDField(null=True, help_text="the failure a retry marker or copy belongs to")
     retry_no = models.IntegerField(null=True)
     strict_queue = models.IntegerField(null=True, help_text="the strict queue whose order it keeps")
     not_before = models.DateTimeField(null=True)
@@ -44,7 +44,7 @@ class OutboxRow(models.Model):
         constraints = [known_states(OutboxState, "outbox_state_known")]
         indexes = [
             # Rows that are due at once come in id order from it, the others by their time: any
-            # number of tickets that wait costs the relay nothing.
+            # number of retry markers that wait costs the relay nothing.
             models.Index(
                 fields=["provider", "shard", "not_before", "id"],
                 name="outbox_due",

@@ -10,7 +10,7 @@ from django.db import models
 from integration.errors import IntegrationError
 from integration.models.provider import Provider
 from integration.models.system import Endpoint, EnterpriseService, ExternalSystem
-from integration.policy.brake import BrakePolicy
+from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import Backoff, RetryPolicy
 
 
@@ -45,7 +45,7 @@ class Queue(models.Model):
     class Carrier(models.TextChoices):
         """What reminds the engine of a due retry."""
 
-        TOPIC = "topic", "A ticket at the end of the topic"
+        TOPIC = "topic", "A retry marker at the end of the topic"
         ROW = "row", "The row of the error table alone"
 
     class OnHeadExpired(models.TextChoices):
@@ -147,7 +147,7 @@ class Queue(models.Model):
     )
     on_gap = models.CharField(max_length=10, choices=OnGap.choices, default=OnGap.BLOCK)
     max_open_errors = models.PositiveIntegerField(default=10_000)
-    brake_after = models.PositiveIntegerField(default=100, help_text="0 = never")
+    failure_threshold = models.PositiveIntegerField(default=100, help_text="0 = never")
     crash_limit = models.PositiveIntegerField(default=3, validators=[MinValueValidator(1)])
     dedupe = models.BooleanField(
         default=False, help_text="Drop a message whose id and content were seen before."
@@ -160,7 +160,7 @@ class Queue(models.Model):
     ordering = models.CharField(
         max_length=4, choices=Ordering.choices, default=Ordering.NONE, help_text="Continuous only."
     )
-    lanes = models.PositiveIntegerField(
+    concurrency = models.PositiveIntegerField(
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(64)],
         help_text="Outbound continuous: how many messages of different keys are sent at once.",
@@ -254,5 +254,7 @@ class Queue(models.Model):
             else timedelta(seconds=self.retry_total_seconds),
         )
 
-    def brake_policy(self) -> BrakePolicy:
-        return BrakePolicy(max_open_errors=self.max_open_errors, brake_after=self.brake_after)
+    def failure_thresholds(self) -> FailureThresholds:
+        return FailureThresholds(
+            max_open_errors=self.max_open_errors, failure_threshold=self.failure_threshold
+        )

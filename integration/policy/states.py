@@ -102,15 +102,15 @@ class OutboxState(StrEnum):
     STAMPED = "STAMPED"  # in the relay's current batch
     PUBLISHED = "PUBLISHED"  # in Kafka, once
     DEAD = "DEAD"  # Kafka refuses it for good; a person decides
-    CANCELLED = "CANCELLED"  # given up by a person, or a ticket that is not needed any more
+    CANCELLED = "CANCELLED"  # given up by a person, or a retry marker that is not needed any more
 
 
 class OutboxKind(StrEnum):
     """What an outgoing row carries."""
 
     MESSAGE = "MESSAGE"  # written by publish()
-    TICKET = "TICKET"  # a marker that a retry is due; never a payload
-    MIRROR = "MIRROR"  # the copy of a held message for the error queue
+    RETRY_MARKER = "TICKET"  # a marker that a retry is due; never a payload
+    COPY = "MIRROR"  # the copy of a held message for the error queue
 
 
 class DeliveryState(StrEnum):
@@ -178,8 +178,8 @@ class Ended(StrEnum):
     DELIVERED = "DELIVERED"  # its endpoint took it
     SUPERSEDED = "SUPERSEDED"  # its key already has newer data; nothing was written
     DUPLICATE = "DUPLICATE"  # same id, same content as one already seen
-    STALE = "STALE"  # a ticket whose row has moved on; nothing to do
-    PASSED = "PASSED"  # not ours to apply: a foreign ticket, a mirror without a row
+    STALE = "STALE"  # a retry marker whose row has moved on; nothing to do
+    PASSED = "PASSED"  # not ours to apply: a foreign retry marker, a copy without a row
     RETRY = "RETRY"  # failed, will be tried again
     HOLD = "HOLD"  # failed, waits for a person
     DELETED = "DELETED"  # passed over because a person deleted it

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db.models import F
 
-from integration.actions.errors import cancel_tickets
+from integration.actions.errors import cancel_retry_markers
 from integration.clock import database_now
 from integration.codec import encode_headers
 from integration.delivery.reading import Reader
@@ -95,7 +95,7 @@ def hold_waiting(queue: int, actor: str, reason: str) -> int:
     MessageError.objects.filter(pk__in=ids).update(
         state=ErrorState.HOLD, version=F("version") + 1, not_before=None
     )
-    cancel_tickets(ids)
+    cancel_retry_markers(ids)
     ErrorChange.objects.bulk_create(
         (
             ErrorChange(

@@ -15,7 +15,7 @@ from integration.selectors.tracking.endings import Endings, latest
 from integration.store.sessions import fetch_all
 from integration.store.starts import IS_READ, SENDS
 
-# A queue brakes itself at 10,000 open failures unless it was given another limit.
+# A queue stops itself at 10,000 open failures unless it was given another limit.
 FAILURES_CAP: Final = 10_000
 # Newest tracking rows that are looked at, and how far back: the cost is that of 20,000 rows at
 # most (15 ms), and the time they cover is told beside the counts.

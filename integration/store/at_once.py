@@ -73,7 +73,7 @@ def is_ordinary(batch_result: BatchResult, owned: Owned) -> bool:
         batch_result.outgoing,
         batch_result.strays,
     )
-    rest = (batch_result.mirrors, batch_result.seen, batch_result.state, batch_result.logged)
+    rest = (batch_result.copies, batch_result.seen, batch_result.state, batch_result.logged)
     return not any(more) and not any(rest)
 
 

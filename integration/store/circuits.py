@@ -6,7 +6,7 @@ import psycopg
 from django.db import DatabaseError, InterfaceError
 
 from integration.delivery.ports import LostError
-from integration.delivery.sending.ports import Gate
+from integration.delivery.sending.ports import EndpointStatus
 from integration.policy.circuit import Circuit, Move
 from integration.policy.states import CircuitState
 from integration.store import rows
@@ -61,15 +61,15 @@ NEXT_SLOT: Final = (
 class DatabaseCircuits:
     """See sending.ports.Circuits. Each call is a statement of its own."""
 
-    def look(self, endpoint: int) -> Gate:
+    def look(self, endpoint: int) -> EndpointStatus:
         row = self._first(LOOK, [endpoint])
         if row is None:
             self._first(MAKE, [endpoint])
             row = self._first(LOOK, [endpoint])
         if row is None:
-            return Gate(circuit=Circuit(), version=0, enabled=False)
+            return EndpointStatus(circuit=Circuit(), version=0, enabled=False)
         state, failures, probes, version, resume, text, enabled, system, paused = row
-        return Gate(
+        return EndpointStatus(
             circuit=Circuit(state=CircuitState(state), failures=failures, probes=probes),
             version=version,
             resume_seconds=resume,

@@ -39,8 +39,8 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         system_enabled=system is None or system.enabled,
         default_interface=None if default is None else default.interface,
         retry=queue.retry_policy(),
-        brake=queue.brake_policy(),
-        # Partners may read an outbound topic: no tickets there.
+        failure_thresholds=queue.failure_thresholds(),
+        # Partners may read an outbound topic: no retry markers there.
         carrier=Queue.Carrier.ROW if sends else queue.carrier,
         error_topic=None if error_queue is None else error_queue.topic,
         error_provider_id=None if error_queue is None else error_queue.provider_id,
@@ -51,7 +51,7 @@ def snapshot(queue_id: int, *, worker: str) -> QueueSnapshot:
         sends=sends,
         endpoint=endpoint,
         routes=routes,
-        lanes=1 if queue.is_sequential else queue.lanes,
+        concurrency=1 if queue.is_sequential else queue.concurrency,
         keeps_keys_in_order=sends and queue.ordering == Queue.Ordering.KEY,
         worker=worker,
         mark=(_mark(queue, rows), endpoint, tuple(routes.items())),

@@ -31,7 +31,7 @@ NOT_BLOCKED: Final = (
     "WHERE state = 'DEAD' AND strict_queue IS NOT NULL))"
 )
 PENDING_AT_ONCE: Final = f"{MINE} AND state = 'PENDING' AND not_before IS NULL AND {NOT_BLOCKED}"
-# The time as a subquery, so that an index on it can be used. Only tickets have one; strict
+# The time as a subquery, so that an index on it can be used. Only retry markers have one; strict
 # queues never do, so that skipping a locked row changes no order.
 PENDING_LATER: Final = f"{MINE} AND state = 'PENDING' AND not_before <= (SELECT clock_timestamp())"
 # The order of the index `outbox_due`, which is id order where there is no time. Ordered by id
@@ -83,7 +83,7 @@ STAMPED_ROWS: Final = (
     f"SELECT batch, array_agg(id ORDER BY id) FROM integration_outboxrow "
     f"WHERE {MINE} AND state = 'STAMPED' GROUP BY batch"
 )
-# A ticket that was cancelled on its way is in Kafka nevertheless.
+# A retry marker that was cancelled on its way is in Kafka nevertheless.
 NOT_YET: Final = "id = ANY(%(ids)s::bigint[]) AND state IN ('PENDING', 'STAMPED', 'CANCELLED')"
 LET_GO: Final = (
     "own AS (UPDATE integration_relaylease SET batch = NULL, batch_rows = NULL "
@@ -106,7 +106,7 @@ WITH {LET_GO}, free AS (
   WHERE id = ANY(%(ids)s::bigint[]) AND state = 'STAMPED' AND EXISTS (SELECT 1 FROM own))
 SELECT 1 FROM own
 """
-# A ticket that cannot be sent: the row of its failure carries the retry from now on.
+# A retry marker that cannot be sent: the row of its failure carries the retry from now on.
 BURY: Final = f"""
 WITH {LET_GO}, dead AS (
   UPDATE integration_outboxrow

@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError, transaction
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.ports import LostError, QueueGoneError, nothing
-from integration.delivery.reading import Ticket
+from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
@@ -200,9 +200,9 @@ class DatabaseRepository:
             due = self._all(rows.DUE_OF_NOBODY, asked)
         return [rows.open_error(row) for row in due]
 
-    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
-        ids, numbers = [t.error for t in tickets], [t.retry_no for t in tickets]
-        due = self._all(rows.TICKETED, [ids, numbers, self.queue.id])
+    def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
+        ids, numbers = [t.error for t in markers], [t.retry_no for t in markers]
+        due = self._all(rows.RETRY_ROWS, [ids, numbers, self.queue.id])
         return {row[0]: rows.open_error(row) for row in due}
 
     def settle_at_once(self, owned: Owned, batch_result: BatchResult) -> bool | None:
@@ -269,7 +269,9 @@ class DatabaseRepository:
                 add_new_partitions(queue, facts)
 
     def open_errors(self) -> int:
-        counted = self._all(OPEN_COUNT, [self.queue.id, self.queue.brake.max_open_errors + 1])
+        counted = self._all(
+            OPEN_COUNT, [self.queue.id, self.queue.failure_thresholds.max_open_errors + 1]
+        )
         return int(counted[0][0])
 
     def snapshot(self) -> QueueSnapshot:

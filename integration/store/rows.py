@@ -18,8 +18,8 @@ from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL
 from integration.store import strict_order
 from integration.values import Record
 
-# How long a ticket may be late before its row is taken without it (design: continuous).
-TICKET_GRACE_SECONDS: Final = 30
+# How long a retry marker may be late before its row is taken without it (design: continuous).
+RETRY_MARKER_GRACE_SECONDS: Final = 30
 
 
 def of_nobody(row: str) -> str:
@@ -35,7 +35,7 @@ COLUMNS: Final = """
  e.id, e.version, e.state, e.partition, e."offset", e.topic_uuid, e.attempts, e.retry_no, e.spent,
  e.crashes, e.carrier, e.code,
  coalesce(extract(epoch FROM e.not_before - clock_timestamp()), 0)::float8, e.late,
- e.apply_as_newest, e.mirrored_at IS NOT NULL, e.arrival_batch, e.arrival_index,
+ e.apply_as_newest, e.copied_at IS NOT NULL, e.arrival_batch, e.arrival_index,
  extract(epoch FROM clock_timestamp() - e.first_failed_at)::float8, e.kafka_timestamp,
  e.message_id, e.interface, e.key, coalesce(e.edited_payload, e.payload), e.headers
 """
@@ -92,7 +92,7 @@ DUE_IN_TURN: Final = f"""
 WITH turn AS MATERIALIZED ({strict_order.TURNS} AND s.id = %(strict)s)
 {_DUE} AND NOT EXISTS (SELECT 1 FROM turn WHERE {strict_order.WAITS})
 {_IN_ORDER}"""
-TICKETED: Final = f"""
+RETRY_ROWS: Final = f"""
 SELECT {COLUMNS} FROM integration_messageerror e
 JOIN unnest(%s::uuid[], %s::int[]) t (id, retry_no) ON e.id = t.id AND e.retry_no = t.retry_no
 WHERE e.queue_id = %s AND e.state = 'RETRY'
@@ -122,7 +122,7 @@ def due_parameters(queue: QueueSnapshot, owned: Owned, limit: int) -> dict[str, 
         "strict": queue.strict_error_queue,
         "partition": owned.partition,
         "lowest": owned.is_lowest,
-        "grace": TICKET_GRACE_SECONDS,
+        "grace": RETRY_MARKER_GRACE_SECONDS,
         "sequential": queue.sequential,
         "uuid": owned.topic_uuid,
         "next": owned.next_offset,
@@ -140,7 +140,7 @@ INSERT_COLUMNS: Final = (
     'id, queue_id, topic_uuid, partition, "offset", kafka_timestamp, message_id, interface, '
     "sender, key, headers, payload, state, failure_class, code, text, detail, fingerprint, "
     "attempts, retry_no, spent, crashes, not_before, carrier, arrival_batch, arrival_index, "
-    "mirrored_at, first_failed_at, last_failed_at, late, apply_as_newest, version, edited_by, ended"
+    "copied_at, first_failed_at, last_failed_at, late, apply_as_newest, version, edited_by, ended"
 )
 # Copies of one commit share one time, the transaction's: among them the arrival decides whose turn
 # it is on a strict error queue, not the order in which a statement happened to write them.
@@ -171,9 +171,9 @@ def insert_sql(count: int) -> str:
 
 
 def insert_values(
-    queue: QueueSnapshot, owned: Owned, new: NewError, arrival_batch: int, *, mirrored: bool
+    queue: QueueSnapshot, owned: Owned, new: NewError, arrival_batch: int, *, copied: bool
 ) -> list[Any]:
-    """Parameters of one new row; `mirrored`: its copy goes out in the same commit."""
+    """Parameters of one new row; `copied`: its copy goes out in the same commit."""
     record, failure, unit = new.unit.record, new.failure, new.unit
     sender = unit.message.sender if unit.message is not None else None
     counters = new.counters
@@ -202,7 +202,7 @@ def insert_values(
         new.carrier,
         arrival_batch,
         record.offset,
-        mirrored,
+        copied,
     ]
 
 
@@ -216,19 +216,19 @@ UPDATE integration_messageerror e SET state = v.state, version = e.version + 1, 
   not_before = clock_timestamp() + v.delay * interval '1 second', carrier = v.carrier,
   arrival_batch = coalesce(e.arrival_batch, v.arrival_batch),
   arrival_index = coalesce(e.arrival_index, v.arrival_index),
-  mirrored_at = CASE WHEN v.mirrored THEN now() ELSE e.mirrored_at END,
+  copied_at = CASE WHEN v.copied THEN now() ELSE e.copied_at END,
   last_failed_at = CASE WHEN v.code IS NULL THEN e.last_failed_at ELSE clock_timestamp() END,
   closed_at = CASE WHEN v.state = 'RESOLVED' THEN clock_timestamp() END,
   ended = CASE WHEN v.state = 'RESOLVED' THEN v.ended ELSE '' END
 FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
   %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[], %s::text[], %s::bigint[],
   %s::bigint[], %s::boolean[]) v (id, version, state, ended, kind, code, text, detail, fingerprint,
-  attempts, retry_no, spent, delay, carrier, arrival_batch, arrival_index, mirrored)
+  attempts, retry_no, spent, delay, carrier, arrival_batch, arrival_index, copied)
 WHERE e.id = v.id AND e.version = v.version RETURNING e.id, e.attempts
 """
 
 
-def change_values(change: RowChange, arrival_batch: int, mirrored: frozenset[UUID]) -> list[Any]:
+def change_values(change: RowChange, arrival_batch: int, copied: frozenset[UUID]) -> list[Any]:
     failure, counters, row = change.failure, change.counters, change.row
     why: tuple[Any, ...] = (None,) * 5
     if failure is not None:
@@ -246,7 +246,7 @@ def change_values(change: RowChange, arrival_batch: int, mirrored: frozenset[UUI
         change.carrier,
         arrival_batch,
         row.offset,
-        row.id in mirrored,
+        row.id in copied,
     ]
 
 

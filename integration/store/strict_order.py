@@ -21,24 +21,24 @@ FROM integration_queue s
 LEFT JOIN integration_queuepartition p ON p.queue_id = s.id AND p.partition = 0
 CROSS JOIN LATERAL (
   SELECT first.id FROM (
-    SELECT 0 AS rank, o.id, o.mirrored_at, o.arrival_batch, o.arrival_index
+    SELECT 0 AS rank, o.id, o.copied_at, o.arrival_batch, o.arrival_index
     FROM integration_messageerror o
     WHERE o.queue_id = s.id AND o.topic_uuid = p.topic_uuid AND o.partition = p.partition
       AND o."offset" = p.next_offset AND {_OPEN}
     UNION ALL
-    SELECT 1, o.id, o.mirrored_at, o.arrival_batch, o.arrival_index
+    SELECT 1, o.id, o.copied_at, o.arrival_batch, o.arrival_index
     FROM integration_queue f JOIN integration_messageerror o ON o.queue_id = f.id
-    WHERE f.error_queue_id = s.id AND o.mirrored_at IS NOT NULL AND {_OPEN}
-      AND coalesce(o.mirror_offset >= p.next_offset, true)
+    WHERE f.error_queue_id = s.id AND o.copied_at IS NOT NULL AND {_OPEN}
+      AND coalesce(o.copy_offset >= p.next_offset, true)
   ) first
-  ORDER BY first.rank, first.mirrored_at, first.arrival_batch, first.arrival_index, first.id
+  ORDER BY first.rank, first.copied_at, first.arrival_batch, first.arrival_index, first.id
   LIMIT 1
 ) head
 WHERE s.is_error_queue AND s.strict_order"""
 # Over a row `e` and the `turn` of its queue's error queue.
 WAITS: Final = """(
-    e.mirrored_at IS NOT NULL AND turn.head <> e.id
-    AND coalesce(e.mirror_offset >= turn.next_offset, true)
+    e.copied_at IS NOT NULL AND turn.head <> e.id
+    AND coalesce(e.copy_offset >= turn.next_offset, true)
 )"""
 _AHEAD: Final = f"""
 WITH turn AS MATERIALIZED ({TURNS} AND s.id = %s)
@@ -65,6 +65,6 @@ def ahead_of(error: MessageError) -> UUID | None:
     One query, made only for a failure that was copied to a strict error queue.
     """
     strict = of(error.queue.error_queue)
-    if strict is None or error.mirrored_at is None:
+    if strict is None or error.copied_at is None:
         return None
     return next((head for (head,) in fetch_all(_AHEAD, [strict, error.pk])), None)

@@ -54,7 +54,7 @@ UPDATE integration_queuepartition SET
   next_offset = coalesce(%(next)s, next_offset), last_batch = %(batch)s
 WHERE id = %(id)s AND epoch = %(epoch)s AND next_offset = %(old)s
 """
-CANCEL_TICKETS: Final = (
+CANCEL_RETRY_MARKERS: Final = (
     "UPDATE integration_outboxrow SET state = 'CANCELLED' "
     "WHERE error = ANY(%s) AND kind = 'TICKET' AND state = 'PENDING'"
 )
@@ -67,11 +67,11 @@ OPEN_IDS: Final = (
     "WHERE queue_id = %s AND message_id = ANY(%s) "
     f"AND state IN {OPEN_SQL}"
 )
-# A mirror whose row is gone by now passes without a link.
-LINK_MIRRORS: Final = (
-    "UPDATE integration_messageerror e SET mirror_offset = v.at "
+# A copy whose row is gone by now passes without a link.
+LINK_COPIES: Final = (
+    "UPDATE integration_messageerror e SET copy_offset = v.at "
     "FROM unnest(%s::uuid[], %s::bigint[]) v (id, at), integration_queue q "
-    "WHERE e.id = v.id AND e.mirrored_at IS NOT NULL "
+    "WHERE e.id = v.id AND e.copied_at IS NOT NULL "
     "AND q.id = e.queue_id AND q.error_queue_id = %s"
 )
 REMEMBER_IDS: Final = (
@@ -177,9 +177,9 @@ class DatabaseUnitOfWork:
             self._errors(batch_result)
         if batch_result.seen:
             self._seen(batch_result)
-        if batch_result.mirrors:
-            failures, offsets = zip(*batch_result.mirrors, strict=True)
-            self._run(LINK_MIRRORS, [list(failures), list(offsets), self.queue.id])
+        if batch_result.copies:
+            failures, offsets = zip(*batch_result.copies, strict=True)
+            self._run(LINK_COPIES, [list(failures), list(offsets), self.queue.id])
         outbox.insert(batch_result.outgoing)
         if batch_result.dispatch is not None:
             deliveries.write(self._run, batch_result.dispatch, self.queue.id, self.owned)
@@ -207,17 +207,15 @@ class DatabaseUnitOfWork:
                 copy.write(piece)
 
     def _errors(self, batch_result: BatchResult) -> None:
-        mirrored = frozenset(
-            row.error
-            for row in batch_result.outgoing
-            if row.kind == OutboxKind.MIRROR and row.error
+        copied = frozenset(
+            row.error for row in batch_result.outgoing if row.kind == OutboxKind.COPY and row.error
         )
         written: dict[UUID, tuple[UUID, int]] = {}
         if batch_result.new_errors:
             values: list[Any] = []
             for new in batch_result.new_errors:
                 values += rows.insert_values(
-                    self.queue, self.owned, new, self.arrival, mirrored=new.id in mirrored
+                    self.queue, self.owned, new, self.arrival, copied=new.id in copied
                 )
             inserted = self._run(rows.insert_sql(len(batch_result.new_errors)), values).fetchall()
             by_offset = {offset: (id_, number) for id_, offset, number in inserted}
@@ -226,12 +224,12 @@ class DatabaseUnitOfWork:
                     written[new.id] = row
             self._adopt_known(batch_result, written)
         if batch_result.changes:
-            changes = [rows.change_values(c, self.arrival, mirrored) for c in batch_result.changes]
+            changes = [rows.change_values(c, self.arrival, copied) for c in batch_result.changes]
             changed = self._run(rows.CHANGE, rows.columns(changes))
             written |= {id_: (id_, number) for id_, number in changed.fetchall()}
-            tickets = [c.row.id for c in batch_result.changes if c.row.carrier == "topic"]
-            if tickets:
-                self._run(CANCEL_TICKETS, [tickets])
+            markers = [c.row.id for c in batch_result.changes if c.row.carrier == "topic"]
+            if markers:
+                self._run(CANCEL_RETRY_MARKERS, [markers])
         self._attempts(batch_result, written)
 
     def _adopt_known(

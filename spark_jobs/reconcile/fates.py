@@ -55,14 +55,14 @@ class Fate(StrEnum):
     )
     # On an error queue.
     COPY = "copy", "sent", "The copy of a failure."
-    TICKET = "ticket", "sent", "A marker that a retry is due."
+    RETRY_MARKER = "ticket", "sent", "A marker that a retry is due."
     # Its effects were committed with the position.
     APPLIED = "applied", "sent", "Applied."
 
 
 # Ended as they should: counted, and not named one by one.
 UNNAMED: Final = frozenset(
-    {Fate.REPLAYED, Fate.RESOLVED, Fate.PASSED, Fate.COPY, Fate.TICKET, Fate.APPLIED}
+    {Fate.REPLAYED, Fate.RESOLVED, Fate.PASSED, Fate.COPY, Fate.RETRY_MARKER, Fate.APPLIED}
 )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from spark_jobs.reconcile.fates import Fate
 from spark_jobs.reconcile.knowing import Batch, Failed, Known
-from spark_jobs.topics.reading import COPY, TICKET
+from spark_jobs.topics.reading import COPY, RETRY_MARKER
 
 OPEN: Final = {
     "RETRY": Fate.RETRY,
@@ -88,16 +88,16 @@ def _ended(endings: Sequence[str]) -> Fate | None:
         return Fate.CLOSED
     if "PASSED" in endings:
         return Fate.COPY
-    return Fate.TICKET if "STALE" in endings else None
+    return Fate.RETRY_MARKER if "STALE" in endings else None
 
 
 def _marker(kind: int, known: Known) -> Fate | None:
-    """A ticket leaves its trace at the offset of the message that it reminds of.
+    """A retry marker leaves its trace at the offset of the message that it reminds of.
 
     So does the copy that a strict error queue waited at until its failure was closed.
     """
-    if kind == TICKET:
-        return Fate.TICKET
+    if kind == RETRY_MARKER:
+        return Fate.RETRY_MARKER
     return Fate.COPY if kind == COPY and known.is_error_queue else None
 
 

@@ -8,7 +8,7 @@ from integration.envelope.fields import FIELDS, addressed_by_headers
 from integration.paths import compile_path, text_reader
 from spark_jobs.replay.parameters import Filter, ReplayParameters
 from spark_jobs.topics.cluster import Read
-from spark_jobs.topics.reading import KIND, TICKET, TICKET_HEADER
+from spark_jobs.topics.reading import KIND, RETRY_MARKER, RETRY_MARKER_HEADER
 
 Headers = Sequence[tuple[str, bytes | None]]
 _LONGEST: Final = 1_000
@@ -56,7 +56,7 @@ class Chooser:
 
     def columns(self) -> list[str]:
         """Expressions for `Found`: what does not fit is not carried from Spark to Python."""
-        fits = f"({KIND}) <> {TICKET}{''.join(f' AND {one}' for one in self._conditions())}"
+        fits = f"({KIND}) <> {RETRY_MARKER}{''.join(f' AND {one}' for one in self._conditions())}"
         return [
             "partition",
             "offset",
@@ -81,7 +81,7 @@ class Chooser:
 
     def fits(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
         """What the columns tell, of a record that was read without Spark."""
-        if value == b"" and any(name == TICKET_HEADER for name, _ in headers):
+        if value == b"" and any(name == RETRY_MARKER_HEADER for name, _ in headers):
             return False
         if self._wanted.key and key != self._wanted.key.encode():
             return False

@@ -20,14 +20,15 @@ LEAST_OFFSETS: Final = 100_000
 MOST_TASKS: Final = 500
 # A message of its own, a marker of ours that a retry is due, or the copy of a failure.
 MESSAGE: Final = 0
-TICKET: Final = 1
+RETRY_MARKER: Final = 1
 COPY: Final = 2
 # The names are those of integration.delivery.reading.
-TICKET_HEADER: Final = "sluice-ticket"
+RETRY_MARKER_HEADER: Final = "sluice-ticket"
 COPY_HEADER: Final = "sluice-error"
-# A ticket's value has no bytes: partners copy headers, and a record with a body is a message.
+# A retry marker has no bytes: partners copy headers, and a record with a body is a message.
 KIND: Final = f"""CASE
-  WHEN length(value) = 0 AND exists(headers, h -> h.key = '{TICKET_HEADER}') THEN {TICKET}
+  WHEN length(value) = 0 AND exists(headers, h -> h.key = '{RETRY_MARKER_HEADER}')
+    THEN {RETRY_MARKER}
   WHEN exists(headers, h -> h.key = '{COPY_HEADER}') THEN {COPY}
   ELSE {MESSAGE} END"""
 
@@ -74,8 +75,8 @@ def records(
 def kind_of(record: Read) -> int:
     """What KIND says, of a record that was read without Spark."""
     names = [name for name, _ in record.headers]
-    if record.value == b"" and TICKET_HEADER in names:
-        return TICKET
+    if record.value == b"" and RETRY_MARKER_HEADER in names:
+        return RETRY_MARKER
     return COPY if COPY_HEADER in names else MESSAGE
 
 

@@ -22,7 +22,7 @@ CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 WRITERS: dict[str, int | None] = {
     "Failure": 1,
     "Rule": 2,
-    "Brake": 0,
+    "ThresholdReached": 0,
     "StateChange": None,
     "_block": 1,
     "permanent": 1,

@@ -210,7 +210,7 @@ class MemoryWorld:
 
     def link(self, error: UUID, offset: int | None) -> None:
         row = self.database.errors[error]
-        self.database.errors[error] = replace(row, mirror_offset=offset)
+        self.database.errors[error] = replace(row, copy_offset=offset)
 
 
 class DatabaseWorld:
@@ -372,7 +372,7 @@ class DatabaseWorld:
         self._read()
 
     def link(self, error: UUID, offset: int | None) -> None:
-        MessageError.objects.filter(pk=error).update(mirror_offset=offset)
+        MessageError.objects.filter(pk=error).update(copy_offset=offset)
 
     def close(self) -> None:
         for manager in self.managers:

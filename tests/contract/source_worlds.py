@@ -29,7 +29,7 @@ class World(Protocol):
     def delete(self) -> None: ...
     def recreate(self) -> None: ...
     def source(self) -> Source: ...
-    def mirrored(self) -> dict[int, int]: ...
+    def committed(self) -> dict[int, int]: ...
 
 
 class MemoryWorld:
@@ -69,8 +69,8 @@ class MemoryWorld:
     def source(self) -> Source:
         return MemorySource(self.topic)
 
-    def mirrored(self) -> dict[int, int]:
-        return self.topic.mirrored
+    def committed(self) -> dict[int, int]:
+        return self.topic.committed
 
 
 class KafkaWorld:
@@ -144,5 +144,5 @@ class KafkaWorld:
     def source(self) -> Source:
         return open_source(self.provider(), topic=self.name, queue_name=self.name)
 
-    def mirrored(self) -> dict[int, int]:
+    def committed(self) -> dict[int, int]:
         return group_offsets(self.provider(), f"sluice-{self.name}", self.name, [0, 1])

@@ -56,9 +56,9 @@ def opened(world: World, seconds: float = 60.0) -> int:
 
 
 def test_an_endpoint_nobody_has_called_is_closed(world):
-    gate = world.circuits.look(world.endpoint)
-    assert (gate.circuit, gate.enabled, gate.system_enabled) == (CLOSED, True, True)
-    assert gate.paused_seconds is None
+    status = world.circuits.look(world.endpoint)
+    assert (status.circuit, status.enabled, status.system_enabled) == (CLOSED, True, True)
+    assert status.paused_seconds is None
 
 
 def test_of_two_who_move_it_one_is_told(world):

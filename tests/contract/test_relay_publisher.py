@@ -132,9 +132,9 @@ def test_keys_headers_nulls_and_partitions_come_through(
     broker: Broker, publisher: Publisher
 ) -> None:
     headers = [("a", b"1"), ("größe", b"\xff"), ("none", None), ("a", b"2")]
-    ticket = OutgoingRow(1, broker.topic, 0, b"key", b"", headers)
+    marker = OutgoingRow(1, broker.topic, 0, b"key", b"", headers)
     tombstone = OutgoingRow(2, broker.topic, None, None, None, ())
-    assert publisher.publish(uuid.uuid4(), [ticket, tombstone], at_once, unobserved) == Sent()
+    assert publisher.publish(uuid.uuid4(), [marker, tombstone], at_once, unobserved) == Sent()
     assert broker.read(2) == [(b"key", b"", headers), (None, None, [])]
 
 

@@ -15,7 +15,7 @@ from tests.support.deliveries import (
     a_batch_result,
     a_change,
     a_new_error,
-    a_ticket,
+    a_retry_marker,
     a_track,
     a_unit,
     blocked,
@@ -51,7 +51,7 @@ def everything(tables: World) -> BatchResult:
         10,
         12,
         new_errors=[new],
-        outgoing=[a_ticket(new.id, provider_id=tables.queue.provider_id)],
+        outgoing=[a_retry_marker(new.id, provider_id=tables.queue.provider_id)],
         seen=[("id-10", b"hash", 10)],
         state=blocked(new.id),
         logged=(10, 12),
@@ -299,7 +299,7 @@ def test_open_errors_are_counted_no_further_than_the_limit(tables):
 
 
 def test_what_was_released_does_not_count_as_open(tables):
-    """A million messages that a replay gave back would brake their queue at the first failure."""
+    """A million messages that a replay gave back would stop their queue at the first failure."""
     repository, owned = tables.repository(), owned_by(tables)
     new = [a_new_error(offset) for offset in (10, 11, 12)]
     assert settle(repository, owned, BatchResult(13, new_errors=new))
@@ -309,8 +309,8 @@ def test_what_was_released_does_not_count_as_open(tables):
 
 def test_a_state_that_a_person_cleared_is_seen_when_it_is_looked_at_again(tables):
     repository, owned = tables.repository(), owned_by(tables)
-    braked = StateChange(state=PartitionState.BRAKED, code="TOO_MANY_OPEN_ERRORS")
-    assert repository.state(owned, braked)
+    stopped = StateChange(state=PartitionState.BRAKED, code="TOO_MANY_OPEN_ERRORS")
+    assert repository.state(owned, stopped)
     repository.look(owned)
     assert (owned.state, owned.state_code) == (PartitionState.BRAKED, "TOO_MANY_OPEN_ERRORS")
     assert not owned.reads_kafka

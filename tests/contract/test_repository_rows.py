@@ -7,7 +7,7 @@ import pytest
 from integration.delivery.batch_result import BatchResult
 from integration.delivery.owned import ClosedHead, Owned
 from integration.delivery.ports import Repository
-from integration.delivery.reading import Ticket
+from integration.delivery.reading import RetryMarker
 from integration.delivery.unit import OpenError
 from integration.policy.states import Ended, ErrorState
 from tests.contract.repository_worlds import World
@@ -16,7 +16,7 @@ from tests.support.deliveries import (
     a_change,
     a_new_error,
     a_record,
-    a_ticket,
+    a_retry_marker,
     a_unit,
 )
 
@@ -64,7 +64,7 @@ def test_a_row_comes_back_as_it_was_written(tables, owned):
     assert (row.record.key, row.record.value) == (b"k", b"\x00payload")
     assert list(row.record.headers or ()) == [("h", b"\xff"), ("n", None)]
     assert (row.arrival_index, row.message_id, row.interface) == (10, "id-10", "X")
-    assert (row.due, row.late, row.mirrored) == (False, False, False)
+    assert (row.due, row.late, row.copied) == (False, False, False)
 
 
 def test_a_head_waits_until_its_time_and_is_the_row_at_the_position_alone(tables, owned):
@@ -107,7 +107,7 @@ def test_due_rows_are_released_ones_and_overdue_retries_in_arrival_order(tables,
     assert due(repository, owned, limit=2) == [12, 10]
 
 
-def test_a_retry_that_a_ticket_carries_is_taken_from_the_row_after_a_grace(tables, owned):
+def test_a_retry_that_a_marker_carries_is_taken_from_the_row_after_a_grace(tables, owned):
     repository = tables.repository()
     fail(repository, owned, 10, carrier="topic", delay_seconds=5.0)
     tables.later(34)
@@ -165,15 +165,20 @@ def test_open_rows_between_two_offsets_are_those_of_this_partition_and_topic(tab
     assert repository.open_between(owned, 22, 30) == frozenset()
 
 
-def test_a_ticket_finds_its_row_only_with_the_retry_number_that_is_due(tables, owned):
+def test_a_retry_marker_finds_its_row_only_with_the_retry_number_that_is_due(tables, owned):
     repository = tables.repository()
     error = fail(repository, owned, 10, carrier="topic")
-    wrong = [Ticket(error, 0), Ticket(error, 2), Ticket(error, 2**31 - 1), Ticket(uuid4(), 1)]
-    assert dict(repository.ticketed(wrong)) == {}
-    found = repository.ticketed([*wrong, Ticket(error, 1)])
+    wrong = [
+        RetryMarker(error, 0),
+        RetryMarker(error, 2),
+        RetryMarker(error, 2**31 - 1),
+        RetryMarker(uuid4(), 1),
+    ]
+    assert dict(repository.retry_rows(wrong)) == {}
+    found = repository.retry_rows([*wrong, RetryMarker(error, 1)])
     assert [row.offset for row in found.values()] == [10]
     tables.alter(error, state=ErrorState.HOLD)
-    assert not repository.ticketed([Ticket(error, 1)])
+    assert not repository.retry_rows([RetryMarker(error, 1)])
 
 
 def test_claim_leaves_out_rows_that_moved_and_rows_that_are_gone(tables, owned):
@@ -186,12 +191,12 @@ def test_claim_leaves_out_rows_that_moved_and_rows_that_are_gone(tables, owned):
     assert claimed == {stays}
 
 
-def test_a_change_counts_the_try_closes_the_row_and_cancels_its_ticket(tables, owned):
+def test_a_change_counts_the_try_closes_the_row_and_cancels_its_retry_marker(tables, owned):
     repository = tables.repository()
     new = a_new_error(10, carrier="topic", delay_seconds=0.0)
-    ticket = a_ticket(new.id, provider_id=tables.queue.provider_id)
-    settle(repository, owned, BatchResult(11, new_errors=[new], outgoing=[ticket]))
-    [row] = repository.ticketed([Ticket(new.id, 1)]).values()
+    marker = a_retry_marker(new.id, provider_id=tables.queue.provider_id)
+    settle(repository, owned, BatchResult(11, new_errors=[new], outgoing=[marker]))
+    [row] = repository.retry_rows([RetryMarker(new.id, 1)]).values()
 
     settle(repository, owned, BatchResult(11, changes=[a_change(row)]))
 

@@ -139,7 +139,7 @@ def test_open_copies_are_those_of_the_queues_that_feed_it(strict, feeder):
 
 def test_a_position_blocked_at_a_copy_is_told_whose_it_is(strict, feeder):
     [first] = feeder.hold(10)
-    at_copy = BatchResult(10, mirrors=[(first, 10)], state=blocked(first))
+    at_copy = BatchResult(10, copies=[(first, 10)], state=blocked(first))
     strict.settle(at_copy)
     assert strict.repository.head(strict.owned) is None
     strict.owned.state_code = "HEAD_HELD"
@@ -155,7 +155,7 @@ def test_a_position_blocked_at_a_copy_is_told_whose_it_is(strict, feeder):
 
 def test_blocking_at_a_copy_links_it_in_the_same_commit(strict, feeder):
     first, second = feeder.hold(10, 11)
-    strict.settle(BatchResult(10, mirrors=[(first, 10)], state=blocked(first)))
+    strict.settle(BatchResult(10, copies=[(first, 10)], state=blocked(first)))
     strict.world.put(next_offset=11)
     feeder.release(first, second)
     assert feeder.due() == [10, 11]

@@ -297,14 +297,14 @@ def test_a_lone_record_is_handed_out_without_waiting_for_more(world: World, sour
     assert values(fetched.records[0]) == [b"alone"]
 
 
-def test_positions_are_mirrored_and_closing_twice_is_fine(world: World) -> None:
+def test_positions_are_committed_and_closing_twice_is_fine(world: World) -> None:
     source = world.source()
     source.attach({0: 0, 1: 0})
-    source.mirror({0: 7, 1: 3})
-    source.mirror({})
+    source.commit_to_group({0: 7, 1: 3})
+    source.commit_to_group({})
     source.close()
     source.close()
-    assert world.mirrored() == {0: 7, 1: 3}
+    assert world.committed() == {0: 7, 1: 3}
 
 
 class Losing:

@@ -101,7 +101,7 @@ def crowded(broker) -> Queue:
 
 
 # Steps that a run passes once, or so rarely that a fourth time need not come.
-ONCE = {Step.TAKEN, Step.ATTACHED, Step.UNDONE, Step.MIRRORED, Step.RELEASED}
+ONCE = {Step.TAKEN, Step.ATTACHED, Step.UNDONE, Step.GROUP_COMMITTED, Step.RELEASED}
 MOMENTS = [(step, nth) for step in STEPS for nth in (1, 4) if nth == 1 or step not in ONCE]
 
 
@@ -109,8 +109,8 @@ MOMENTS = [(step, nth) for step in STEPS for nth in (1, 4) if nth == 1 or step n
 def test_a_kill_at_any_step_loses_and_doubles_nothing(
     crowded, broker, child_environment, step, nth
 ):
-    if step is Step.MIRRORED:
-        # The position is mirrored once a second: the run has to last that long.
+    if step is Step.GROUP_COMMITTED:
+        # The position is committed to the group once a second: the run has to last that long.
         Queue.objects.filter(pk=crowded.pk).update(stay_seconds=2)
     sent = mixed(MESSAGES)
     broker.send(crowded.topic, sent)

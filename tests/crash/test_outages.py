@@ -23,7 +23,7 @@ from devstack.kafka import Kafka as KafkaServer
 from devstack.servers import in_folder
 from integration.delivery.report import Report
 from integration.delivery.steps import Step
-from integration.kafka.source import mirror_group, open_source
+from integration.kafka.source import consumer_group, open_source
 from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue, QueuePartition
 from integration.runs.queues import run_queue
 from tests.support import warm
@@ -125,13 +125,13 @@ def test_a_broker_that_falls_silent_keeps_no_slot_when_a_run_ends(mortal_kafka):
     deadline = time.monotonic() + BACK_SECONDS
     while not source.fetch(BATCH, 0.5).records:
         assert time.monotonic() < deadline
-    source.mirror({0: 1})
-    while broker.committed(mirror_group(queue.name), queue.topic) != 1:
+    source.commit_to_group({0: 1})
+    while broker.committed(consumer_group(queue.name), queue.topic) != 1:
         assert time.monotonic() < deadline
         source.fetch(BATCH, 0.1)
     mortal_kafka.pause()
     try:
-        source.mirror({0: 2})
+        source.commit_to_group({0: 2})
         began = time.monotonic()
         source.close()
         assert time.monotonic() - began < 15

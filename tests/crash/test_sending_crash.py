@@ -138,7 +138,7 @@ def test_a_kill_with_several_in_flight_loses_and_doubles_nothing(
 ):
     endpoint = an_endpoint(idempotent=idempotent)
     queue = an_outbound_queue(
-        broker, "continuous", endpoint=endpoint, stay_seconds=0.1, lanes=4, ordering="key"
+        broker, "continuous", endpoint=endpoint, stay_seconds=0.1, concurrency=4, ordering="key"
     )
     post(broker, queue, MESSAGES, keys=7)
     path = tmp_path / "partner"

@@ -65,7 +65,9 @@ def a_bad_morning(servers: Servers, workers: CeleryWorld) -> tuple[Kafka, Queue,
         name="assets", key_paths=["$.assetnum"], json_schema=SCHEMA
     )
     service = EnterpriseService.objects.create(interface="ASSET", structure=structure)
-    queue = a_queue(kafka, name="assets", default_service=service, brake_after=0, stay_seconds=60)
+    queue = a_queue(
+        kafka, name="assets", default_service=service, failure_threshold=0, stay_seconds=60
+    )
     kafka.send(queue.topic, [a_document(key, key, "OFFICE") for key in range(COUNT)])
     worker = workers.worker("e2e", concurrency=3)
     held = MessageError.objects.filter(state="HOLD", code="SCHEMA_VIOLATION")

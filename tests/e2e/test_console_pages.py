@@ -136,7 +136,7 @@ def test_figures_are_fresh_without_a_reload(open_page: OpenPage, complaints: lis
     queue.partitions.update(state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS")
     # The menu counts with the page, which cannot say one thing beside another.
     needy = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Overview")
-    expect(row).to_contain_text("Braked", timeout=15_000)
+    expect(row).to_contain_text("Too many failures", timeout=15_000)
     expect(needy).to_contain_text("1 need a person")
     assert complaints == []
 

@@ -147,10 +147,10 @@ def test_a_queue_that_delivers_is_set_up_by_its_form_alone(
         end = an_endpoint(name="shop-in", handler_type="http", properties=properties)
         page = open_page("Administrators", javascript=False, width=1440)
         page.goto("/queues/new/?direction=outbound")
-        lanes = page.get_by_label("CallThreads")
-        expect(lanes).to_be_hidden()
+        concurrency = page.get_by_label("Concurrency")
+        expect(concurrency).to_be_hidden()
         fill_in_delivery(page, f"shop-{uuid.uuid4().hex[:8]}", end)
-        expect(lanes).to_be_visible()
+        expect(concurrency).to_be_visible()
         start = page.locator("#part-start")
         expect(start).to_be_hidden()
         page.get_by_label("Adopt a topic").check()
@@ -159,7 +159,7 @@ def test_a_queue_that_delivers_is_set_up_by_its_form_alone(
         page.get_by_role("button", name="Add the queue").click()
         expect(page.get_by_text("shop-out is there").first).to_be_visible()
         queue = Queue.objects.get(name="shop-out")
-        assert (queue.lanes, queue.ordering, queue.max_retries) == (4, "key", 5)
+        assert (queue.concurrency, queue.ordering, queue.max_retries) == (4, "key", 5)
         with transaction.atomic():
             ids = [publish_to("shop-out", {"n": n}, key="A-1", interface="ORDER") for n in (1, 2)]
         eventually(lambda: len(partner.ids) == 2, workers.children[0])
@@ -175,7 +175,7 @@ def fill_in_delivery(page: Page, topic: str, end: Endpoint) -> None:
     page.get_by_label("Continuous:").check()
     page.get_by_label("Endpoint").select_option(str(end.pk))
     page.get_by_label("Messages of one key").check()
-    page.get_by_label("CallThreads").fill("4")
+    page.get_by_label("Concurrency").fill("4")
     page.locator("#id_max_retries").fill("5")
 
 
@@ -212,8 +212,8 @@ def test_the_queues_form_shows_its_effect_as_one_types(
     page.get_by_label("Endpoint").select_option(label="shop-in (Python function, partner)")
     expect(page.locator("#part-retry")).to_be_visible()
     expect(page.locator("#effect-delivery")).to_contain_text("delivered to shop-in")
-    page.get_by_label("CallThreads").fill("4")
-    page.get_by_label("CallThreads").blur()
+    page.get_by_label("Concurrency").fill("4")
+    page.get_by_label("Concurrency").blur()
     expect(page.locator("#effect-order")).to_contain_text("Up to 2 calls at a time")
     assert not Queue.objects.exists()
     assert complaints == []

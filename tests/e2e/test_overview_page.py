@@ -34,7 +34,7 @@ def a_busy_queue(name: str = "meter-readings") -> Queue:
     return queue
 
 
-def brake(queue: Queue) -> None:
+def stop_at_threshold(queue: Queue) -> None:
     queue.partitions.update(state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS")
 
 
@@ -46,9 +46,9 @@ def test_who_stands_on_a_link_stands_there_after_fresh_figures(
     page = open_page("Viewers")
     page.goto("/")
     page.get_by_role("link", name="meter-readings").focus()
-    brake(queue)
+    stop_at_threshold(queue)
     expect(page.get_by_role("row", name="meter-readings")).to_contain_text(
-        "Braked", timeout=SOON_MS
+        "Too many failures", timeout=SOON_MS
     )
     expect(page.get_by_role("row").get_by_role("link", name="meter-readings")).to_be_focused()
     assert complaints == []
@@ -64,7 +64,7 @@ def test_the_figures_rest_while_somebody_is_about_to_decide(
     page.goto("/")
     page.get_by_text("Delete…").click()
     page.get_by_label("Why").fill("sent twi")
-    brake(queue)
+    stop_at_threshold(queue)
     with page.expect_event("console", lambda said: said.text == "looked", timeout=SOON_MS):
         # Longer than one round of the page, by the page's own clock.
         page.evaluate("setTimeout(() => console.log('looked'), 7000)")
@@ -73,7 +73,7 @@ def test_the_figures_rest_while_somebody_is_about_to_decide(
     page.get_by_text("Delete…").click()
     page.get_by_label("Why").evaluate("one => one.blur()")
     expect(page.get_by_role("row", name="meter-readings")).to_contain_text(
-        "Braked", timeout=SOON_MS
+        "Too many failures", timeout=SOON_MS
     )
     assert complaints == []
 

@@ -109,7 +109,7 @@ def a_channel_with_targets() -> None:
         direction="outbound",
         start_from="end",
         endpoint=endpoint,
-        lanes=4,
+        concurrency=4,
     )
     read = Queue.objects.create(
         name="read",

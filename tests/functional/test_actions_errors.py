@@ -29,7 +29,7 @@ def again(error: MessageError) -> MessageError:
     return MessageError.objects.get(pk=error.pk)
 
 
-def a_ticket(error: MessageError, state: str = "PENDING") -> OutboxRow:
+def a_retry_marker(error: MessageError, state: str = "PENDING") -> OutboxRow:
     return OutboxRow.objects.create(
         provider=error.queue.provider,
         topic=error.queue.topic,
@@ -48,7 +48,7 @@ def test_every_verb_is_a_permitted_move(move: moves.Move) -> None:
 
 def test_a_release_is_due_at_once_with_a_fresh_budget() -> None:
     queue, _, error = a_blocked_queue()
-    waiting, sent = a_ticket(error), a_ticket(error, "PUBLISHED")
+    waiting, sent = a_retry_marker(error), a_retry_marker(error, "PUBLISHED")
     errors.release(error.pk, version=1, actor="otto", reason="asked the partner")
     now = again(error)
     assert (now.state, now.spent, now.carrier, now.version) == ("READY", 0, "row", 2)
@@ -114,10 +114,10 @@ def test_the_other_verbs(state: str, verb: str, target: str) -> None:
     queue = a_queue_row()
     due = timezone.now() + timedelta(minutes=5)
     error = a_held(queue, state=state, not_before=due)
-    ticket = a_ticket(error)
+    marker = a_retry_marker(error)
     getattr(errors, verb)(error.pk, version=1, actor="otto", reason="because")
     assert again(error).state == target
-    assert OutboxRow.objects.get(pk=ticket.pk).state == "CANCELLED"
+    assert OutboxRow.objects.get(pk=marker.pk).state == "CANCELLED"
 
 
 @pytest.mark.parametrize(

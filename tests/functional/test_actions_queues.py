@@ -41,12 +41,12 @@ def test_pause_and_resume_are_recorded_and_a_second_click_is_told() -> None:
     assert history(queue) == [("resume", "otto"), ("pause", "otto")]
 
 
-def test_resume_lets_go_of_the_brake_and_never_of_a_block() -> None:
+def test_resume_lifts_the_stop_at_the_threshold_and_no_block() -> None:
     queue = a_queue_row("continuous")
-    braked = a_place(queue, state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS", state_text="many")
+    stopped = a_place(queue, state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS", state_text="many")
     blocked = a_place(queue, partition=1, state="BLOCKED", state_code="GAP")
     queues.resume(queue.pk, actor="otto")
-    assert (again(braked).state, again(braked).state_code) == ("RUNNING", "")
+    assert (again(stopped).state, again(stopped).state_code) == ("RUNNING", "")
     assert again(blocked).state == "BLOCKED"
 
 

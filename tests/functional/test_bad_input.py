@@ -222,7 +222,7 @@ def test_an_id_used_again_is_judged_by_its_content_also_while_its_failure_is_ope
 
 
 @pytest.mark.parametrize("batch_size", [1, 50])
-def test_only_the_right_ticket_runs_a_row_and_only_once(broker, batch_size):
+def test_only_the_right_retry_marker_runs_a_row_and_only_once(broker, batch_size):
     patient = {"carrier": "topic", "retry_delay_seconds": 3_600, "max_retries": 5}
     queue = a_queue(broker, batch_size=batch_size, **patient)
     other = a_queue(broker, **patient)
@@ -243,14 +243,14 @@ def test_only_the_right_ticket_runs_a_row_and_only_once(broker, batch_size):
         (f"{{{str(ours.id).upper()}}}", "-1"),
     ]
     for error, number in forged:
-        broker.send(queue.topic, [b""], headers=ticket(error, number))
+        broker.send(queue.topic, [b""], headers=marker(error, number))
     broker.send(queue.topic, [{"n": 7}])
     drain(queue)
     assert effects() == [7]
     assert MessageError.objects.get(pk=ours.pk).attempts == 1
 
-    right = ticket(str(ours.id), "1")
-    broker.send(queue.topic, [b""], headers=ticket(str(ours.id), "2"))
+    right = marker(str(ours.id), "1")
+    broker.send(queue.topic, [b""], headers=marker(str(ours.id), "2"))
     broker.send(queue.topic, [b"", b""], headers=right)
     drain(queue)
     broker.send(queue.topic, [b""], headers=right)
@@ -265,16 +265,16 @@ def test_only_the_right_ticket_runs_a_row_and_only_once(broker, batch_size):
     assert not MessageTrack.objects.filter(queue=queue, ended="HOLD").exists()
 
 
-def ticket(error: str, number: str) -> list[tuple[str, bytes]]:
+def marker(error: str, number: str) -> list[tuple[str, bytes]]:
     return [("sluice-ticket", error.encode()), ("sluice-retry", number.encode())]
 
 
-def test_ticket_headers_on_a_record_with_a_body_mean_nothing(broker):
+def test_retry_marker_headers_on_a_record_with_a_body_mean_nothing(broker):
     queue = a_queue(broker, carrier="topic", retry_delay_seconds=3_600)
     broker.send(queue.topic, [{"n": 1, "do": "until", "until": 2}])
     drain(queue)
     row = MessageError.objects.get(queue=queue)
-    copied = ticket(str(row.id), "1")
+    copied = marker(str(row.id), "1")
     broker.send(queue.topic, [{"n": 5}, {"n": 6, "do": "permanent"}], headers=copied)
     broker.send(queue.topic, [None], headers=copied)
     drain(queue)

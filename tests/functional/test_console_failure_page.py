@@ -48,7 +48,7 @@ class TestStory:
             a_queue_row(),
             kafka_timestamp=now - timedelta(hours=5),
             sender="EAM",
-            mirrored_at=now - timedelta(hours=3),
+            copied_at=now - timedelta(hours=3),
         )
         error.tries.all().delete()
         for number, hours in ((1, 4), (2, 1)):

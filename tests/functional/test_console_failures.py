@@ -223,9 +223,9 @@ class TestPage:
         error = a_held(queue)
         address = reverse("failure", args=[error.pk])
         assert "<dt>Copy</dt>" not in client.get(address).text
-        MessageError.objects.update(mirrored_at=timezone.now())
+        MessageError.objects.update(copied_at=timezone.now())
         assert "it has not been read there yet" in client.get(address).text
-        MessageError.objects.update(mirror_offset=1_234)
+        MessageError.objects.update(copy_offset=1_234)
         page = client.get(address).text
         assert "plant-errors</a>, at offset 1,234" in page
 
@@ -235,8 +235,8 @@ class TestPage:
         strict = a_queue_row(name="plant-errors", is_error_queue=True, strict_order=True)
         queue = a_queue_row("continuous", name="assets", error_queue=strict)
         now = timezone.now()
-        first = a_held(queue, 10, mirrored_at=now)
-        second = a_held(queue, 11, mirrored_at=now + timedelta(seconds=1), state="READY")
+        first = a_held(queue, 10, copied_at=now)
+        second = a_held(queue, 11, copied_at=now + timedelta(seconds=1), state="READY")
         page = client.get(reverse("failure", args=[second.pk])).text
         assert "It waits behind MXASSETInterface at offset 10 of assets" in page
         assert reverse("failure", args=[first.pk]) in page

@@ -68,7 +68,7 @@ def test_a_refused_row_tells_why_and_what_to_do(provider: Provider) -> None:
     assert "Send again" not in waiting
 
 
-def test_a_ticket_can_only_be_given_up(provider: Provider) -> None:
+def test_a_retry_marker_can_only_be_given_up(provider: Provider) -> None:
     row = a_dead_row(provider, kind="TICKET", value=b"")
     page = logged_in("Operators").get(reverse("outbox-row", args=[row.pk])).text
     assert "nothing is lost" in page

@@ -311,7 +311,7 @@ class TestVerbs:
         assert "already paused (by otto" in again.text
         assert client.post(reverse("resume", args=[queue.name])).status_code == 303
 
-    def test_a_braked_queue_offers_resume(self, client: Client) -> None:
+    def test_a_stopped_queue_offers_resume(self, client: Client) -> None:
         queue = a_queue_row("continuous")
         a_place(queue, state="BRAKED", state_code="TOO_MANY_OPEN_ERRORS")
         address = reverse("resume", args=[queue.name])

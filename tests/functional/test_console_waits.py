@@ -137,7 +137,7 @@ def test_a_message_to_an_endpoint_that_takes_none_waits_for_that(stop: Break) ->
 # retry of another message, a transaction that keeps only Kafka's records back.
 THROUGH = {
     "head": ("sequential", {"state": "BLOCKED", "state_code": "HEAD_HELD"}),
-    "braked": ("continuous", {"state": "BRAKED", "state_code": "TOO_MANY_OPEN_ERRORS"}),
+    "stopped": ("continuous", {"state": "BRAKED", "state_code": "TOO_MANY_OPEN_ERRORS"}),
     "gap": ("continuous", {"state": "BLOCKED", "state_code": "GAP"}),
     "retry": ("sequential", {"state": "BACKOFF", "state_code": "RETRY_WAIT", "resume_at": Now()}),
     "transaction": ("continuous", {"state_code": "TRANSACTION_HANGS", "next_offset": 15}),

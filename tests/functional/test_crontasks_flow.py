@@ -212,7 +212,7 @@ def blocked(queue):
 
 
 @breaks("position")
-def braked(queue):
+def stopped(queue):
     QueuePartition.objects.update(state="BRAKED")
 
 

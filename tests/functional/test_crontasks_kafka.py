@@ -7,7 +7,7 @@ from django.core import mail
 from django.utils import timezone
 
 from crontasks.builtin.lag_monitor import LagMonitor, LagParameters
-from crontasks.builtin.retention_mirror import MirrorParameters, RetentionMirror
+from crontasks.builtin.retention_sync import RetentionSync, SyncParameters
 from crontasks.models import CronInstance, Notice
 from crontasks.notices import book, conditions
 from crontasks.outcome import Context, RunState
@@ -36,7 +36,7 @@ def retention(queue: Queue) -> int:
 
 def test_what_a_topic_takes_is_known_to_its_queue(broker):
     queue = a_queue(broker, topic=broker.topic(**{"max.message.bytes": "12345"}))
-    RetentionMirror().run(MirrorParameters(apply=False), context())
+    RetentionSync().run(SyncParameters(apply=False), context())
     assert Queue.objects.get(pk=queue.pk).topic_max_bytes == 12_345
 
 
@@ -46,19 +46,19 @@ def test_a_queue_follows_its_topics_retention_and_the_run_tells_it(broker):
     before = retention(endless)
 
     asked = context()
-    outcome = RetentionMirror().run(MirrorParameters(apply=False), asked)
+    outcome = RetentionSync().run(SyncParameters(apply=False), asked)
     assert outcome.counts == {"changed": 0, "different": 1, "unreachable": 0}
     assert "nothing was changed" in asked.excerpt
 
     asked = context()
-    outcome = RetentionMirror().run(MirrorParameters(), asked)
+    outcome = RetentionSync().run(SyncParameters(), asked)
     assert outcome.counts["changed"] == 1
     assert (retention(queue), retention(endless)) == (7_200, before)
     assert f"{queue.name}: the topic keeps 7,200 s" in asked.excerpt
     [change] = ConfigurationChange.objects.filter(kind="queue", action="change")
     assert (change.actor, change.name) == (asked.actor, queue.name)
     assert change.after == {"retention_seconds": 7_200}
-    assert RetentionMirror().run(MirrorParameters(), context()).is_empty
+    assert RetentionSync().run(SyncParameters(), context()).is_empty
 
 
 def test_the_lag_of_a_queue_that_nobody_reads_is_written_down(broker):
@@ -84,8 +84,8 @@ def test_a_broker_that_does_not_answer_is_asked_once_and_fails_the_run(broker):
     assert reachable.partitions.get().lag == 0
 
 
-def a_mirror(**fields) -> CronInstance:
-    values = {"name": "mirror", "task": "retention_mirror", "crontab": "7 * * * *"}
+def a_sync(**fields) -> CronInstance:
+    values = {"name": "sync", "task": "retention_sync", "crontab": "7 * * * *"}
     return CronInstance.objects.create(**(values | fields))
 
 
@@ -98,16 +98,16 @@ def no_instances(db) -> None:
     CronInstance.objects.all().delete()
 
 
-def test_a_look_follows_the_topics_retention_as_the_mirror_is_set(broker, no_instances):
+def test_a_look_follows_the_topics_retention_as_its_instance_is_set(broker, no_instances):
     queue = a_queue(broker, topic=broker.topic(**{"retention.ms": "7200000"}))
     before = retention(queue)
     look()
-    assert retention(queue) == before, "without a mirror nothing follows"
-    mirror = a_mirror(parameters={"apply": False})
+    assert retention(queue) == before, "without an instance nothing follows"
+    sync = a_sync(parameters={"apply": False})
     look()
     assert retention(queue) == before
-    mirror.parameters = {}
-    mirror.save()
+    sync.parameters = {}
+    sync.save()
     look()
     assert retention(queue) == 7_200
 

@@ -154,8 +154,8 @@ def test_rows_are_due_when_ready_or_when_their_reminder_had_its_grace():
 def test_a_row_that_waits_for_its_turn_on_a_strict_error_queue_is_not_due():
     strict = a_queue("errors", kind="sequential", is_error_queue=True, strict_order=True)
     queue = a_queue(error_queue=strict)
-    first = an_error(queue, 1, state="HOLD", mirrored_at=database_now() - SECOND)
-    an_error(queue, 2, state="READY", mirrored_at=database_now())
+    first = an_error(queue, 1, state="HOLD", copied_at=database_now() - SECOND)
+    an_error(queue, 2, state="READY", copied_at=database_now())
     assert causes() == []
     MessageError.objects.filter(pk=first.pk).update(state="READY")
     assert causes() == ["rows"]
@@ -166,7 +166,7 @@ def test_a_row_that_waits_for_its_turn_on_a_strict_error_queue_is_not_due():
 
 def test_an_error_queue_at_a_copy_is_due_when_the_failure_is_closed():
     strict = a_queue("errors", kind="sequential", is_error_queue=True, strict_order=True)
-    first = an_error(a_queue(error_queue=strict), state="HOLD", mirrored_at=database_now())
+    first = an_error(a_queue(error_queue=strict), state="HOLD", copied_at=database_now())
     at_copy = QueuePartition.objects.filter(queue=strict)
     at_copy.update(state="BLOCKED", state_code="HEAD_HELD", state_error=first.pk)
     assert causes() == []

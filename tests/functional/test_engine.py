@@ -150,18 +150,18 @@ def test_a_continuous_queue_goes_on_and_tries_again_from_the_row(broker):
     assert (by_offset[2].state, by_offset[2].attempts, by_offset[2].spent) == ("HOLD", 3, 2)
 
 
-def test_a_retry_by_ticket_is_written_to_the_outbox_and_done_when_the_ticket_comes(broker):
+def test_a_retry_by_marker_is_written_to_the_outbox_and_done_when_the_marker_comes(broker):
     queue = a_queue(broker, max_retries=2, carrier="topic", retry_delay_seconds=0)
     broker.send(queue.topic, [{"n": 1, "do": "until", "until": 2}])
     drain(queue)
-    ticket = OutboxRow.objects.get()
-    assert (ticket.kind, ticket.state, bytes(ticket.value)) == ("TICKET", "PENDING", b"")
-    broker.send(queue.topic, [b""], headers=list(decode_headers(ticket.headers)))
+    marker = OutboxRow.objects.get()
+    assert (marker.kind, marker.state, bytes(marker.value)) == ("TICKET", "PENDING", b"")
+    broker.send(queue.topic, [b""], headers=list(decode_headers(marker.headers)))
     OutboxRow.objects.update(state="PUBLISHED")
     drain(queue)
     assert effects() == [1]
-    # The same ticket again, and a forged one: nothing happens, nothing fails.
-    broker.send(queue.topic, [b""], headers=list(decode_headers(ticket.headers)))
+    # The same retry marker again, and a forged one: nothing happens, nothing fails.
+    broker.send(queue.topic, [b""], headers=list(decode_headers(marker.headers)))
     broker.send(queue.topic, [b""], headers=[("sluice-ticket", b"\xff\xfe")])
     report = drain(queue)
     assert report.counts == Counter(STALE=2)
@@ -169,7 +169,7 @@ def test_a_retry_by_ticket_is_written_to_the_outbox_and_done_when_the_ticket_com
     assert position(queue).next_offset == 4
 
 
-def test_a_ticket_header_on_a_record_with_a_body_is_an_ordinary_message(broker):
+def test_a_retry_marker_header_on_a_record_with_a_body_is_an_ordinary_message(broker):
     queue = a_queue(broker)
     broker.send(queue.topic, [{"n": 5}], headers=[("sluice-ticket", b"0" * 36)])
     drain(queue)
@@ -250,8 +250,8 @@ def test_published_rows_are_committed_with_the_effects(broker):
     assert len({row.message_id for row in rows}) == 2
 
 
-def test_the_brake_stops_a_queue_where_everything_fails(broker):
-    queue = a_queue(broker, max_retries=0, brake_after=30, batch_size=10)
+def test_the_failure_threshold_stops_a_queue_where_everything_fails(broker):
+    queue = a_queue(broker, max_retries=0, failure_threshold=30, batch_size=10)
     broker.send(queue.topic, [{"n": n, "do": "permanent"} for n in range(100)])
     assert drain(queue).ending == "BRAKED"
     where = position(queue)

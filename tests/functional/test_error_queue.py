@@ -25,25 +25,25 @@ def error_queue(broker) -> Queue:
     return a_queue(broker, "sequential", is_error_queue=True)
 
 
-def test_a_held_message_is_mirrored_and_its_copy_linked_to_its_row(broker, error_queue):
+def test_a_held_message_is_copied_and_its_copy_linked_to_its_row(broker, error_queue):
     queue = a_queue(broker, max_retries=0, error_queue=error_queue)
     broker.send(queue.topic, [{"n": 1, "do": "permanent"}])
     run_queue(queue.pk)
-    mirror = OutboxRow.objects.get(kind="MIRROR")
-    assert (mirror.topic, MessageError.objects.get().mirrored_at is None) == (
+    copy_row = OutboxRow.objects.get(kind="MIRROR")
+    assert (copy_row.topic, MessageError.objects.get().copied_at is None) == (
         error_queue.topic,
         False,
     )
 
     broker.send(error_queue.topic, [{"n": 0}])  # a stranger's, so that offsets differ
-    copy = list(decode_headers(mirror.headers))
-    broker.send(error_queue.topic, [bytes(mirror.value)], headers=copy)
+    copy = list(decode_headers(copy_row.headers))
+    broker.send(error_queue.topic, [bytes(copy_row.value)], headers=copy)
     lost = [(name, value) for name, value in copy if name != "sluice-error"]
     nobody = [*lost, ("sluice-error", str(uuid.uuid4()).encode())]
-    broker.send(error_queue.topic, [bytes(mirror.value)], headers=nobody)
+    broker.send(error_queue.topic, [bytes(copy_row.value)], headers=nobody)
     run_queue(error_queue.pk)
 
-    assert MessageError.objects.get(queue=queue).mirror_offset == 1
+    assert MessageError.objects.get(queue=queue).copy_offset == 1
     strangers = MessageError.objects.filter(queue=error_queue)
     assert [(row.offset, row.code, row.state) for row in strangers] == [
         (0, "FOREIGN_FAILURE", "HOLD")
@@ -65,13 +65,13 @@ def test_a_message_written_anew_under_copied_headers_is_a_strangers(broker, erro
     queue = a_queue(broker, max_retries=0, error_queue=error_queue)
     broker.send(queue.topic, [{"n": 1, "do": "permanent"}])
     run_queue(queue.pk)
-    mirror = OutboxRow.objects.get(kind="MIRROR")
-    headers = dict(decode_headers(mirror.headers)) | changed
-    value = bytes(mirror.value) if changed else b'{"n": 2}'
+    copy_row = OutboxRow.objects.get(kind="MIRROR")
+    headers = dict(decode_headers(copy_row.headers)) | changed
+    value = bytes(copy_row.value) if changed else b'{"n": 2}'
     broker.send(error_queue.topic, [value], headers=list(headers.items()))
     run_queue(error_queue.pk)
     assert MessageError.objects.get(queue=error_queue).code == "FOREIGN_FAILURE"
-    assert MessageError.objects.get(queue=queue).mirror_offset is None
+    assert MessageError.objects.get(queue=queue).copy_offset is None
 
 
 def test_a_copy_links_no_failure_of_a_queue_that_feeds_another(broker, error_queue):
@@ -79,11 +79,11 @@ def test_a_copy_links_no_failure_of_a_queue_that_feeds_another(broker, error_que
     queue = a_queue(broker, max_retries=0, error_queue=other)
     broker.send(queue.topic, [{"n": 1, "do": "permanent"}])
     run_queue(queue.pk)
-    mirror = OutboxRow.objects.get(kind="MIRROR")
-    copy = list(decode_headers(mirror.headers))
-    broker.send(error_queue.topic, [bytes(mirror.value)], headers=copy)
+    copy_row = OutboxRow.objects.get(kind="MIRROR")
+    copy = list(decode_headers(copy_row.headers))
+    broker.send(error_queue.topic, [bytes(copy_row.value)], headers=copy)
     run_queue(error_queue.pk)
-    assert MessageError.objects.get(queue=queue).mirror_offset is None
+    assert MessageError.objects.get(queue=queue).copy_offset is None
 
 
 def test_a_strangers_failure_can_be_released_and_is_then_processed(broker, error_queue):
@@ -118,9 +118,9 @@ def two_held(broker: Kafka, strict: Queue) -> tuple[Queue, MessageError, Message
     for error in MessageError.objects.filter(queue=queue):
         mended = bytes(error.payload or b"").replace(b"permanent", b"ok")
         MessageError.objects.filter(pk=error.pk).update(edited_payload=mended)
-    for mirror in OutboxRow.objects.filter(kind="MIRROR").order_by("id"):
+    for copy_row in OutboxRow.objects.filter(kind="MIRROR").order_by("id"):
         broker.send(
-            strict.topic, [bytes(mirror.value)], headers=list(decode_headers(mirror.headers))
+            strict.topic, [bytes(copy_row.value)], headers=list(decode_headers(copy_row.headers))
         )
     first, second = MessageError.objects.filter(queue=queue).order_by("offset")
     return queue, first, second
@@ -136,7 +136,7 @@ def test_in_strict_order_a_released_row_waits_for_the_one_before_it(broker, stri
     assert run_queue(strict.pk).ending == "BLOCKED"
     place = strict.partitions.get()
     first.refresh_from_db()
-    assert (place.next_offset, place.state_error, first.mirror_offset) == (0, first.pk, 0)
+    assert (place.next_offset, place.state_error, first.copy_offset) == (0, first.pk, 0)
 
     release(second)
     run_queue(queue.pk)

@@ -38,7 +38,7 @@ def narrow(broker: Kafka) -> str:
     return broker.topic(**{"max.message.bytes": str(LIMIT)})
 
 
-def test_a_mirror_over_the_error_topics_limit_is_dead_and_its_failure_stays(broker):
+def test_a_copy_over_the_error_topics_limit_is_dead_and_its_failure_stays(broker):
     error_queue = a_queue(broker, "sequential", is_error_queue=True, topic=narrow(broker))
     queue = a_queue(broker, max_retries=0, error_queue=error_queue)
     sent = [{"n": n, "do": "permanent" if n % 3 else "ok"} for n in range(12)]
@@ -56,8 +56,8 @@ def test_a_mirror_over_the_error_topics_limit_is_dead_and_its_failure_stays(brok
     assert dead.dead_code == "MSG_SIZE_TOO_LARGE"
     assert (rows[4].state, rows[4].code) == ("HOLD", "REFUSED")
     copies = broker.read_all(error_queue.topic)
-    mirrored = [dict(copy.headers())["sluice-error"].decode() for copy in copies]
-    assert mirrored == [str(rows[n].id) for n in failed if n != 4]
+    copied = [dict(copy.headers())["sluice-error"].decode() for copy in copies]
+    assert copied == [str(rows[n].id) for n in failed if n != 4]
     # Its failure is released and succeeds as if nothing had been.
     MessageError.objects.filter(offset=4).update(state="READY", edited_payload=b'{"n": 100}')
     drain(queue)
@@ -84,8 +84,8 @@ def test_a_published_record_over_its_topics_limit_is_dead_alone(broker):
     assert not MessageError.objects.exists()
 
 
-def test_a_ticket_for_a_topic_that_refuses_it_leaves_the_retry_to_its_row(broker):
-    """Keys and headers count too: a ticket has no value and can be too large all the same."""
+def test_a_retry_marker_for_a_topic_that_refuses_it_leaves_the_retry_to_its_row(broker):
+    """Keys and headers count too: a retry marker has no value and can be too large all the same."""
     queue = a_queue(
         broker,
         carrier="topic",

@@ -109,7 +109,7 @@ def test_a_row_that_is_not_due_holds_nobody_and_goes_when_it_is(
     assert row.published_at >= row.not_before
 
 
-def test_a_cancelled_ticket_is_not_sent(provider: Provider, broker: MemoryBroker) -> None:
+def test_a_cancelled_retry_marker_is_not_sent(provider: Provider, broker: MemoryBroker) -> None:
     put(provider, b"ticket", kind="TICKET", delay_seconds=0.0)
     OutboxRow.objects.update(state="CANCELLED")
     put(provider, b"message")
@@ -117,14 +117,14 @@ def test_a_cancelled_ticket_is_not_sent(provider: Provider, broker: MemoryBroker
     assert sent(broker) == [b"message"]
 
 
-def test_a_ticket_that_is_just_being_cancelled_stops_nobody(
+def test_a_retry_marker_that_is_just_being_cancelled_stops_nobody(
     provider: Provider, broker: MemoryBroker
 ) -> None:
-    ticket = put(provider, b"ticket", kind="TICKET", delay_seconds=0.0)
+    marker = put(provider, b"ticket", kind="TICKET", delay_seconds=0.0)
     message = put(provider, b"message")
     with transaction.atomic():
-        # An open transaction holds the ticket's row; the relay works on sessions of its own.
-        OutboxRow.objects.filter(pk__in=ticket).update(state="CANCELLED")
+        # An open transaction holds the retry marker's row; the relay works on sessions of its own.
+        OutboxRow.objects.filter(pk__in=marker).update(state="CANCELLED")
         ended = threading.Event()
         thread = threading.Thread(target=_relay_for, args=(provider, broker, ended))
         thread.start()
@@ -134,7 +134,7 @@ def test_a_ticket_that_is_just_being_cancelled_stops_nobody(
     ended.set()
     thread.join()
     assert sent(broker) == [b"message"]
-    assert states(*ticket, *message) == ["CANCELLED", "PUBLISHED"]
+    assert states(*marker, *message) == ["CANCELLED", "PUBLISHED"]
 
 
 def test_a_batch_that_is_being_marked_is_not_sent_again(
@@ -224,17 +224,17 @@ def test_each_try_of_a_refused_batch_has_an_id_of_its_own(
     assert len(seen) >= 3
 
 
-def test_a_dead_ticket_leaves_its_retry_to_the_row(
+def test_a_dead_retry_marker_leaves_its_retry_to_the_row(
     provider: Provider, broker: MemoryBroker
 ) -> None:
     broker.topics = {"topic"}
-    error, stale, mirrored = (an_error(provider) for _ in range(3))
+    error, stale, copied = (an_error(provider) for _ in range(3))
     put(provider, b"", kind="TICKET", error=error.pk, retry_no=1, topic="gone")
     put(provider, b"", kind="TICKET", error=stale.pk, retry_no=0, topic="gone")
-    put(provider, b"m", kind="MIRROR", error=mirrored.pk, retry_no=1, topic="gone")
+    put(provider, b"m", kind="MIRROR", error=copied.pk, retry_no=1, topic="gone")
     relay(provider, broker)
     assert states() == ["DEAD"] * 3
-    carriers = [MessageError.objects.get(pk=e.pk).carrier for e in (error, stale, mirrored)]
+    carriers = [MessageError.objects.get(pk=e.pk).carrier for e in (error, stale, copied)]
     assert carriers == ["row", "topic", "topic"]
 
 
@@ -356,7 +356,7 @@ def _many(provider: Provider, state: str, count: int, *, waits: bool) -> None:
 
 
 @pytest.mark.parametrize("are_statistics_old", [True, False])
-def test_neither_waiting_tickets_nor_history_are_read_to_find_what_is_due(
+def test_neither_waiting_retry_markers_nor_history_are_read_to_find_what_is_due(
     provider: Provider, broker: MemoryBroker, *, are_statistics_old: bool
 ) -> None:
     _many(provider, "PENDING", 10_000, waits=False)

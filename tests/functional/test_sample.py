@@ -114,11 +114,11 @@ def test_an_order_that_the_supplier_refuses_comes_within_half_a_minute() -> None
 
 
 @pytest.mark.fast
-def test_hundreds_of_one_cause_never_come_so_close_that_the_brake_takes_hold() -> None:
+def test_hundreds_of_one_cause_never_reach_the_failure_threshold() -> None:
     levels = [sent for sent in traffic.Traffic(Random(5)).opening(NOW) if sent.queue == names.STOCK]
     assert sum(1 for sent in levels if sent.why) == traffic.FAULTY_LEVELS
     longest = max(len(run) for run in "".join("x" if s.why else " " for s in levels).split())
-    assert longest < Queue().brake_after
+    assert longest < Queue().failure_threshold
 
 
 @pytest.mark.fast

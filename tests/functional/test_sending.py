@@ -41,7 +41,7 @@ def place(queue) -> QueuePartition:
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
 def test_what_is_delivered_is_settled_with_its_track_and_position(broker, kind):
-    queue = an_outbound_queue(broker, kind, lanes=4)
+    queue = an_outbound_queue(broker, kind, concurrency=4)
     post(broker, queue, 30)
     partner = MemoryDeliverer()
 
@@ -57,8 +57,8 @@ def test_what_is_delivered_is_settled_with_its_track_and_position(broker, kind):
         assert numbers(partner.shelf.ids) == list(range(30))
 
 
-def test_lanes_send_at_once_and_one_message_of_a_key_at_a_time(broker):
-    queue = an_outbound_queue(broker, "continuous", lanes=4, ordering="key")
+def test_several_are_sent_at_once_and_one_message_of_a_key_at_a_time(broker):
+    queue = an_outbound_queue(broker, "continuous", concurrency=4, ordering="key")
     post(broker, queue, 40, keys=5)
     at_once, most, keys, clashes = 0, 0, set(), []
     guard = threading.Lock()
@@ -127,7 +127,7 @@ def test_a_failure_that_passes_spends_retries_and_is_sent_from_its_row(broker):
 
 @pytest.mark.parametrize("kind", ["sequential", "continuous"])
 def test_an_endpoint_that_is_down_costs_no_retry_and_writes_no_failure(broker, kind):
-    queue = an_outbound_queue(broker, kind, lanes=4)
+    queue = an_outbound_queue(broker, kind, concurrency=4)
     post(broker, queue, 10)
     down = True
     partner = MemoryDeliverer(script=lambda _: Unreachable(text="Refused.") if down else None)
@@ -190,7 +190,7 @@ def test_a_call_without_an_answer_is_sent_again_where_repeats_are_dropped(broker
 
 
 def test_later_messages_of_a_key_wait_behind_its_failure_in_order(broker):
-    queue = an_outbound_queue(broker, "continuous", lanes=4, ordering="key")
+    queue = an_outbound_queue(broker, "continuous", concurrency=4, ordering="key")
     post(broker, queue, 12, keys=3)
     bad = {"m1"}
     partner = MemoryDeliverer(script=lambda p: Refused(text="No.") if p.message_id in bad else None)

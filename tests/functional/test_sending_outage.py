@@ -56,7 +56,9 @@ def two_queues(broker: Kafka, address: str) -> list[Queue]:
         handler_type="http", properties={"url": address, "private_network": True}
     )
     first = an_outbound_queue(broker, endpoint=endpoint, stay_seconds=30)
-    second = an_outbound_queue(broker, "continuous", endpoint=endpoint, lanes=2, stay_seconds=30)
+    second = an_outbound_queue(
+        broker, "continuous", endpoint=endpoint, concurrency=2, stay_seconds=30
+    )
     post(broker, first, MESSAGES)
     post(broker, second, MESSAGES, first=MESSAGES)
     return [first, second]

@@ -58,8 +58,13 @@ class TestDelivery:
         return a_form(client, f"{reverse(NEW)}?direction=outbound", **(fields | more))
 
     def test_everything_of_it_is_set_by_the_form(self, client: Client, provider: Provider) -> None:
-        chosen = {"ordering": "key", "lanes": 4, "max_retries": 7, "backoff": "list"}
-        chosen |= {"brake_after": 11, "max_open_errors": 12, "crash_limit": 2, "batch_size": 40}
+        chosen = {"ordering": "key", "concurrency": 4, "max_retries": 7, "backoff": "list"}
+        chosen |= {
+            "failure_threshold": 11,
+            "max_open_errors": 12,
+            "crash_limit": 2,
+            "batch_size": 40,
+        }
         durations = {"retry_delays_seconds": "5 s, 1 min", "handler_timeout_seconds": "20 s"}
         form = self.delivering(client, provider, **chosen, **durations, partitions=3)
         queue = made(client, form)
@@ -70,7 +75,11 @@ class TestDelivery:
         change = ConfigurationChange.objects.get(kind="queue", subject=str(queue.pk))
         assert (change.after["endpoint"], change.after["ordering"]) == ("shop-in", "key")
         copy = a_form(client, f"{reverse(NEW)}?like={queue.name}")
-        assert (copy["lanes"], copy["ordering"], copy["endpoint"]) == (4, "key", queue.endpoint_id)
+        assert (copy["concurrency"], copy["ordering"], copy["endpoint"]) == (
+            4,
+            "key",
+            queue.endpoint_id,
+        )
 
     def test_an_endpoint_begins_the_form(self, client: Client) -> None:
         end = self.end()
@@ -91,7 +100,7 @@ class TestDelivery:
             "is_error_queue",
             "strict_order",
         }
-        assert outbound.keys() - inbound.keys() == {"endpoint", "ordering", "lanes"}
+        assert outbound.keys() - inbound.keys() == {"endpoint", "ordering", "concurrency"}
 
     def test_an_adopted_topic_needs_a_start(
         self, client: Client, provider: Provider, broker: Kafka
@@ -159,7 +168,7 @@ class TestDelivery:
     def test_the_effects_are_told_without_javascript(
         self, client: Client, provider: Provider
     ) -> None:
-        form = self.delivering(client, provider, ordering="key", lanes=40, show="effect")
+        form = self.delivering(client, provider, ordering="key", concurrency=40, show="effect")
         shown = client.post(reverse(NEW), form)
         told = shown.context["effects"]
         assert "Up to 8 calls at a time; each key keeps its order." in told["order"][0]

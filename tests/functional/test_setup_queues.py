@@ -113,8 +113,8 @@ class TestNewTopic:
         address = f"{reverse(NEW)}?direction=outbound"
         form = a_form(client, address, name=name, provider=provider.pk, topic=name)
         # Shown for the case that an endpoint is chosen; without one it is neither judged nor kept.
-        queue = made(client, form | {"kind": "sequential", "max_retries": "many", "lanes": 9})
-        assert (queue.direction, queue.max_retries, queue.lanes) == ("outbound", 3, 1)
+        queue = made(client, form | {"kind": "sequential", "max_retries": "many", "concurrency": 9})
+        assert (queue.direction, queue.max_retries, queue.concurrency) == ("outbound", 3, 1)
         assert not queue.partitions.exists()
         assert not CronInstance.objects.filter(queue=queue).exists()
 

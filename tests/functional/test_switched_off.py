@@ -65,9 +65,9 @@ def test_a_sequential_queue_waits_at_what_is_off_and_goes_on_when_it_is_on(broke
 
 
 @pytest.mark.parametrize("code", OFF)
-def test_a_continuous_queue_holds_what_is_off_up_to_its_limit_and_then_brakes(broker, code):
-    """The brake for one cause in a row is not meant: it is known why all of them fail."""
-    queue = a_queue(broker, max_open_errors=12, brake_after=5, batch_size=4)
+def test_a_continuous_queue_holds_what_is_off_up_to_its_limit_and_then_stops(broker, code):
+    """The threshold for one cause in a row is not meant: it is known why all of them fail."""
+    queue = a_queue(broker, max_open_errors=12, failure_threshold=5, batch_size=4)
     switch(code, on=False)
     broker.send(queue.topic, [{"n": n} for n in range(30)])
 
@@ -78,7 +78,7 @@ def test_a_continuous_queue_holds_what_is_off_up_to_its_limit_and_then_brakes(br
     assert not ErrorAttempt.objects.exclude(code=code).exists()
     assert set(MessageError.objects.values_list("attempts", "spent")) == {(0, 0)}
     assert effects() == []
-    # Switched on, released and taken off the brake, as the console does it.
+    # Switched on, released and resumed, as the console does it.
     switch(code, on=True)
     MessageError.objects.update(state="READY")
     QueuePartition.objects.filter(queue=queue).update(state="RUNNING", state_code="")

@@ -13,10 +13,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from integration.delivery.reading import ticket_headers
+from integration.delivery.reading import retry_marker_headers
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
-from integration.policy.brake import BrakePolicy
+from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import Ended, ErrorState, may_move
 from tests.support.fake_world import Died, FakeWorld, Script, Written
@@ -57,23 +57,25 @@ class RunContext(RuleBasedStateMachine):
         on_gap=st.sampled_from(["block", "advance"]),
         on_head_expired=st.sampled_from(["advance", "stay_blocked"]),
         dedupe=st.booleans(),
-        brake_after=st.sampled_from([0, 3]),
-        mirrors=st.booleans(),
+        failure_threshold=st.sampled_from([0, 3]),
+        copies=st.booleans(),
     )
-    def begin(self, *, sequential: bool, partitions: int, mirrors: bool, **fields: Any) -> None:
-        retries, brake_after = fields.pop("retries"), fields.pop("brake_after")
+    def begin(self, *, sequential: bool, partitions: int, copies: bool, **fields: Any) -> None:
+        retries, failure_threshold = fields.pop("retries"), fields.pop("failure_threshold")
         self.world = FakeWorld(
             partitions=1 if sequential else partitions,
             tables=self.tables,
             sequential=sequential,
             crash_limit=2,
             retry=RetryPolicy(max_retries=retries),
-            brake=BrakePolicy(brake_after=brake_after, max_open_errors=12),
-            error_topic="errors" if mirrors else None,
+            failure_thresholds=FailureThresholds(
+                failure_threshold=failure_threshold, max_open_errors=12
+            ),
+            error_topic="errors" if copies else None,
             **fields,
         )
         self.bodies: dict[tuple[int, int], tuple[int, str]] = {}
-        self.tickets: set[tuple[int, int]] = set()
+        self.markers: set[tuple[int, int]] = set()
         self.late: set[int] = set()
         self.clean = True
         self.ids = 0
@@ -115,25 +117,25 @@ class RunContext(RuleBasedStateMachine):
 
     @rule(value=st.sampled_from([None, b"{", b"\xff", b"", b'{"do": "ok"}']))
     def send_odd(self, value: bytes | None) -> None:
-        """Tombstone, junk, and a ticket's headers on a record with a body."""
-        headers = ticket_headers(UUID(int=7), 1, "q") if value else []
+        """Tombstone, junk, and a retry marker's headers on a record with a body."""
+        headers = retry_marker_headers(UUID(int=7), 1, "q") if value else []
         offset = self.world.topic.append(value, headers=headers)
         self.bodies[0, offset] = (f"odd-{offset}", "odd")
 
     @rule(retry_no=st.integers(0, 3), data=st.data())
     def forge(self, retry_no: int, data: st.DataObject) -> None:
-        """A stranger's ticket: for no row, or for a row of ours with any number."""
+        """A stranger's retry marker: for no row, or for a row of ours with any number."""
         known = [UUID(int=7), *self.world.database.errors]
         error = data.draw(st.sampled_from(known))
-        offset = self.world.topic.append(b"", headers=ticket_headers(error, retry_no, "q"))
-        self.tickets.add((0, offset))
+        offset = self.world.topic.append(b"", headers=retry_marker_headers(error, retry_no, "q"))
+        self.markers.add((0, offset))
 
     @rule(twice=st.booleans())
     def relay(self, *, twice: bool) -> None:
         before = {p: log.end for p, log in self.world.topic.partitions.items()}
         self.world.relay(twice=twice)
         for partition, log in self.world.topic.partitions.items():
-            self.tickets |= {(partition, o) for o in range(before[partition], log.end)}
+            self.markers |= {(partition, o) for o in range(before[partition], log.end)}
 
     @rule(share=st.floats(0, 1), partition=st.integers(0, 1))
     def expire(self, share: float, partition: int) -> None:

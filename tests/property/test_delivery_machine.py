@@ -54,8 +54,8 @@ PLAIN = {
     "on_gap": "block",
     "on_head_expired": "advance",
     "dedupe": False,
-    "brake_after": 0,
-    "mirrors": False,
+    "failure_threshold": 0,
+    "copies": False,
 }
 
 

@@ -1,4 +1,4 @@
-"""Backoff, brake and rate for any policy: what the arithmetic promises."""
+"""Backoff, failure threshold and rate for any policy: what the arithmetic promises."""
 
 from datetime import timedelta
 
@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.policy import brake, retry
+from integration.policy import failure_thresholds, retry
 from integration.policy.batching import MOST_TOGETHER, SAVEPOINTS_ABOVE, FailureRate, Mode
-from integration.policy.brake import BrakePolicy, BrakeState
 from integration.policy.failure import (
     WORDS_LIMIT,
     Failure,
@@ -16,6 +15,7 @@ from integration.policy.failure import (
     cause_of,
     cause_words,
 )
+from integration.policy.failure_thresholds import FailureStreak, FailureThresholds
 from integration.policy.retry import LONGEST, Backoff, GiveUp, RetryAfter, RetryPolicy
 from integration.policy.states import CLOSED, OPEN, TRANSITIONS, ErrorState, may_move
 
@@ -98,8 +98,8 @@ def test_probes_of_an_outage_come_between_one_second_and_72(probes, roll):
 
 
 @given(st.integers(0, 20), st.integers(1, 20), st.integers(0, 20), st.lists(st.sampled_from("ab.")))
-def test_the_brake_holds_exactly_at_its_limits(after, limit, open_errors, story):
-    state, in_a_row, last = BrakeState(), 0, ""
+def test_the_failure_thresholds_hold_exactly(after, limit, open_errors, story):
+    state, in_a_row, last = FailureStreak(), 0, ""
     for seen in story:
         if seen == ".":
             state.saw_success()
@@ -107,8 +107,8 @@ def test_the_brake_holds_exactly_at_its_limits(after, limit, open_errors, story)
         else:
             state.saw_failure(seen)
             in_a_row, last = (in_a_row + 1 if seen == last else 1), seen
-    policy = BrakePolicy(max_open_errors=limit, brake_after=after)
-    verdict = brake.verdict(policy, state, open_errors=open_errors, cause="why")
+    policy = FailureThresholds(max_open_errors=limit, failure_threshold=after)
+    verdict = failure_thresholds.verdict(policy, state, open_errors=open_errors, cause="why")
     if open_errors >= limit:
         assert verdict is not None
         assert verdict.code == "TOO_MANY_OPEN_ERRORS"

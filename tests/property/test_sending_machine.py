@@ -1,6 +1,6 @@
 """Sending on the in-memory fakes under random answers, deaths and people: nothing lost or doubled.
 
-One seed is one story: a queue with some lanes, a partner whose answers the seed draws, and a
+One seed is one story: a queue of some concurrency, a partner whose answers the seed draws, and a
 process that dies at steps the seed draws. Calls are made in an order that the seed draws too.
 """
 
@@ -19,7 +19,7 @@ from integration.delivery.sending.limits import Limits
 from integration.delivery.sending.sender import Sender
 from integration.delivery.snapshot import EndpointSnapshot, QueueSnapshot
 from integration.endpoints.port import Answer, Later, OutboundMessage, Refused, Unknown, Unreachable
-from integration.policy.brake import BrakePolicy
+from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import DeliveryState, ErrorState
 from integration.values import Fetched
@@ -45,7 +45,7 @@ class Died(BaseException):
     """The process is gone."""
 
 
-class DrawnLanes(CallThreads):
+class DrawnCallThreads(CallThreads):
     """Makes calls when it is asked for finished ones, in an order that the seed draws."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -94,7 +94,7 @@ class Story:
             stay_seconds=0.0,
             batch_size=6,
             retry=RetryPolicy(max_retries=2),
-            brake=BrakePolicy(brake_after=0),
+            failure_thresholds=FailureThresholds(failure_threshold=0),
             **fields,
         )
         self.database = MemoryDatabase(queue, {0: 0}, topic_uuid=self.topic.uuid)
@@ -125,10 +125,10 @@ class Story:
 
     def work(self) -> None:
         """One run; when it dies, calls in flight happen or do not."""
-        manager, lanes = MemoryPartitionManager(self.database), DrawnLanes(self.chance)
+        manager, call_threads = MemoryPartitionManager(self.database), DrawnCallThreads(self.chance)
         limits = Limits(self.database.circuits, self.monotonic, self.chance.random)
         deliverer = MemoryDeliverer(self.shelf, self.answer)
-        sender = Sender(limits, lanes, lambda _: deliverer)
+        sender = Sender(limits, call_threads, lambda _: deliverer)
         context = RunContext(
             queue=self.database.queue,
             source=QuickSource(self.topic),
@@ -142,7 +142,7 @@ class Story:
         try:
             run(context)
         except Died:
-            for call in lanes.in_flight:
+            for call in call_threads.in_flight:
                 if self.chance.random() < 0.5:
                     call.deliverer.deliver(call.messages)
             for place in self.database.places.values():
@@ -190,16 +190,16 @@ class Story:
 @settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32),
-    lanes=st.sampled_from([1, 3]),
+    concurrency=st.sampled_from([1, 3]),
     kind=st.sampled_from(["sequential", "keys", "free"]),
     idempotent=st.booleans(),
 )
-def test_nothing_is_lost_doubled_or_out_of_order(seed, lanes, kind, idempotent):
+def test_nothing_is_lost_doubled_or_out_of_order(seed, concurrency, kind, idempotent):
     story = Story(
         seed,
         idempotent=idempotent,
         sequential=kind == "sequential",
-        lanes=1 if kind == "sequential" else lanes,
+        concurrency=1 if kind == "sequential" else concurrency,
         keeps_keys_in_order=kind == "keys",
     ).tell()
     got = [int(message.message_id[1:]) for message in story.shelf.messages]

@@ -15,7 +15,7 @@ from crontasks.bulk.errors import BulkError
 from integration.actions import blocks
 from integration.actions.errors import delete, edit, release
 from integration.clock import database_now
-from integration.delivery.reading import ticket_headers
+from integration.delivery.reading import retry_marker_headers
 from integration.kafka import admin
 from integration.models import BulkRun, MessageError, ObjectStructure, Queue, QueuePartition
 from tests.support.builders import a_queue
@@ -143,7 +143,7 @@ def test_failures_and_what_people_did_with_them_are_told_apart(broker: Kafka) ->
 
 
 def test_what_wrote_nothing_is_named(broker: Kafka) -> None:
-    """An older version, a repeated id, and a ticket whose retry is over."""
+    """An older version, a repeated id, and a retry marker whose retry is over."""
     structure = ObjectStructure.objects.create(
         name="ASSET", key_paths=["$.a"], version_path="$.version"
     )
@@ -151,10 +151,10 @@ def test_what_wrote_nothing_is_named(broker: Kafka) -> None:
     broker.send(queue.topic, [{"a": 1, "version": 5}, {"a": 1, "version": 3}])
     once = [("meamessageid", b"the-same")]
     broker.send(queue.topic, [{"a": 2, "version": 1}] * 2, headers=once)
-    marker = list(ticket_headers(uuid.uuid4(), 1, queue.name))
+    marker = list(retry_marker_headers(uuid.uuid4(), 1, queue.name))
     broker.send(queue.topic, [b"", b""], headers=marker)
     drain(queue)
-    # A ticket that was due is tracked at the offset of its message.
+    # A retry marker that was due is tracked at the offset of its message.
     assert untrack(queue, 5, 5) == 1
 
     run = reconciled(queue)

@@ -214,7 +214,7 @@ def test_a_blocked_queue_takes_what_is_given_back_and_stays_where_it_is(broker: 
     assert (where.next_offset, where.state) == (2, "BLOCKED")
 
 
-def test_a_replay_does_not_brake_its_queue(broker: Kafka) -> None:
+def test_a_replay_does_not_stop_its_queue(broker: Kafka) -> None:
     queue = a_queue(broker, max_open_errors=5, max_retries=0)
     broker.send(queue.topic, [{"n": n} for n in range(20)])
     drain(queue)

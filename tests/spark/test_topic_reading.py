@@ -15,7 +15,7 @@ from spark_jobs.problems import JobError
 from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import Wanted
-from spark_jobs.topics.reading import COPY, KIND, MESSAGE, TICKET, kept, kind_of, records
+from spark_jobs.topics.reading import COPY, KIND, MESSAGE, RETRY_MARKER, kept, kind_of, records
 from tests.support.bulk import SPARK, shared_session
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
@@ -74,14 +74,14 @@ def test_markers_are_told_from_messages_alike_with_and_without_spark(
     spark: Any, broker: Kafka
 ) -> None:
     topic = broker.topic()
-    ticket, copy = [("sluice-ticket", b"x")], [("sluice-error", b"x")]
-    broker.send(topic, [b""], headers=ticket)
-    broker.send(topic, [{"n": 1}], headers=ticket)
+    marker, copy = [("sluice-ticket", b"x")], [("sluice-error", b"x")]
+    broker.send(topic, [b""], headers=marker)
+    broker.send(topic, [{"n": 1}], headers=marker)
     broker.send(topic, [{"n": 2}], headers=copy)
     broker.send(topic, [b"", None, {"n": 3}])
     cluster = Cluster(plain(broker))
     plan = planning.plan(cluster, Wanted(topic=topic))
-    expected = [TICKET, MESSAGE, COPY, MESSAGE, MESSAGE, MESSAGE]
+    expected = [RETRY_MARKER, MESSAGE, COPY, MESSAGE, MESSAGE, MESSAGE]
     assert [row[2] for row in rows(spark, plain(broker), plan)] == expected
     assert [kind_of(one) for one in cluster.read(topic, {0: 0}, {0: 6})] == expected
 

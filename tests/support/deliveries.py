@@ -94,7 +94,7 @@ def a_row(**fields: Any) -> OpenError:
         "due_in_seconds": 0.0,
         "late": False,
         "apply_as_newest": False,
-        "mirrored": False,
+        "copied": False,
         "arrival_batch": 1,
         "arrival_index": 5,
         "since_first_seconds": 0.0,
@@ -154,7 +154,7 @@ def a_track(
     return (offset, id_, "X", ended, key, 1_700_000_000_000, trace)
 
 
-def a_ticket(error: UUID, retry_no: int = 1, *, provider_id: int = 1) -> Outgoing:
+def a_retry_marker(error: UUID, retry_no: int = 1, *, provider_id: int = 1) -> Outgoing:
     return Outgoing(
         topic="t",
         value=b"",

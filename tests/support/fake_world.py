@@ -235,19 +235,19 @@ class FakeWorld:
         self.configure(strict_error_queue=queue.id if queue.keeps_copies_in_order else None)
 
     def relay(self, *, twice: bool = False) -> None:
-        """Write due tickets to the topic, as the relay does, and copies to the error queue's."""
+        """Write due retry markers to the topic, as the relay does; copies to the error topic."""
         for place, row in enumerate(self.database.outbox):
             due = row.due_at is None or row.due_at <= self.database.clock.seconds
             if row.state is not OutboxState.PENDING or not due:
                 continue
-            if row.outgoing.kind == OutboxKind.TICKET:
+            if row.outgoing.kind == OutboxKind.RETRY_MARKER:
                 for _ in range(1 + twice):
                     self.topic.append(
                         b"",
                         headers=row.outgoing.headers,
                         partition=row.outgoing.partition or 0,
                     )
-            elif row.outgoing.kind == OutboxKind.MIRROR and self.error_queue is not None:
+            elif row.outgoing.kind == OutboxKind.COPY and self.error_queue is not None:
                 self.error_queue.topic.append(row.outgoing.value, headers=row.outgoing.headers)
             self.database.outbox[place] = replace(row, state=OutboxState.PUBLISHED)
 
@@ -311,7 +311,7 @@ class FakeWorld:
         if done and verb == "release":
             self.forgiven[row.id] += row.crashes
         if done and verb != "edit":
-            self.database.cancel_tickets(row.id)
+            self.database.cancel_retry_markers(row.id)
         return done
 
     def acknowledge(self) -> None:

@@ -131,7 +131,7 @@ def test_no_callback_can_raise(caplog: pytest.LogCaptureFixture) -> None:
     broken: object = object()
     try:
         source._notice(broken)  # type: ignore[arg-type]
-        source._mirrored(broken, [])  # type: ignore[arg-type]
+        source._group_committed(broken, [])  # type: ignore[arg-type]
         client.QuietLog().log("no level", "%d %d", "too", "few", "fitting")  # type: ignore[arg-type]
     finally:
         source.close()

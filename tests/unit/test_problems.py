@@ -135,7 +135,10 @@ def test_a_head_that_was_decided_about_waits_for_a_worker() -> None:
     ("place", "what"),
     [
         ({"state": "BLOCKED", "state_code": "TOPIC_GONE"}, "orders is blocked"),
-        ({"state": "BRAKED", "state_code": "TOO_MANY_OPEN_ERRORS"}, "orders is braked"),
+        (
+            {"state": "BRAKED", "state_code": "TOO_MANY_OPEN_ERRORS"},
+            "orders is stopped at its failure threshold",
+        ),
         ({"state": "WAITING", "state_code": "HANDLER_MISSING"}, "orders waits for a handler"),
         ({"state": "OUTAGE", "state_code": "OUTAGE"}, "orders waits for an outage to end"),
     ],

@@ -100,9 +100,9 @@ def _failures(form: QueueForm) -> list[str]:
         )
     if queue.unlimited_retries and queue.error_queue_id is not None:
         words.append("With retries without end nothing ever reaches the error queue.")
-    if queue.brake_after:
+    if queue.failure_threshold:
         stops = "Sending stops" if form.is_outbound else "Reading stops"
-        in_a_row = so_many(queue.brake_after, "failure")
+        in_a_row = so_many(queue.failure_threshold, "failure")
         words.append(
             f"{stops}, and you are told why, after {in_a_row} of one cause in a row, or with "
             f"{so_many(queue.max_open_errors, 'open failure')}."

@@ -68,9 +68,9 @@ PARTS: Final[Mapping[str, Part]] = {
         ),
     ),
     "part-limits": (
-        "Limits: expired messages, the brake, crashes",
+        "Limits: expired messages, failures, crashes",
         "",
-        ("on_head_expired", "on_gap", "max_open_errors", "brake_after", "crash_limit"),
+        ("on_head_expired", "on_gap", "max_open_errors", "failure_threshold", "crash_limit"),
     ),
     "part-pace": (
         "Pace: batches, runs, handler calls",
@@ -84,7 +84,7 @@ BESIDE: Final = frozenset({"topic_from", "partitions", "create_error_queue", "er
 MODEL_FIELDS: Final = [
     *(name for name in names_in(PARTS.values()) if name not in BESIDE),
     "endpoint",
-    "lanes",
+    "concurrency",
 ]
 # What most queues leave as it is; folded away unless something in it has to be corrected.
 FOLDED: Final = ("part-limits", "part-pace")
@@ -119,7 +119,7 @@ LABELS: Final = {
     "dedupe": "Drop repeats",
     "ordering": "Order within a key",
     "endpoint": "Endpoint",
-    "lanes": "CallThreads",
+    "concurrency": "Concurrency",
     "max_retries": "Retries",
     "unlimited_retries": "Without end",
     "backoff": "The pauses",
@@ -137,7 +137,7 @@ LABELS: Final = {
     "on_head_expired": "When the message it waits for expires",
     "on_gap": "When messages expired unread",
     "max_open_errors": "Most open failures",
-    "brake_after": "Brake after",
+    "failure_threshold": "Failure threshold",
     "crash_limit": "Crashes allowed",
     "batch_size": "Batch size",
     "stay_seconds": "Stay attached",
@@ -148,7 +148,7 @@ LABELS: Final = {
 # Of a stored queue; its topic is made.
 RETENTION_KEPT: Final = (
     "How long closed failures are kept here (at least 7 d). Where the topic has a time limit, it "
-    "has to be the same; the retention mirror follows a change of the topic by itself."
+    "has to be the same; the retention sync follows a change of the topic by itself."
 )
 DIRECTION_STAYS: Final = "The direction of a queue stays: add a queue for the other direction."
 HELPS: Final = {
@@ -192,7 +192,7 @@ HELPS: Final = {
     "retry_jitter": "Share added at random: 0.2 = up to a fifth longer, 0 = exact. It never makes "
     "a pause shorter.",
     "retry_total_seconds": "No retry later than this after the first failure. Empty = no limit.",
-    "carrier": "Continuous queues only. A ticket needs the right to write to the topic; on a "
+    "carrier": "Continuous queues only. A retry marker needs the right to write to the topic; on a "
     "compacted topic only the row can be used.",
     "error_queue": "What was given up is copied to this queue's topic, where others can read it. "
     "Empty: it is kept in the error table alone.",
@@ -204,10 +204,10 @@ HELPS: Final = {
     "Otherwise each can be released on its own.",
     "on_head_expired": "Sequential queues: Kafka no longer has the held message, but its row does.",
     "on_gap": "Nothing is skipped silently either way: the gap is recorded and told.",
-    "max_open_errors": "With more open failures than this the queue brakes: it stops reading and "
+    "max_open_errors": "With more open failures than this the queue stops reading and "
     "says why, instead of filling the table overnight.",
-    "brake_after": "So many failures of one cause in a row, without a success between, brake the "
-    "queue. 0 = never.",
+    "failure_threshold": "So many failures of one cause in a row, without a success between, stop "
+    "the queue. 0 = never.",
     "crash_limit": "A message is held once workers have died this many times while working on it "
     "alone.",
     "batch_size": "Messages in one transaction. Larger is faster, and a failure replays more.",

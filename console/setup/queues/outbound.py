@@ -27,7 +27,7 @@ PARTS: Final[Mapping[str, Part]] = {
         ),
         fields.STARTS,
     ),
-    "part-order": ("Order and lanes", "", ("ordering", "lanes")),
+    "part-order": ("Order and concurrency", "", ("ordering", "concurrency")),
     fields.RETRY: (
         "Retries",
         (
@@ -69,13 +69,13 @@ HELPS: Final = {
     "beginning.",
     "ordering": "Within a key: while a message is under way or has failed, later ones of its key "
     "wait. Other keys go on. It needs keys, which the channel's key path or publish() gives.",
-    "lanes": "How many calls may be under way at once, 1 to 64. The endpoint's own limit counts "
-    "too.",
+    "concurrency": "How many calls may be under way at once, 1 to 64. The endpoint's own limit "
+    "counts too.",
     "batch_size": "How many messages are taken from the topic at a time, to choose the next calls "
-    "from. Fewer than there are lanes leave some of those unused.",
+    "from. With fewer than the concurrency some calls stay unused.",
     "handler_timeout_seconds": "A call that takes longer is given up. Nobody knows then whether "
     "its messages arrived: they are sent again where the endpoint drops repeats, else held.",
-    "max_open_errors": "With more open failures than this the queue brakes: it stops sending and "
+    "max_open_errors": "With more open failures than this the queue stops sending and "
     "says why, instead of filling the table overnight.",
     "crash_limit": "A message is held once workers have died this many times while sending it.",
 }
@@ -120,15 +120,19 @@ def delivery_words(
 
 
 def order_words(queue: Queue) -> Iterator[str]:
-    """What order and lanes come to with the limits of the endpoint."""
+    """What order and concurrency come to with the limits of the endpoint."""
     if queue.is_sequential:
         yield "One call at a time, in the order of the topic."
         return
     end = queue.endpoint
-    lanes = queue.lanes if end is None else min(queue.lanes, end.max_concurrent)
-    at_once = "One call at a time" if lanes == 1 else f"Up to {so_many(lanes, 'call')} at a time"
+    concurrency = queue.concurrency if end is None else min(queue.concurrency, end.max_concurrent)
+    at_once = (
+        "One call at a time"
+        if concurrency == 1
+        else f"Up to {so_many(concurrency, 'call')} at a time"
+    )
     kept = queue.ordering == Queue.Ordering.KEY
     yield f"{at_once}; {'each key keeps its order' if kept else 'no order between messages'}."
-    if end is not None and queue.lanes > end.max_concurrent:
+    if end is not None and queue.concurrency > end.max_concurrent:
         most = so_many(end.max_concurrent, "call")
-        yield f"{end} takes {most} at a time: the other lanes stay unused."
+        yield f"{end} takes {most} at a time: the rest of the concurrency stays unused."

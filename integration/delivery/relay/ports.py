@@ -147,7 +147,7 @@ class Outbox(Protocol):
         """Give all `count` rows of the batch back, to be sent in another one."""
 
     def bury(self, batch: UUID, *, code: str, text: str) -> None:
-        """Make the one row of `batch` DEAD; a ticket's failure goes on without it."""
+        """Make the one row of `batch` DEAD; a retry marker's failure goes on without it."""
 
     def is_in_doubt(self) -> bool:
         """Whether a person's word is still awaited: on the stamped batch, or after a restore."""

@@ -46,7 +46,7 @@ class CallThreads:
         self.in_flight.add(call)
         if self._threads < len(self.in_flight):
             self._threads += 1
-            name = f"lane-{self._threads}"
+            name = f"call-{self._threads}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
         self._todo.put(call)
 

@@ -92,7 +92,7 @@ class Choosing:
         return made
 
     def landed(self, call: Call) -> None:
-        """A call has ended: its keys and its lane are free."""
+        """A call has ended: its keys and its thread are free."""
         self._on_the_way -= 1
         self._alone = False
         self._busy -= call.keys
@@ -112,7 +112,7 @@ class Choosing:
         return None
 
     def _has_room(self, endpoint: EndpointSnapshot) -> bool:
-        limit = min(self.context.queue.lanes, endpoint.max_concurrent)
+        limit = min(self.context.queue.concurrency, endpoint.max_concurrent)
         if self._alone or self.sender.limits.is_probing(endpoint):
             limit = 1
         return self._on_the_way < limit
@@ -176,7 +176,7 @@ class Choosing:
         return None
 
     def _call(self, place: int, results: Results) -> Call | None:
-        """A call that begins with this message, or None: no room, no slot, or the gate is shut."""
+        """A call that begins with this message, or None: no room, no slot, open circuit."""
         unit = self.pending[place]
         endpoint = self.context.queue.endpoint_for(unit.interface)
         doubt = self._doubt(unit)

@@ -1,8 +1,8 @@
-"""One batch on its way to endpoints: in flight at most as many as there are lanes.
+"""One batch on its way to endpoints: in flight at most as many as its concurrency says.
 
-The thread that runs this owns the database; threads of `lanes` only make calls. What has ended
-is settled together with the intents of what comes next: one commit for each message of a queue
-that sends one at a time.
+The thread that runs this owns the database; threads of `call_threads` only make calls. What has
+ended is settled together with the intents of what comes next: one commit for each message of a
+queue that sends one at a time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DeliveryBatch:
         self.context = context
         self.owned = owned
         self.report = report
-        self.lanes = sender.lanes
+        self.call_threads = sender.call_threads
         self.results = Results(self.context, self.owned, units)
         self.choosing = Choosing(sender, context, owned, list(units), past)
         now = self.context.monotonic()
@@ -72,11 +72,11 @@ class DeliveryBatch:
                 if calls or self.results.has_news:
                     if not self._commit(calls):
                         return Delivered(fenced=True)
-                elif not self.lanes.in_flight and not self._waits():
+                elif not self.call_threads.in_flight and not self._waits():
                     is_stopped = self.results.stop is not None or bool(self.choosing.pending)
                     return Delivered(stopped=is_stopped)
                 self._look()
-                busy = bool(self.lanes.in_flight)
+                busy = bool(self.call_threads.in_flight)
                 wait = WAIT_SECONDS if busy else min(self.choosing.wait_seconds, WAIT_SECONDS)
         finally:
             self.context.manager.resting()
@@ -93,9 +93,9 @@ class DeliveryBatch:
 
     def _ended(self, wait_seconds: float) -> list[Call]:
         """Calls that have ended; one that hangs is given up when a handler would be."""
-        done = self.lanes.finished(wait_seconds)
+        done = self.call_threads.finished(wait_seconds)
         limit = self.context.queue.handler_timeout_seconds
-        for call in self.lanes.overdue(limit):
+        for call in self.call_threads.overdue(limit):
             text = f"No answer came within the queue's time limit for one call, {limit:g} s."
             call.answers = [Unknown(code="CALL_OVERDUE", text=text)] * len(call.messages)
             call.took_seconds = limit
@@ -127,7 +127,9 @@ class DeliveryBatch:
         remember(self.owned, Settled(ended, batch_outcome))
         if ended:
             self.report.add(batch_outcome)
-        if batch_outcome.failed and context.brake(self.owned, batch_outcome.last_cause):
+        if batch_outcome.failed and context.stops_at_threshold(
+            self.owned, batch_outcome.last_cause
+        ):
             self._is_over = True
         if calls:
             context.observer.step(Step.INTENDED)
@@ -169,15 +171,15 @@ class DeliveryBatch:
         call.messages = [message for _, message in meant]
         if self._has_all_time(call):
             self.context.manager.working()
-            self.lanes.make(call)
+            self.call_threads.make(call)
         else:
-            self.lanes.start(call)
+            self.call_threads.start(call)
 
     def _has_all_time(self, call: Call) -> bool:
         """Whether this thread may make it: nothing else can be done meanwhile, and it ends."""
         longest, queue = call.deliverer.within_seconds, self.context.queue
         ends = longest is not None and longest <= queue.handler_timeout_seconds
-        return ends and queue.lanes == 1 and not self.lanes.in_flight
+        return ends and queue.concurrency == 1 and not self.call_threads.in_flight
 
     def _look(self) -> None:
         """Whether new messages may still be taken: asked five times a second."""

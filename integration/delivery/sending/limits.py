@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from integration.delivery.batch_result import StateChange
-from integration.delivery.sending.ports import Circuits, Gate
+from integration.delivery.sending.ports import Circuits, EndpointStatus
 from integration.delivery.snapshot import EndpointSnapshot
 from integration.endpoints.port import Accepted, Answer, Refused, Unreachable
 from integration.policy import circuit
@@ -27,33 +27,33 @@ class Limits:
         self.circuits = circuits
         self.monotonic = monotonic
         self.roll = roll
-        self._known: dict[int, tuple[float, Gate]] = {}
+        self._known: dict[int, tuple[float, EndpointStatus]] = {}
         self._probes: dict[int, int] = {}
 
     def refusal(self, endpoint: EndpointSnapshot, probe_seconds: float) -> StateChange | None:
         """Why the endpoint must not be called now, or None. May take the one probe."""
-        gate = self._look(endpoint.id)
-        closed = _switched_off(endpoint, gate)
+        status = self._look(endpoint.id)
+        closed = _switched_off(endpoint, status)
         if closed is not None:
             return closed
-        if gate.circuit.state is CircuitState.CLOSED or self.is_probing(endpoint):
+        if status.circuit.state is CircuitState.CLOSED or self.is_probing(endpoint):
             return None
-        if gate.circuit.state is CircuitState.OPEN and (gate.resume_seconds or 0.0) > 0:
-            return self._down(endpoint, gate)
+        if status.circuit.state is CircuitState.OPEN and (status.resume_seconds or 0.0) > 0:
+            return self._down(endpoint, status)
         version = None
-        if gate.circuit.state is CircuitState.OPEN or (gate.resume_seconds or 0.0) <= 0:
-            version = self.circuits.probe(endpoint.id, gate.version, probe_seconds)
+        if status.circuit.state is CircuitState.OPEN or (status.resume_seconds or 0.0) <= 0:
+            version = self.circuits.probe(endpoint.id, status.version, probe_seconds)
         self.forget(endpoint)
         if version is None:
-            return self._down(endpoint, gate, circuit.OTHERS_WAIT_SECONDS)
+            return self._down(endpoint, status, circuit.OTHERS_WAIT_SECONDS)
         self._probes[endpoint.id] = version
         return None
 
     def is_probing(self, endpoint: EndpointSnapshot) -> bool:
         """Whether the one probe is ours."""
-        gate = self._look(endpoint.id)
-        is_half = gate.circuit.state is CircuitState.HALF_OPEN
-        return is_half and self._probes.get(endpoint.id) == gate.version
+        status = self._look(endpoint.id)
+        is_half = status.circuit.state is CircuitState.HALF_OPEN
+        return is_half and self._probes.get(endpoint.id) == status.version
 
     def version(self, endpoint: EndpointSnapshot) -> int:
         """Under which version of the circuit the next call is meant."""
@@ -68,12 +68,14 @@ class Limits:
     ) -> None:
         """What an answer says of the endpoint. `counts`: its message failed for the first time."""
         for _ in range(TRIES):
-            gate = self._look(endpoint.id)
+            status = self._look(endpoint.id)
             ours = is_probe and self.is_probing(endpoint)
-            move = self._move(gate, endpoint, answer, is_probe=ours, counts=counts)
+            move = self._move(status, endpoint, answer, is_probe=ours, counts=counts)
             if move is None:
                 return
-            version = self.circuits.move(endpoint.id, gate.version, move, answer.code, answer.text)
+            version = self.circuits.move(
+                endpoint.id, status.version, move, answer.code, answer.text
+            )
             self.forget(endpoint)
             if version is not None:
                 return
@@ -81,9 +83,9 @@ class Limits:
     def give_back(self, endpoint: EndpointSnapshot) -> None:
         """The probe was taken and no call came of it: another may take it at once."""
         if self.is_probing(endpoint):
-            gate = self._look(endpoint.id)
-            move = Move(circuit.Circuit(state=CircuitState.OPEN, probes=gate.circuit.probes), 0.0)
-            self.circuits.move(endpoint.id, gate.version, move, "ENDPOINT_DOWN", gate.text)
+            status = self._look(endpoint.id)
+            move = Move(circuit.Circuit(state=CircuitState.OPEN, probes=status.circuit.probes), 0.0)
+            self.circuits.move(endpoint.id, status.version, move, "ENDPOINT_DOWN", status.text)
             self.forget(endpoint)
 
     def down(self, endpoint: EndpointSnapshot) -> StateChange:
@@ -98,7 +100,7 @@ class Limits:
 
     def _move(
         self,
-        gate: Gate,
+        status: EndpointStatus,
         endpoint: EndpointSnapshot,
         answer: Answer,
         *,
@@ -107,17 +109,17 @@ class Limits:
     ) -> Move | None:
         match answer:
             case Accepted() | Refused():
-                return circuit.after_success(gate.circuit, is_probe=is_probe)
+                return circuit.after_success(status.circuit, is_probe=is_probe)
             case Unreachable():
                 return circuit.after_unreachable(
-                    gate.circuit,
+                    status.circuit,
                     is_probe=is_probe,
                     asked_seconds=answer.after_seconds,
                     roll=self.roll(),
                 )
             case _ if is_probe or counts:
                 return circuit.after_failure(
-                    gate.circuit,
+                    status.circuit,
                     is_probe=is_probe,
                     open_after=endpoint.open_after,
                     roll=self.roll(),
@@ -125,7 +127,7 @@ class Limits:
             case _:
                 return None
 
-    def _look(self, endpoint: int) -> Gate:
+    def _look(self, endpoint: int) -> EndpointStatus:
         now = self.monotonic()
         known = self._known.get(endpoint)
         if known is None or now - known[0] > LOOK_EVERY_SECONDS:
@@ -137,34 +139,34 @@ class Limits:
         self._known.pop(endpoint.id, None)
 
     def _down(
-        self, endpoint: EndpointSnapshot, gate: Gate, seconds: float | None = None
+        self, endpoint: EndpointSnapshot, status: EndpointStatus, seconds: float | None = None
     ) -> StateChange:
-        pause = seconds if seconds is not None else max(gate.resume_seconds or 0.0, 0.0)
-        if gate.circuit.state is CircuitState.HALF_OPEN:
+        pause = seconds if seconds is not None else max(status.resume_seconds or 0.0, 0.0)
+        if status.circuit.state is CircuitState.HALF_OPEN:
             # Its time is that of a probe that died; one that is answered ends much sooner.
             pause = min(pause, circuit.OTHERS_WAIT_SECONDS)
-        why = f" {gate.text}" if gate.text else ""
+        why = f" {status.text}" if status.text else ""
         return StateChange(
             state=PartitionState.OUTAGE,
             code="ENDPOINT_DOWN",
             text=f"The endpoint {endpoint.name} does not take messages.{why}",
             resume_seconds=pause,
-            probes=gate.circuit.probes,
+            probes=status.circuit.probes,
         )
 
 
-def _switched_off(endpoint: EndpointSnapshot, gate: Gate) -> StateChange | None:
-    if not gate.system_enabled:
+def _switched_off(endpoint: EndpointSnapshot, status: EndpointStatus) -> StateChange | None:
+    if not status.system_enabled:
         text = f"The external system {endpoint.system} is switched off."
         return StateChange(state=PartitionState.WAITING, code="SYSTEM_DISABLED", text=text)
-    if not gate.enabled:
+    if not status.enabled:
         text = f"The endpoint {endpoint.name} is switched off."
         return StateChange(state=PartitionState.WAITING, code="ENDPOINT_DISABLED", text=text)
-    if gate.paused_seconds is not None and gate.paused_seconds > 0:
+    if status.paused_seconds is not None and status.paused_seconds > 0:
         return StateChange(
             state=PartitionState.OUTAGE,
             code="ENDPOINT_PAUSED",
             text=f"The endpoint {endpoint.name} is paused; it goes on by itself.",
-            resume_seconds=gate.paused_seconds,
+            resume_seconds=status.paused_seconds,
         )
     return None

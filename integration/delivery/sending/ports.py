@@ -7,7 +7,7 @@ from integration.policy.circuit import Circuit, Move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class EndpointStatus:
     """An endpoint as the database knows it now; seconds are left from now by its clock."""
 
     circuit: Circuit
@@ -25,7 +25,7 @@ class Circuits(Protocol):
     Raises LostError when the session is gone.
     """
 
-    def look(self, endpoint: int) -> Gate:
+    def look(self, endpoint: int) -> EndpointStatus:
         """How the endpoint stands now."""
 
     def probe(self, endpoint: int, version: int, seconds: float) -> int | None:

@@ -24,10 +24,10 @@ class Sender:
     """What `deliver` is for an inbound queue. Made for one run, closed at its end."""
 
     def __init__(
-        self, limits: Limits, lanes: CallThreads, open_endpoint: Callable[[int], Deliverer]
+        self, limits: Limits, call_threads: CallThreads, open_endpoint: Callable[[int], Deliverer]
     ) -> None:
         self.limits = limits
-        self.lanes = lanes
+        self.call_threads = call_threads
         self._open = open_endpoint
         self._opened: dict[int, tuple[object, Deliverer]] = {}
         self._past: dict[tuple[int, int], Past] = {}
@@ -87,7 +87,7 @@ class Sender:
     def deliverer(self, endpoint: EndpointSnapshot) -> Deliverer | StateChange:
         """The opened endpoint under its settings of now, or why it cannot be opened."""
         known = self._opened.get(endpoint.id)
-        if known is not None and (known[0] == endpoint.mark or self.lanes.in_flight):
+        if known is not None and (known[0] == endpoint.mark or self.call_threads.in_flight):
             return known[1]
         if known is not None:
             del self._opened[endpoint.id]
@@ -102,7 +102,7 @@ class Sender:
 
     def close(self) -> None:
         """Give up threads and connections; may be called twice."""
-        self.lanes.close()
+        self.call_threads.close()
         while self._opened:
             _, (_, deliverer) = self._opened.popitem()
             deliverer.close()

@@ -141,7 +141,7 @@ BY_CODE: Final[Mapping[str, str]] = {
     "PAYLOAD_FORMAT": "Correct the format of the publish channel that is named under Set up, "
     "or have the handler's author hand over what it asks for. Then release it.",
     "PAYLOAD_TOO_LARGE": "Raise max.message.bytes of the topic that is named, let the "
-    "retention mirror run, and release it; or have the handler's author publish in parts.",
+    "retention sync run, and release it; or have the handler's author publish in parts.",
     "QUEUE_LOCK_TIMEOUT": LOCKED,
     "UNWRITABLE_MESSAGE": "Edit: take the broken characters out and release it; or have the "
     "handler's author clean the text.",

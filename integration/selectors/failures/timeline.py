@@ -153,8 +153,8 @@ def _operated(error: MessageError) -> Iterable[Event]:
 def _fate(
     error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
 ) -> Iterable[Event]:
-    if error.mirrored_at is not None:
-        at = _after(tries, error.mirrored_at)
+    if error.copied_at is not None:
+        at = _after(tries, error.copied_at)
         yield Event(at=at, title="Copied to the error queue", who=ENGINE, sign="→")
     if error.expired_at is not None:
         yield Event(at=error.expired_at, title="No longer in Kafka", who="Kafka", tone="orange")

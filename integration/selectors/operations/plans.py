@@ -201,7 +201,7 @@ def _trouble(queue: Queue, state: str | None) -> str:
     if state is None:
         return ""
     if state == PartitionState.BRAKED:
-        return "it is braked; released messages are tried, new ones are not read."
+        return "too many failures: released messages are tried, new ones are not read."
     return "it is blocked at this moment."
 
 

@@ -29,8 +29,8 @@ BY_CODE: Final[Mapping[str, str]] = {
 OTHERWISE: Final = f"Remove the cause. {THEN}"
 NAMES: Final[Mapping[str, str]] = {
     OutboxKind.MESSAGE: "This message",
-    OutboxKind.TICKET: "This marker of a due retry",
-    OutboxKind.MIRROR: "This copy of a held message for the error queue",
+    OutboxKind.RETRY_MARKER: "This marker of a due retry",
+    OutboxKind.COPY: "This copy of a held message for the error queue",
 }
 
 
@@ -71,11 +71,11 @@ def account(row: OutboxRow, place: Place) -> Account:
 def _dead(row: OutboxRow, place: Place) -> Account:
     said = row.dead_text.strip() or row.dead_code
     what = f"{NAMES[row.kind]} was refused by Kafka, alone: {sentence_of(said)}"
-    if row.kind == OutboxKind.TICKET:
+    if row.kind == OutboxKind.RETRY_MARKER:
         now = "Give it up: the failure's own row has carried the retry since; nothing is lost."
         return Account(what, now)
     now = BY_CODE.get(row.dead_code, OTHERWISE)
-    if row.kind == OutboxKind.MIRROR:
+    if row.kind == OutboxKind.COPY:
         what += " The failure itself is kept in the error table."
     if place.queue:
         what += f" The queue {place.queue} keeps its order, so whatever follows waits."

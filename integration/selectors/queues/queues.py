@@ -222,16 +222,18 @@ def _facts(queue: Queue, *, sends: bool) -> tuple[tuple[str, str], ...]:
 def _order(queue: Queue) -> str:
     if queue.is_sequential:
         return "kept: one at a time"
-    lanes = f"up to {queue.lanes} at a time" if queue.lanes > 1 else "one at a time"
+    concurrency = (
+        f"up to {queue.concurrency} at a time" if queue.concurrency > 1 else "one at a time"
+    )
     if queue.ordering == Queue.Ordering.KEY:
-        return f"kept within a key, {lanes}"
-    return f"not kept between keys, {lanes}"
+        return f"kept within a key, {concurrency}"
+    return f"not kept between keys, {concurrency}"
 
 
 def _when_it_fails(queue: Queue) -> tuple[tuple[str, str], ...]:
     tries = "unlimited" if queue.unlimited_retries else f"{queue.max_retries}"
     return (
         ("Retries after the first try", f"{tries}, {queue.backoff}"),
-        ("Brake", f"at {queue.max_open_errors:,} open failures"),
+        ("Failure threshold", f"at {queue.max_open_errors:,} open failures"),
         ("Batch", so_many(queue.batch_size, "message")),
     )

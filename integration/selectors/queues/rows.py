@@ -94,7 +94,7 @@ class QueueRow:
         return min(self.partitions, key=lambda row: row.status.rank, default=None)
 
     @property
-    def is_braked(self) -> bool:
+    def is_over_threshold(self) -> bool:
         return any(row.status is Status.BRAKED for row in self.partitions)
 
     @property

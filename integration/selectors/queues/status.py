@@ -13,7 +13,7 @@ class Status(Enum):
     """One word for people: (label, tone). The order is how urgent it is, worst first."""
 
     BLOCKED = ("Blocked", "red")
-    BRAKED = ("Braked", "red")
+    BRAKED = ("Too many failures", "red")
     NO_READER = ("Nobody reads it", "red")
     NO_SENDER = ("Nobody sends it", "red")
     OUTAGE = ("Outage", "orange")

@@ -5,7 +5,7 @@ from django.conf import settings
 from integration.kafka.examination import Examination
 from integration.kafka.publisher import RELAY_TOPIC
 from integration.kafka.rights import Wanted, examine
-from integration.kafka.source import mirror_group
+from integration.kafka.source import consumer_group
 from integration.models import Provider, Queue
 from integration.runs.relay import transactional_id
 
@@ -29,7 +29,7 @@ def wanted_of(provider: Provider, topic: str = "") -> Wanted:
         writes=sorted(writes | typed),
         ids=ids_of(provider),
         relay_topic=RELAY_TOPIC,
-        mirror=mirror_group(""),
+        lag_groups=consumer_group(""),
     )
 
 
@@ -41,6 +41,6 @@ def ids_of(provider: Provider) -> str:
 
 
 def _writes(queue: Queue) -> bool:
-    """Outbound messages, copies of failures, tickets of retries."""
-    has_tickets = queue.kind == Queue.Kind.CONTINUOUS and queue.carrier == Queue.Carrier.TOPIC
-    return queue.direction == Queue.Direction.OUTBOUND or queue.is_error_queue or has_tickets
+    """Outbound messages, copies of failures, retry markers."""
+    has_retry_markers = queue.kind == Queue.Kind.CONTINUOUS and queue.carrier == Queue.Carrier.TOPIC
+    return queue.direction == Queue.Direction.OUTBOUND or queue.is_error_queue or has_retry_markers

@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from integration.delivery.batch_result import BatchResult, StateChange
 from integration.delivery.owned import HEAD_HELD, ClosedHead, CopiedHead, Owned
 from integration.delivery.ports import LostError, QueueGoneError, nothing
-from integration.delivery.reading import Ticket
+from integration.delivery.reading import RetryMarker
 from integration.delivery.sending.values import Past
 from integration.delivery.snapshot import QueueSnapshot
 from integration.delivery.unit import OpenError, Unit
@@ -27,7 +27,7 @@ from tests.support.memory.rows import ErrorRow, GapRow
 from tests.support.memory.tables import MemoryDatabase
 from tests.support.memory.unit_of_work import LOST, MemoryUnitOfWork
 
-TICKET_GRACE_SECONDS: Final = 30
+RETRY_MARKER_GRACE_SECONDS: Final = 30
 
 
 class MemoryRepository:
@@ -139,16 +139,16 @@ class MemoryRepository:
         if self.queue.sequential and here and row.record.offset >= owned.next_offset:
             return False
         if row.state is ErrorState.RETRY and row.not_before is not None:
-            grace = TICKET_GRACE_SECONDS if row.carrier == "topic" else 0
+            grace = RETRY_MARKER_GRACE_SECONDS if row.carrier == "topic" else 0
             return row.not_before + grace <= self.database.clock.seconds
         return row.state is ErrorState.READY
 
-    def ticketed(self, tickets: Sequence[Ticket]) -> Mapping[UUID, OpenError]:
-        self._statement("ticketed")
+    def retry_rows(self, markers: Sequence[RetryMarker]) -> Mapping[UUID, OpenError]:
+        self._statement("retry_rows")
         found = {}
-        for ticket in tickets:
-            row = self.database.errors.get(ticket.error)
-            named = row is not None and row.retry_no == ticket.retry_no
+        for marker in markers:
+            row = self.database.errors.get(marker.error)
+            named = row is not None and row.retry_no == marker.retry_no
             if row is not None and named and row.state is ErrorState.RETRY:
                 found[row.id] = self._open_error(row)
         return found
@@ -172,7 +172,7 @@ class MemoryRepository:
             due_in_seconds=0.0 if row.not_before is None else row.not_before - now,
             late=row.late,
             apply_as_newest=row.apply_as_newest,
-            mirrored=row.mirrored_at is not None,
+            copied=row.copied_at is not None,
             arrival_batch=row.arrival[0],
             arrival_index=row.arrival[1],
             since_first_seconds=now - row.first_failed_at,
@@ -284,7 +284,7 @@ class MemoryRepository:
     def open_errors(self) -> int:
         self._statement("open_errors")
         waiting = [row for row in self.database.open_rows() if row.state != ErrorState.READY]
-        return min(len(waiting), self.queue.brake.max_open_errors + 1)
+        return min(len(waiting), self.queue.failure_thresholds.max_open_errors + 1)
 
     def snapshot(self) -> QueueSnapshot:
         self._statement("snapshot")

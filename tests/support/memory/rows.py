@@ -31,8 +31,8 @@ class ErrorRow:
     version: int = 1
     epoch: int | None = None
     edited: bytes | None = None
-    mirrored_at: float | None = None
-    mirror_offset: int | None = None
+    copied_at: float | None = None
+    copy_offset: int | None = None
     expired: bool = False
     ended: str = ""
 

@@ -5,7 +5,7 @@ from itertools import count
 from uuid import UUID
 
 from integration.delivery.owned import Owned
-from integration.delivery.sending.ports import Gate
+from integration.delivery.sending.ports import EndpointStatus
 from integration.delivery.sending.values import Dispatch, Doubt, Intent, Past
 from integration.policy.circuit import CLOSED, Circuit, Move
 from integration.policy.states import CircuitState, DeliveryState, ErrorState
@@ -141,11 +141,13 @@ class MemoryCircuits:
     def _row(self, endpoint: int) -> tuple[Circuit, int, float | None]:
         return self.rows.get(endpoint, (CLOSED, 0, None))
 
-    def look(self, endpoint: int) -> Gate:
+    def look(self, endpoint: int) -> EndpointStatus:
         circuit, version, resume_at = self._row(endpoint)
         left = None if resume_at is None else resume_at - self.clock.seconds
         enabled = endpoint not in self.switched_off
-        return Gate(circuit=circuit, version=version, resume_seconds=left, enabled=enabled)
+        return EndpointStatus(
+            circuit=circuit, version=version, resume_seconds=left, enabled=enabled
+        )
 
     def probe(self, endpoint: int, version: int, seconds: float) -> int | None:
         circuit, known, resume_at = self._row(endpoint)

@@ -41,7 +41,7 @@ class MemoryTopic:
         self.changed = threading.Condition()
         self.reachable = True
         self.exists = True
-        self.mirrored: dict[int, int] = {}
+        self.committed: dict[int, int] = {}
         self.recreate(partitions)
 
     def recreate(self, partitions: int = 1) -> None:
@@ -197,8 +197,8 @@ class MemorySource:
             {p: log.high for p, log in logs.items()},
         )
 
-    def mirror(self, positions: Mapping[int, int]) -> None:
-        self.topic.mirrored.update(positions)
+    def commit_to_group(self, positions: Mapping[int, int]) -> None:
+        self.topic.committed.update(positions)
 
     def close(self) -> None:
         self.closed = True

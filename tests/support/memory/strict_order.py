@@ -30,9 +30,9 @@ def waits(database: MemoryDatabase, row: ErrorRow) -> bool:
 def _holds_its_place(error_queue: MemoryDatabase, row: ErrorRow) -> bool:
     """Copied to the error queue, and its copy not passed there."""
     [place] = error_queue.places.values()
-    is_passed = row.mirror_offset is not None and row.mirror_offset < place.next_offset
-    return row.mirrored_at is not None and not is_passed
+    is_passed = row.copy_offset is not None and row.copy_offset < place.next_offset
+    return row.copied_at is not None and not is_passed
 
 
 def _order(row: ErrorRow) -> tuple[float, tuple[int, int], UUID]:
-    return row.mirrored_at or 0.0, row.arrival, row.id
+    return row.copied_at or 0.0, row.arrival, row.id

@@ -178,12 +178,12 @@ class MemoryDatabase:
             TrackRow(partition, track[0], batch.arrival, *track[1:4])
             for partition, track in batch_result.strays
         ]
-        mirrored = {row.error for row in batch_result.outgoing if row.kind == OutboxKind.MIRROR}
+        copied = {row.error for row in batch_result.outgoing if row.kind == OutboxKind.COPY}
         for new in batch_result.new_errors:
-            self._fail(place, new, (batch.arrival, new.id in mirrored))
+            self._fail(place, new, (batch.arrival, new.id in copied))
         unknown = {new.id for new in batch_result.new_errors} - self.errors.keys()
         for change in batch_result.changes:
-            self._change(change, mirrored=change.row.id in mirrored)
+            self._change(change, copied=change.row.id in copied)
         for message_id, content, _ in batch_result.seen:
             self.seen.setdefault(message_id, content)
         self.outbox += [
@@ -191,16 +191,16 @@ class MemoryDatabase:
             for row in batch_result.outgoing
             if row.error not in unknown
         ]
-        for failure, offset in batch_result.mirrors:
+        for failure, offset in batch_result.copies:
             for rows in (feeder.errors for feeder in self.feeders if failure in feeder.errors):
-                rows[failure] = replace(rows[failure], mirror_offset=offset)
+                rows[failure] = replace(rows[failure], copy_offset=offset)
         if batch_result.logged is not None:
             self.logged.append((batch.arrival, owned.partition, *batch_result.logged))
         self._advance(owned, batch, batch_result)
 
     def _fail(self, place: PlaceRow, new: NewError, extra: tuple[int, bool]) -> None:
         """A first failure, or a closed row met again after a rewind: then it is opened again."""
-        arrival, mirrored = extra
+        arrival, copied = extra
         unit, record = new.unit, new.unit.record
         known = self.error_at(place.topic_uuid, record.partition, record.offset)
         if known is not None:
@@ -224,7 +224,7 @@ class MemoryDatabase:
                 arrival=(arrival, record.offset),
                 first_failed_at=self.clock.seconds,
                 not_before=self._from_now(new.delay_seconds),
-                mirrored_at=self.clock.seconds if mirrored else None,
+                copied_at=self.clock.seconds if copied else None,
             )
         )
         self._tried(new.id, new.counters.attempts, new.state, new.failure.code)
@@ -244,7 +244,7 @@ class MemoryDatabase:
         self._store(row)
         self._tried(row.id, row.attempts, new.state, new.failure.code)
 
-    def _change(self, change: RowChange, *, mirrored: bool) -> None:
+    def _change(self, change: RowChange, *, copied: bool) -> None:
         known = self.errors[change.row.id]
         if known.version != change.row.version:
             return
@@ -260,22 +260,22 @@ class MemoryDatabase:
             spent=change.counters.spent,
             not_before=self._from_now(change.delay_seconds),
             carrier=change.carrier,
-            mirrored_at=self.clock.seconds if mirrored else known.mirrored_at,
+            copied_at=self.clock.seconds if copied else known.copied_at,
             ended=change.ended if resolved else "",
         )
         self._store(row)
         code = "" if change.failure is None else change.failure.code
         self._tried(row.id, row.attempts, change.ended, code)
         if change.row.carrier == "topic":
-            self.cancel_tickets(row.id)
+            self.cancel_retry_markers(row.id)
 
     def _tried(self, error: UUID, number: int, ended: str, code: str) -> None:
         self.tries.append(TryRow(error, number, ended, code))
 
-    def cancel_tickets(self, error: UUID) -> None:
-        """Tickets not yet sent would only be counted as stale."""
+    def cancel_retry_markers(self, error: UUID) -> None:
+        """Retry markers not yet sent would only be counted as stale."""
         for place, row in enumerate(self.outbox):
-            mine = row.outgoing.error == error and row.outgoing.kind == OutboxKind.TICKET
+            mine = row.outgoing.error == error and row.outgoing.kind == OutboxKind.RETRY_MARKER
             if mine and row.state is OutboxState.PENDING:
                 self.outbox[place] = replace(row, state=OutboxState.CANCELLED)
 

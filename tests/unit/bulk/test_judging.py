@@ -12,7 +12,7 @@ from spark_jobs.reconcile.fates import Fate, counted
 from spark_jobs.reconcile.judging import covering, judged
 from spark_jobs.reconcile.knowing import Batch, Failed, Known
 from spark_jobs.topics import reading
-from spark_jobs.topics.reading import COPY, MESSAGE, TICKET
+from spark_jobs.topics.reading import COPY, MESSAGE, RETRY_MARKER
 
 pytestmark = pytest.mark.fast
 
@@ -44,7 +44,7 @@ def test_an_ending_of_its_own_batch_says_what_became_of_a_message() -> None:
     assert fate(endings={5: ["APPLIED"]}) == Fate.APPLIED
     assert fate(endings={5: ["SUPERSEDED"]}) == Fate.SUPERSEDED
     assert fate(endings={5: ["DUPLICATE"]}) == Fate.DUPLICATE
-    assert fate(endings={5: ["STALE"]}) == Fate.TICKET
+    assert fate(endings={5: ["STALE"]}) == Fate.RETRY_MARKER
     assert fate(endings={5: ["PASSED"]}) == Fate.COPY
     assert fate(endings={5: ["HOLD"]}) == Fate.CLOSED
     assert fate(endings={5: ["RETRY", "PASSED"]}) == Fate.CLOSED
@@ -128,7 +128,7 @@ def test_a_gap_that_was_recorded_is_no_loss() -> None:
 
 
 def test_markers_leave_no_trace_of_their_own() -> None:
-    assert fate(kind=TICKET) == Fate.TICKET
+    assert fate(kind=RETRY_MARKER) == Fate.RETRY_MARKER
     assert fate(kind=COPY, is_error_queue=True) == Fate.COPY
     # On any other queue it is a message with a partner's header.
     assert fate(kind=COPY) == Fate.LOST
@@ -174,4 +174,7 @@ def test_an_account_names_the_gravest_and_keeps_no_more_than_it_may() -> None:
 
 
 def test_markers_are_known_by_the_names_that_the_engine_gives_them() -> None:
-    assert (reading.TICKET_HEADER, reading.COPY_HEADER) == (engine.TICKET, engine.MIRROR)
+    assert (reading.RETRY_MARKER_HEADER, reading.COPY_HEADER) == (
+        engine.RETRY_MARKER_HEADER,
+        engine.COPY_HEADER,
+    )

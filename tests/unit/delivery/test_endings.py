@@ -69,11 +69,11 @@ def test_a_spending_failure_is_tried_again(kind, sequential):
         assert (ending.stop.error, ending.stop.resume_seconds) == (new.id, 30.0)
         assert (new.carrier, ending.outgoing) == ("row", [])
     else:
-        [ticket] = ending.outgoing
+        [marker] = ending.outgoing
         assert ending.stop is None
-        assert (ticket.value, ticket.partition, ticket.topic) == (b"", 0, "t")
-        assert (ticket.retry_no, ticket.delay_seconds, ticket.error) == (1, 30.0, new.id)
-        assert header(ticket.headers, "sluice-ticket") == str(new.id)
+        assert (marker.value, marker.partition, marker.topic) == (b"", 0, "t")
+        assert (marker.retry_no, marker.delay_seconds, marker.error) == (1, 30.0, new.id)
+        assert header(marker.headers, "sluice-ticket") == str(new.id)
 
 
 @pytest.mark.parametrize("kind", SPENDING)
@@ -88,7 +88,7 @@ def test_a_known_row_counts_on(kind, sequential):
     assert change.state is ErrorState.RETRY
     assert (change.counters.attempts, change.counters.retry_no, change.counters.spent) == (5, 5, 2)
     assert (ending.stop is not None) == sequential
-    assert [ticket.retry_no for ticket in ending.outgoing] == ([] if sequential else [5])
+    assert [marker.retry_no for marker in ending.outgoing] == ([] if sequential else [5])
 
 
 @pytest.mark.parametrize("sequential", [True, False])
@@ -181,30 +181,30 @@ def test_every_death_of_a_process_was_an_attempt():
 
 
 @pytest.mark.parametrize("fields", [{"carrier": "row"}, {"is_error_queue": True}])
-def test_a_row_carries_the_retry_where_no_ticket_may_be_written(fields):
+def test_a_row_carries_the_retry_where_no_retry_marker_may_be_written(fields):
     ending = end_failed(a_unit(), Failed(a_failure()), a_queue(**fields), CHANCE)
     assert ending.outgoing == []
     assert ending.new_error is not None
     assert ending.new_error.carrier == "row"
 
 
-def test_a_released_row_never_publishes_a_ticket_again():
+def test_a_released_row_never_publishes_a_retry_marker_again():
     ending = end_failed(known_unit(carrier="row"), Failed(a_failure()), a_queue(), CHANCE)
     assert ending.outgoing == []
 
 
-def test_a_held_message_is_mirrored_once_as_it_came():
+def test_a_held_message_is_copied_once_as_it_came():
     queue = a_queue(error_topic="errors", error_provider_id=9)
     record = a_record(5, b"\xff", key=b"k", headers=[("h", b"v"), ("sluice-error", b"forged")])
     unit = a_unit(record=record)
     permanent = Failed(a_failure(FailureClass.PERMANENT))
-    [mirror] = end_failed(unit, permanent, queue, CHANCE).outgoing
-    assert (mirror.topic, mirror.provider_id, mirror.kind) == ("errors", 9, "MIRROR")
-    assert (mirror.value, mirror.key, mirror.partition) == (b"\xff", b"k", None)
-    assert header(mirror.headers, "h") == "v"
-    assert header(mirror.headers, "sluice-error") == str(CHANCE.new_id)
-    assert header(mirror.headers, "sluice-deployment") == "here"
-    again = end_failed(known_unit(mirrored=True), permanent, queue, CHANCE)
+    [copy_row] = end_failed(unit, permanent, queue, CHANCE).outgoing
+    assert (copy_row.topic, copy_row.provider_id, copy_row.kind) == ("errors", 9, "MIRROR")
+    assert (copy_row.value, copy_row.key, copy_row.partition) == (b"\xff", b"k", None)
+    assert header(copy_row.headers, "h") == "v"
+    assert header(copy_row.headers, "sluice-error") == str(CHANCE.new_id)
+    assert header(copy_row.headers, "sluice-deployment") == "here"
+    again = end_failed(known_unit(copied=True), permanent, queue, CHANCE)
     assert again.outgoing == []
 
 

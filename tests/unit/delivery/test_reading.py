@@ -1,4 +1,4 @@
-"""From a record to a unit: tickets, tombstones, ids, services, rows."""
+"""From a record to a unit: retry markers, tombstones, ids, services, rows."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from integration.delivery.outcome import Failed
-from integration.delivery.reading import Reader, Ticket, ticket_headers, ticket_of
+from integration.delivery.reading import Reader, RetryMarker, retry_marker_headers, retry_marker_of
 from integration.delivery.snapshot import QueueSnapshot, Service
 from integration.delivery.unit import Unit
 from integration.policy.failure import Failure, FailureClass
@@ -41,16 +41,16 @@ def code_of(unit: Unit) -> str:
     return unit.known.failure.code
 
 
-def test_a_ticket_names_its_row_and_its_retry():
-    record = a_record(value=b"", headers=ticket_headers(ERROR, 3, "q"))
-    assert ticket_of(record) == Ticket(ERROR, 3)
+def test_a_retry_marker_names_its_row_and_its_retry():
+    record = a_record(value=b"", headers=retry_marker_headers(ERROR, 3, "q"))
+    assert retry_marker_of(record) == RetryMarker(ERROR, 3)
 
 
 @pytest.mark.parametrize(
     ("value", "headers"),
     [
-        (b"{}", ticket_headers(ERROR, 3, "q")),
-        (None, ticket_headers(ERROR, 3, "q")),
+        (b"{}", retry_marker_headers(ERROR, 3, "q")),
+        (None, retry_marker_headers(ERROR, 3, "q")),
         (b"", []),
         (b"", None),
         (b"", [("sluice-retry", b"3")]),
@@ -60,7 +60,7 @@ def test_a_ticket_names_its_row_and_its_retry():
 def test_everything_else_is_an_ordinary_message(value, headers):
     record = a_record(value=value)
     record.headers = headers
-    assert ticket_of(record) is None
+    assert retry_marker_of(record) is None
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_everything_else_is_an_ordinary_message(value, headers):
         [("sluice-ticket", str(ERROR).encode()), ("sluice-retry", b"-1")],
     ],
 )
-def test_a_damaged_ticket_points_at_no_row(headers):
-    assert ticket_of(a_record(value=b"", headers=headers)) == Ticket(UUID(int=0), 0)
+def test_a_damaged_retry_marker_points_at_no_row(headers):
+    assert retry_marker_of(a_record(value=b"", headers=headers)) == RetryMarker(UUID(int=0), 0)
 
 
-def test_a_ticket_without_a_retry_number_names_none():
+def test_a_retry_marker_without_a_retry_number_names_none():
     headers = [("sluice-ticket", str(ERROR).encode())]
-    assert ticket_of(a_record(value=b"", headers=headers)) == Ticket(ERROR, 0)
+    assert retry_marker_of(a_record(value=b"", headers=headers)) == RetryMarker(ERROR, 0)
 
 
 def test_a_record_becomes_a_message_for_the_default_service():

@@ -60,16 +60,18 @@ def test_the_row_goes_on_where_it_was_after_its_message_was_passed():
     assert (world.effects(), world.row(0).state, world.row(0).attempts) == ([0], "RESOLVED", 2)
 
 
-def test_a_ticket_still_brings_its_row_in_a_replay():
+def test_a_retry_marker_still_brings_its_row_in_a_replay():
     world = FakeWorld(retry=RetryPolicy(max_retries=3), carrier="topic")
     world.send("until", until=2)
     world.run()
-    [ticket] = [row for row in world.database.outbox if row.outgoing.kind == OutboxKind.TICKET]
+    [marker] = [
+        row for row in world.database.outbox if row.outgoing.kind == OutboxKind.RETRY_MARKER
+    ]
     world.database.clock.advance(31)
     world.relay()
     world.go_back()
     world.run()
-    assert ticket.outgoing.error == world.row(0).id
+    assert marker.outgoing.error == world.row(0).id
     assert (world.effects(), world.row(0).state) == ([0], ErrorState.RESOLVED)
     assert endings(world, 0) == ["RETRY", "PASSED", "APPLIED"]
 

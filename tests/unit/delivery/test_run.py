@@ -4,7 +4,7 @@ import pytest
 
 from integration.delivery.report import RunEnding
 from integration.delivery.steps import Step
-from integration.policy.brake import BrakePolicy
+from integration.policy.failure_thresholds import FailureThresholds
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
 from tests.support.fake_world import Died, FakeWorld, Script
@@ -53,7 +53,9 @@ def test_a_deadlock_repeats_the_whole_batch_five_times_before_it_spends():
 
 
 def test_a_continuous_queue_takes_savepoints_while_failures_are_frequent():
-    world = FakeWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
+    world = FakeWorld(
+        retry=ONCE, batch_size=2, failure_thresholds=FailureThresholds(failure_threshold=0)
+    )
     for do in ("permanent", "ok", "permanent", "ok", "permanent", "ok"):
         world.send(do)
     script = Script()
@@ -209,7 +211,7 @@ def test_an_expired_head_is_passed_or_waited_for_and_stays_open(on_head_expired)
     assert sorted(world.effects()) == [0, 1]
 
 
-def test_a_deleted_head_does_not_take_the_brake_off():
+def test_a_deleted_head_does_not_resume_the_queue():
     world = FakeWorld(sequential=True, retry=ONCE)
     world.send("permanent")
     world.run()
@@ -253,14 +255,14 @@ def test_an_owner_without_its_locks_settles_nothing_more(when, applied):
     assert world.effects() == [0, 1, 2, 3]
 
 
-def test_the_position_is_mirrored_about_once_a_second_while_a_run_lasts():
+def test_the_position_is_committed_about_once_a_second_while_a_run_lasts():
     world = FakeWorld(stay_seconds=2.5)
     world.send()
     began = world.clock
     script = Script()
     world.run(script)
-    assert 2 <= script.steps.count(Step.MIRRORED) <= world.clock - began
-    assert world.topic.mirrored == {0: 1}
+    assert 2 <= script.steps.count(Step.GROUP_COMMITTED) <= world.clock - began
+    assert world.topic.committed == {0: 1}
 
 
 @pytest.mark.parametrize(("at", "applied"), [("commit", []), ("answer", [0])])
@@ -278,7 +280,9 @@ def test_a_lost_session_at_the_commit_is_looked_up(at, applied):
 
 
 def test_between_batches_of_released_rows_nobody_waits_for_kafka():
-    world = FakeWorld(retry=ONCE, batch_size=2, brake=BrakePolicy(brake_after=0))
+    world = FakeWorld(
+        retry=ONCE, batch_size=2, failure_thresholds=FailureThresholds(failure_threshold=0)
+    )
     for _ in range(6):
         world.send("permanent")
     world.run()

@@ -33,13 +33,13 @@ def a_call(deliverer) -> Call:
 
 
 def test_a_finished_call_brings_its_answers_once():
-    lanes = CallThreads()
+    call_threads = CallThreads()
     call = a_call(MemoryDeliverer())
-    lanes.start(call)
-    assert lanes.finished(5) == [call]
+    call_threads.start(call)
+    assert call_threads.finished(5) == [call]
     assert call.answers == [Accepted()]
-    assert (lanes.finished(0), lanes.in_flight) == ([], set())
-    lanes.close()
+    assert (call_threads.finished(0), call_threads.in_flight) == ([], set())
+    call_threads.close()
 
 
 def test_a_call_that_hangs_is_given_up_and_its_late_answer_dropped():
@@ -50,30 +50,30 @@ def test_a_call_that_hangs_is_given_up_and_its_late_answer_dropped():
         held.wait(20)
 
     now = [0.0]
-    lanes = CallThreads(lambda: now[0])
+    call_threads = CallThreads(lambda: now[0])
     hanging, quick = a_call(MemoryDeliverer(script=hang)), a_call(MemoryDeliverer())
-    lanes.start(hanging)
+    call_threads.start(hanging)
     assert entered.wait(5)
     now[0] = 10.0
-    assert lanes.overdue(60) == []
+    assert call_threads.overdue(60) == []
     now[0] = 61.0
-    assert lanes.overdue(60) == [hanging]
-    lanes.start(quick)
-    assert lanes.finished(5) == [quick], "another thread has taken its place"
+    assert call_threads.overdue(60) == [hanging]
+    call_threads.start(quick)
+    assert call_threads.finished(5) == [quick], "another thread has taken its place"
     held.set()
-    assert lanes.finished(0.1) == []
-    lanes.close()
+    assert call_threads.finished(0.1) == []
+    call_threads.close()
 
 
 def test_a_deliverer_that_raises_is_told_as_a_failure_of_the_call():
     def broken(_):
         raise KeyError("oops")
 
-    lanes = CallThreads()
-    lanes.start(a_call(MemoryDeliverer(script=broken)))
-    [call] = lanes.finished(5)
+    call_threads = CallThreads()
+    call_threads.start(a_call(MemoryDeliverer(script=broken)))
+    [call] = call_threads.finished(5)
     assert isinstance(call.failure, KeyError)
-    lanes.close()
+    call_threads.close()
 
 
 def test_a_call_in_the_own_thread_ends_as_any_other():
@@ -84,14 +84,14 @@ def test_a_call_in_the_own_thread_ends_as_any_other():
         if len(threads) == 2:
             raise KeyError("oops")
 
-    lanes = CallThreads()
+    call_threads = CallThreads()
     good, bad = a_call(MemoryDeliverer(script=seen)), a_call(MemoryDeliverer(script=seen))
-    lanes.make(good)
-    assert lanes.in_flight == {good}
-    assert lanes.finished(0) == [good]
+    call_threads.make(good)
+    assert call_threads.in_flight == {good}
+    assert call_threads.finished(0) == [good]
     assert (good.answers, good.failure) == ([Accepted()], None)
-    lanes.make(bad)
-    assert lanes.finished(0) == [bad]
+    call_threads.make(bad)
+    assert call_threads.finished(0) == [bad]
     assert isinstance(bad.failure, KeyError)
     assert set(threads) == {threading.current_thread()}
 

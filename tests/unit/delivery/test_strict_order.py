@@ -54,8 +54,8 @@ def test_the_error_queue_stands_at_the_first_copy_and_links_it(world, strict):
     first = world.row(0)
     place = strict.place()
     assert (place.next_offset, place.state, place.state_code) == (0, "BLOCKED", "HEAD_HELD")
-    assert (place.state_error, first.mirror_offset) == (first.id, 0)
-    assert world.row(1).mirror_offset is None
+    assert (place.state_error, first.copy_offset) == (first.id, 0)
+    assert world.row(1).copy_offset is None
     assert strict.database.errors == {}
 
 
@@ -183,7 +183,7 @@ def test_without_strict_order_everybody_goes_and_copies_pass(strict):
     two_held(world)
     world.relay()
     assert strict.run().ending is RunEnding.DRAINED
-    assert (strict.place().next_offset, world.row(1).mirror_offset) == (2, 1)
+    assert (strict.place().next_offset, world.row(1).copy_offset) == (2, 1)
     world.person("release", world.row(1).id)
     world.run()
     assert world.effects() == [1]
@@ -236,5 +236,5 @@ def test_a_run_that_is_fenced_at_a_copy_moves_nothing(strict, step):
     script.step = take_over  # type: ignore[method-assign]
     strict.run(script)
     assert (strict.place().next_offset, strict.place().state) == (0, "RUNNING")
-    assert world.row(0).mirror_offset is None
+    assert world.row(0).copy_offset is None
     assert world.row(0).state is ErrorState.HOLD

@@ -6,15 +6,15 @@ from integration.counting import so_many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrakePolicy:
+class FailureThresholds:
     """Limits of one queue: open error rows in all, and failures of one cause in a row."""
 
     max_open_errors: int = 10_000
-    brake_after: int = 100
+    failure_threshold: int = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class ThresholdReached:
     """The verdict "stop reading": code and sentence for people."""
 
     code: str
@@ -22,7 +22,7 @@ class Brake:
 
 
 @dataclass(slots=True)
-class BrakeState:
+class FailureStreak:
     """What one run remembers: how many failures of one fingerprint came without a success."""
 
     fingerprint: str = ""
@@ -38,17 +38,17 @@ class BrakeState:
 
 
 def verdict(
-    policy: BrakePolicy, state: BrakeState, *, open_errors: int, cause: str
-) -> Brake | None:
+    policy: FailureThresholds, state: FailureStreak, *, open_errors: int, cause: str
+) -> ThresholdReached | None:
     """Whether the queue must stop now. `open_errors` counts its open rows but released ones."""
     if open_errors >= policy.max_open_errors:
-        return Brake(
+        return ThresholdReached(
             "TOO_MANY_OPEN_ERRORS",
             f"{so_many(open_errors, 'failure is', 'failures are')} open; the limit of this queue "
             f"is {policy.max_open_errors:,}.",
         )
-    if policy.brake_after and state.in_a_row >= policy.brake_after:
-        return Brake(
+    if policy.failure_threshold and state.in_a_row >= policy.failure_threshold:
+        return ThresholdReached(
             "SAME_FAILURE_IN_A_ROW",
             f"{so_many(state.in_a_row, 'message')} in a row failed for one cause: {cause}",
         )

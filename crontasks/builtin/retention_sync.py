@@ -1,4 +1,4 @@
-"""Retention mirror: a queue keeps its closed failures as long as the topic keeps its records."""
+"""Retention sync: a queue keeps its closed failures as long as the topic keeps its records."""
 
 import logging
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class MirrorParameters:
+class SyncParameters:
     """Whether the queues follow."""
 
     apply: bool = option(True, "Set the queue's retention; off = only tell the difference.")
 
 
-@crontask("retention_mirror", title="Retention mirror", parameters=MirrorParameters)
-class RetentionMirror:
+@crontask("retention_sync", title="Retention sync", parameters=SyncParameters)
+class RetentionSync:
     """Sets every queue's retention to that of its topic and tells what it changed.
 
     Topics without a time limit leave the queue as it is.
     """
 
-    def run(self, parameters: MirrorParameters, context: Context) -> Outcome:
+    def run(self, parameters: SyncParameters, context: Context) -> Outcome:
         counts = {"changed": 0, "different": 0, "unreachable": 0, "same": 0}
         for queue in Queue.objects.select_related("provider").filter(enabled=True):
             if context.should_stop():
                 break
-            counts[_mirror(queue, parameters, context)] += 1
+            counts[_sync(queue, parameters, context)] += 1
         del counts["same"]
         state = RunState.FAILED if counts["unreachable"] else RunState.DONE
         return Outcome(counts=counts, state=state)
@@ -50,7 +50,7 @@ def _follow(queue_id: int, seconds: int, actor: str) -> None:
         configuration.save(queue, Author(actor, "The queue follows the retention of its topic."))
 
 
-def _mirror(queue: Queue, parameters: MirrorParameters, context: Context) -> str:
+def _sync(queue: Queue, parameters: SyncParameters, context: Context) -> str:
     try:
         topic = admin.describe(queue.provider, queue.topic)
     except IntegrationError as e:
