@@ -44,9 +44,6 @@ from integration.selectors.setup import nouns
 OWN: Final = ("name", "system")
 TEST_CHARACTERS: Final = 200
 DELIVERY: Final = ("idempotent", "rate_per_second", "max_concurrent", "open_after")
-# Where a secret goes: whoever changes it has to know the secret.
-DESTINATION: Final = ("host", "port", "username", "sslmode", "ca_certificate", "client_id")
-ADDRESSES: Final = ("url", "token_url")
 NOT_YOUR_FOLDER: Final = (
     "You may know of some external systems only: choose the folder {own}, or one below it. Other "
     "folders may hold files of other partners; an administrator whom nothing limits can choose one."
@@ -157,18 +154,21 @@ class EndpointForm(SetupForm):
         """Whether these values lead a secret to another place than the stored ones did."""
         # The row takes the form's values only after it was judged.
         before = self.instance.properties
-        if any(before.get(name) != properties.get(name) for name in DESTINATION):
-            return True
-        return any(_place(before.get(n, "")) != _place(properties.get(n, "")) for n in ADDRESSES)
+        return any(
+            _place(before.get(name)) != _place(properties.get(name))
+            for name in KINDS[self.handler_type].secrets_go_by
+        )
 
 
-def _place(address: str) -> tuple[str, str]:
-    """The host of an address and how it is spoken to."""
+def _place(value: object) -> object:
+    """Of an address its host and how that is spoken to, of another value all of it."""
+    if not isinstance(value, str) or "://" not in value:
+        return value
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(value)
     except ValueError:
-        return ("", address)
-    return (parts.scheme, parts.netloc.lower())
+        return value
+    return parts.scheme, parts.netloc.lower()
 
 
 class EndpointTable(tables.Table):

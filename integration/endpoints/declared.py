@@ -61,6 +61,8 @@ class Properties:
     Of the type itself: `label` is what pages call it, `about` what it is for, `repeats` who drops
     repeats of a message id, `drops_repeats` whether it does so by itself. `parts` are the headings
     of its form, each with its names. `waits_at_most` names the property that bounds a call.
+    `secrets_go_by` are the properties that decide where secrets go and whose they are: who changes
+    one enters the secrets again.
     """
 
     __slots__ = ()
@@ -70,6 +72,7 @@ class Properties:
     drops_repeats: ClassVar[bool] = False
     parts: ClassVar[Sequence[tuple[str, Sequence[str]]]]
     waits_at_most: ClassVar[str] = ""
+    secrets_go_by: ClassVar[Sequence[str]] = ()
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none

@@ -19,6 +19,7 @@ from crontasks.bulk import driver
 from crontasks.bulk.command import BulkCommand
 from crontasks.models import CronInstance
 from integration.models import BulkRun
+from spark_jobs.running import JOBS
 from spark_jobs.session import open_session
 from tests.support.bulk import SPARK, shared_session
 from tests.support.bulk_pages import logged_in, new
@@ -33,6 +34,10 @@ pytestmark = [
 ]
 Case = Callable[[World], Asked]
 each_job = pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+
+
+def test_every_job_is_among_the_cases() -> None:
+    assert {case.__name__.partition("_")[0] for case in CASES} == set(JOBS)
 
 
 def words(job: str, job_request: Mapping[str, Any]) -> list[str]:

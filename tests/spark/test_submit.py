@@ -15,6 +15,7 @@ import pytest
 from crontasks.bulk.asking import arguments_of, ask
 from devstack import ports
 from integration.models import BulkRun
+from spark_jobs.running import JOBS
 from tests.support.bulk import SPARK
 from tests.support.celery_world import ROOT
 from tests.support.class_archive import USED
@@ -132,6 +133,10 @@ def submitted(cluster: Cluster, run: BulkRun, folder: Path) -> list[dict[str, An
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_every_job_is_submitted() -> None:
+    assert {case.__name__.partition("_")[0] for case in ON_A_CLUSTER} == set(JOBS)
 
 
 @pytest.mark.parametrize("case", ON_A_CLUSTER, ids=lambda case: case.__name__)

@@ -14,7 +14,7 @@ from integration.endpoints.properties import (
     secret_mistakes,
 )
 from integration.endpoints.templates import BadTemplateError, Fields, Template
-from tests.contract.endpoint_worlds import an_outbound_message
+from tests.contract.endpoint_worlds import WORLDS, an_outbound_message
 
 pytestmark = pytest.mark.fast
 URL = {"url": "https://a.example/in"}
@@ -25,6 +25,18 @@ def test_each_property_is_in_the_guide(kind):
     guide = (paths.ROOT / "docs" / "endpoints.md").read_text()
     for one in dataclasses.fields(KINDS[kind]):
         assert f"\n| `{one.name}` | " in guide
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_type_with_secrets_says_where_they_go(kind):
+    known = {name: one.is_secret for name, one in declarations(KINDS[kind]).items()}
+    deciding = KINDS[kind].secrets_go_by
+    assert bool(deciding) is any(known.values())
+    assert not any(known[name] for name in deciding)
+
+
+def test_each_type_is_held_to_the_contract():
+    assert set(WORLDS) == {"memory", *KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)

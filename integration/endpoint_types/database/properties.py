@@ -26,6 +26,7 @@ class DatabaseProperties(Properties):
     about: ClassVar[str] = "Rows in another PostgreSQL database, inserted or updated by key."
     repeats: ClassVar[str] = "A database endpoint does it by itself."
     drops_repeats: ClassVar[bool] = True
+    secrets_go_by = ("host", "port", "username", "sslmode", "ca_certificate")
     parts = (
         part(
             "Connection",

@@ -42,6 +42,7 @@ class HttpProperties(Properties):
         part("Time limits", "connect_seconds read_seconds total_seconds"),
     )
     waits_at_most: ClassVar[str] = "total_seconds"
+    secrets_go_by = ("url", "token_url", "username", "client_id", "ca_certificate")
 
     url: str = declare(
         "Address",
