@@ -41,8 +41,12 @@ def when_some_is_staged(run: BulkRun, session: psycopg.Connection[Any], driver: 
 
 
 def when_all_is_staged(run: BulkRun, session: psycopg.Connection[Any], driver: Child) -> None:
-    eventually(lambda: now(run).plan, driver)
+    # The last range waits until the run's row is held: otherwise all could be over by then.
+    last = [lock_number(str(run.pk), LAST)]
+    session.execute("SELECT pg_advisory_lock(%s)", last)
+    eventually(lambda: staged(run) == LAST, driver)
     session.execute("SELECT 1 FROM integration_bulkrun WHERE id = %s FOR UPDATE", [run.pk])
+    session.execute("SELECT pg_advisory_unlock(%s)", last)
     eventually(lambda: staged(run) == FILES, driver)
     driver.kill()
 

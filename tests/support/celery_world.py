@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -50,8 +50,9 @@ class Child:
         return self.log.read_text(errors="replace")
 
     def kill(self) -> None:
-        """End the whole group at once, as a power cut would."""
-        os.killpg(self.pid, signal.SIGKILL)
+        """End the whole group at once, as a power cut would; nothing where it has just ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         self.process.wait(10)
 
     def end(self) -> None:

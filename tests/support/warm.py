@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -98,10 +99,13 @@ class WarmChild:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
+        """Unlike `Popen.kill` it waits for the end, which SIGKILL brings at once."""
         self.send_signal(signal.SIGKILL)
+        self.wait(30)
 
 
 class _Parent:
