@@ -6,11 +6,13 @@ import psycopg
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import OperationalError
+from django.db.models import F
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
+from config.celery import app
 from crontasks import ticks
-from crontasks.beat import InstanceEntry
+from crontasks.beat import InstanceEntry, LeaderScheduler
 from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import Context, Outcome, RunState
 from crontasks.running import history, outage, serving
@@ -187,6 +189,19 @@ def test_beat_names_the_moment_and_a_second_beat_the_same_one():
     now = later(3_600)
     moments = {entry(instance).due_moment(now), entry(instance).due_moment(now)}
     assert moments == {instance.schedule().latest(now)}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beat_misses_no_instance_that_is_made_while_it_reads():
+    PeriodicTasks.objects.all().delete()
+    beat = LeaderScheduler(app)
+    known = len(beat.schedule)
+    an_instance()
+    assert len(beat.schedule) == known + 1
+    # Of two that are saved at once, the earlier may be the one that is committed last.
+    an_instance(name="other")
+    PeriodicTasks.objects.update(last_update=F("last_update") - timedelta(seconds=1))
+    assert len(beat.schedule) == known + 2
 
 
 def test_a_moment_missed_for_long_runs_once_late_or_not_at_all():
