@@ -11,6 +11,7 @@ from console.forms.parameters import fields_of, name_of, values_of
 from crontasks import parameters
 from crontasks.bulk.catalogue import Entry
 from integration.selectors.bulk import choices
+from integration.selectors.queues import queues
 from integration.selectors.scope import Scope
 
 INTO_QUEUE: Final = "into_queue"
@@ -56,7 +57,7 @@ class JobRequestForm(forms.Form):
         for one in self.described:
             if one.name in self.entry.queues or one.name == INTO_QUEUE:
                 direction = "inbound" if one.name in READ else ""
-                self._choose(name_of(one), choices.queue_names(scope, direction=direction))
+                self._choose(name_of(one), queues.names(scope, direction))
             elif one.name == "structure":
                 shared = one.name in self.entry.shared and not scope.is_whole
                 self._choose(name_of(one), [] if shared else choices.structure_names())

@@ -117,49 +117,7 @@ def document() -> dict[str, Any]:
             "but a good one is application/problem+json with a stable `code`, a sentence and the "
             "next step.",
         },
-        "paths": {
-            "/esqueue/{system}/{service}": _post(
-                "putIntoQueue",
-                "Put messages into the queue of a service",
-                "Answered once they are stored for good, also while Kafka is down. A switched-off "
-                "system or service does not matter: its messages wait. A JSON array, and XML with "
-                "several elements of one name in its …Set element, are several messages; all of "
-                "them are accepted or none.",
-                parts=("system", "service"),
-                good={"202": _good("Accepted", "Accepted")},
-            ),
-            "/es/{system}/{service}": _post(
-                "runAtOnce",
-                "Run a service at once",
-                "One transaction: all messages of the body are applied, or nothing is.",
-                parts=("system", "service"),
-                good={"200": _good("Done", "Accepted")},
-            ),
-            "/esqueue/{system}/messages/{message_id}": {
-                "get": {
-                    "operationId": "askForMessage",
-                    "summary": "What became of a message",
-                    "security": _AUTH,
-                    "parameters": [_part("system"), _part("message_id")],
-                    "responses": {"200": _good("Its state", "Fate"), **_refusals(_GET)},
-                }
-            },
-            "/api/publish/{channel}": _post(
-                "publish",
-                "Publish to a channel",
-                "One outgoing message for each external system that the channel serves.",
-                parts=("channel",),
-                good={"202": _good("Accepted", "Published")},
-            ),
-            "/openapi.json": {
-                "get": {
-                    "operationId": "readDocument",
-                    "summary": "This document",
-                    "security": [],
-                    "responses": {"200": _DOCUMENT, **_refusals(("405",))},
-                }
-            },
-        },
+        "paths": _paths(),
         "components": {
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
@@ -171,6 +129,52 @@ def document() -> dict[str, Any]:
             },
             "schemas": SCHEMAS,
             "responses": {status: _refusal(text, status) for status, text in _REFUSALS.items()},
+        },
+    }
+
+
+def _paths() -> dict[str, Any]:
+    return {
+        "/esqueue/{system}/{service}": _post(
+            "putIntoQueue",
+            "Put messages into the queue of a service",
+            "Answered once they are stored for good, also while Kafka is down. A switched-off "
+            "system or service does not matter: its messages wait. A JSON array, and XML with "
+            "several elements of one name in its …Set element, are several messages; all of "
+            "them are accepted or none.",
+            parts=("system", "service"),
+            good={"202": _good("Accepted", "Accepted")},
+        ),
+        "/es/{system}/{service}": _post(
+            "runAtOnce",
+            "Run a service at once",
+            "One transaction: all messages of the body are applied, or nothing is.",
+            parts=("system", "service"),
+            good={"200": _good("Done", "Accepted")},
+        ),
+        "/esqueue/{system}/messages/{message_id}": {
+            "get": {
+                "operationId": "askForMessage",
+                "summary": "What became of a message",
+                "security": _AUTH,
+                "parameters": [_part("system"), _part("message_id")],
+                "responses": {"200": _good("Its state", "Fate"), **_refusals(_GET)},
+            }
+        },
+        "/api/publish/{channel}": _post(
+            "publish",
+            "Publish to a channel",
+            "One outgoing message for each external system that the channel serves.",
+            parts=("channel",),
+            good={"202": _good("Accepted", "Published")},
+        ),
+        "/openapi.json": {
+            "get": {
+                "operationId": "readDocument",
+                "summary": "This document",
+                "security": [],
+                "responses": {"200": _DOCUMENT, **_refusals(("405",))},
+            }
         },
     }
 

@@ -30,7 +30,6 @@ import django
 ROOT: Final = Path(__file__).resolve().parents[2]
 # What children import once Django is set up; none of it opens a connection.
 LOADED: Final = (
-    "celery.__main__",
     "celery.apps.beat",
     "celery.apps.worker",
     "celery.bin.celery",

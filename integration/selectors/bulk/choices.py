@@ -1,15 +1,6 @@
-"""What forms of bulk jobs offer: names of queues and structures, and one structure."""
+"""What forms of bulk jobs offer: names of structures, and one structure."""
 
-from integration.models import ObjectStructure, Queue
-from integration.selectors.scope import Scope
-
-
-def queue_names(scope: Scope, *, direction: str = "") -> list[str]:
-    """The queues that this person may know of; `direction` narrows them."""
-    queues = Queue.objects.filter(scope.within("system"))
-    if direction:
-        queues = queues.filter(direction=direction)
-    return list(queues.order_by("name").values_list("name", flat=True))
+from integration.models import ObjectStructure
 
 
 def structure_names() -> list[str]:
