@@ -57,8 +57,8 @@ def _frontend() -> None:
 
 
 def _chromium() -> None:
-    if chromium.find() is None:
-        with step("Chromium", at_first="a few minutes the first time"):
+    if chromium.wants_installation():
+        with step("Chromium", at_first="up to a few minutes the first time"):
             found = chromium.install()
         if found is None:
             loud(chromium.MISSING)

@@ -210,6 +210,10 @@ def test_a_browser_is_looked_for_where_playwright_was_told_to_put_it(
     browser.parent.mkdir(parents=True)
     browser.touch()
     assert chromium.find() == browser
+    shell = tmp_path / "chromium_headless_shell-1187" / "chrome-linux" / "headless_shell"
+    shell.parent.mkdir(parents=True)
+    shell.touch()
+    assert chromium.find() == shell
 
 
 @pytest.mark.parametrize(("ci", "compulsory"), [("true", True), ("1", True), ("", False)])
