@@ -22,7 +22,10 @@ SPARK: Final = SessionSettings(
     master="local[2,4]",
     memory_mb=768,
     jars=settings.SLUICE_SPARK_JARS,
-    extra={"spark.driver.extraJavaOptions": _JAVA},
+    extra={
+        "spark.driver.extraJavaOptions": _JAVA,
+        "spark.python.daemon.module": "tests.support.python_daemon",
+    },
 )
 # The same for a driver in a process of its own.
 SPARK_ENVIRONMENT: Final = {
