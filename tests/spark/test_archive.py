@@ -26,7 +26,6 @@ from integration.models import (
 from integration.store import track_days
 from tests.support.archives import (
     DAY,
-    HOSTILE,
     a_day_of_tracking,
     an_archive,
     archived,
@@ -34,11 +33,11 @@ from tests.support.archives import (
     counts,
     done,
     fill,
+    hostile_session,
     manifests_of,
     some_failures,
     some_runs,
 )
-from tests.support.bulk import shared_session
 from tests.support.bulk_pages import logged_in, new, see
 from tests.support.exports import a_plain_queue
 
@@ -51,8 +50,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    return shared_session(HOSTILE)
+def spark() -> Iterator[Any]:
+    with hostile_session() as session:
+        yield session
 
 
 @pytest.fixture(autouse=True)

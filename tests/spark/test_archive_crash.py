@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 # More than are dropped in one transaction.
-ROWS: Final = 2_500
+ROWS: Final = 1_200
 PATIENCE: Final = 200.0
 # Whoever holds this lock holds up everybody who deletes failures after the first of them.
 STOP: Final = 7_302_025

@@ -22,7 +22,6 @@ from spark_jobs.archive.shelving import Shelf
 from spark_jobs.tables import parquet
 from tests.support.archives import (
     DAY,
-    HOSTILE,
     a_day_of_tracking,
     an_archive,
     archived,
@@ -31,13 +30,14 @@ from tests.support.archives import (
     counts,
     done,
     fill,
+    hostile_session,
     manifests_of,
     shelf_of,
     some_failures,
     when,
     work_of,
 )
-from tests.support.bulk import driven, shared_session
+from tests.support.bulk import driven
 from tests.support.exports import a_plain_queue
 from tests.support.full_disk import files_no_longer_than
 
@@ -50,8 +50,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Any:
-    return shared_session(HOSTILE)
+def spark() -> Iterator[Any]:
+    with hostile_session() as session:
+        yield session
 
 
 @pytest.fixture(autouse=True)

@@ -1,32 +1,30 @@
-"""The Spark driver as it is shipped: warm between runs, and what becomes of a run when it ends."""
+"""The Spark driver as it is shipped: warm between runs, and what becomes of a run when one dies."""
 
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import psycopg
 import pytest
-from django.db import connection
 
 from crontasks.bulk.deciding import again, cancel
-from integration.models import BulkRun, MessageError, Queue, StoredObject
-from spark_jobs.staging import lock_number
+from integration.models import BulkRun, Queue, StoredObject
 from tests.support.builders import a_queue
-from tests.support.bulk import a_csv, an_asset_structure, an_import, storing
+from tests.support.bulk import a_csv, an_asset_structure, an_import, stages, storing
 from tests.support.kafka_world import Kafka
+from tests.support.run_driver import a_driver, let_the_lease_end
 from tests.support.spark_driver import (
+    LAST,
     Drivers,
     SparkDriver,
-    a_spark_driver,
+    all_of_it_is_there,
     dispatched,
     ended,
     eventually,
     now,
+    some_files,
     staged,
     tasks_at_work,
+    the_last_range_held,
 )
 
 pytestmark = [
@@ -34,8 +32,6 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(500),
 ]
-FILES, ROWS, BAD = 4, 1_000, 10
-LAST: Final = FILES - 1
 
 
 @pytest.fixture
@@ -50,32 +46,7 @@ def driver(drivers: Drivers, queue: Queue, child_environment: dict[str, str]) ->
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Four files, each a range."""
-    folder = tmp_path / "assets"
-    folder.mkdir()
-    for number in range(FILES):
-        a_csv(folder / f"{number}.csv", ROWS, bad=BAD, first=number * ROWS)
-    return folder
-
-
-@contextmanager
-def the_last_range_held(run: BulkRun) -> Iterator[None]:
-    """Its task waits for us; the other ranges are staged meanwhile."""
-    where = connection.settings_dict
-    with psycopg.connect(
-        host=where["HOST"], port=where["PORT"], user=where["USER"], dbname=where["NAME"]
-    ) as session:
-        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), LAST)])
-        yield
-        session.rollback()
-
-
-def all_of_it_is_there(run: BulkRun) -> None:
-    good = FILES * (ROWS - BAD)
-    assert (run.state, run.problem) == ("DONE", None)
-    assert run.counts == {"read": FILES * ROWS, "sent": good, "rejected": FILES * BAD, "skipped": 0}
-    assert StoredObject.objects.filter(version=1).count() == good == StoredObject.objects.count()
-    assert MessageError.objects.count() == FILES * BAD
+    return some_files(tmp_path / "assets")
 
 
 def test_one_session_serves_run_after_run_and_a_dead_one_is_replaced(
@@ -117,27 +88,27 @@ def test_a_jvm_killed_under_a_run_costs_a_try_and_no_row(
     assert "Taken over" in done.log
 
 
-def test_a_driver_told_to_end_gives_its_run_back_and_the_next_goes_on(
+def test_a_run_whose_driver_was_killed_is_taken_over(
     driver: SparkDriver,
-    drivers: Drivers,
     queue: Queue,
     source: Path,
     child_environment: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     run = an_import(source, queue)
-    with the_last_range_held(run):
-        BulkRun.objects.update(lease_until=None)
-        dispatched()
-        eventually(lambda: staged(run) == LAST, driver)
-        jvm = driver.jvm()
-        driver.process.send_signal(signal.SIGTERM)
-        assert driver.process.wait(100) == 0
-    jvm.wait(30)
+    with (
+        the_last_range_held(run),
+        a_driver("killed", run, child_environment, tmp_path) as another,
+    ):
+        eventually(lambda: staged(run) == LAST, another)
+        another.kill()
+    let_the_lease_end(run)
 
-    left = now(run)
-    assert (left.state, left.owner, left.lease_until) == ("ASKED", "", None)
-    assert (left.deaths, left.problem, staged(run)) == (0, None, LAST)
-    all_of_it_is_there(ended(run, drivers.living(child_environment)))
+    done = ended(run, driver)
+
+    all_of_it_is_there(done)
+    assert (done.deaths, stages(run)) == (1, [])
+    assert "Taken over" in done.log
 
 
 def test_cancel_ends_the_tasks_and_what_they_staged(
@@ -157,27 +128,6 @@ def test_cancel_ends_the_tasks_and_what_they_staged(
     assert StoredObject.objects.count() == 0
     assert again(run.pk)
     all_of_it_is_there(ended(run, driver))
-
-
-def test_too_little_memory_is_told_to_each_run_and_the_driver_lives(
-    drivers: Drivers,
-    queue: Queue,
-    source: Path,
-    child_environment: dict[str, str],
-    tmp_path: Path,
-) -> None:
-    drivers.end()
-    short = a_spark_driver("short", child_environment, tmp_path, memory_mb=90_000_000)
-    run = an_import(source, queue, send=True)
-    try:
-        refused = ended(run, short)
-        assert (refused.state, refused.problem[0]) == ("FAILED", "SPARK_MEMORY")
-        assert short.process.poll() is None
-    finally:
-        short.end()
-
-    assert again(run.pk)
-    all_of_it_is_there(ended(run, drivers.living(child_environment)))
 
 
 def _host(driver: SparkDriver) -> str:

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from integration.models import BulkRun, StoredObject
-from tests.support.bulk import an_asset_structure
+from tests.support.bulk import an_asset_structure, shared_session
 from tests.support.celery_world import Child, eventually
 from tests.support.exports import (
     an_export,
@@ -22,7 +22,7 @@ from tests.support.exports import (
     manifest_of,
     some_documents,
 )
-from tests.support.run_driver import a_driver, a_session, let_the_lease_end
+from tests.support.run_driver import a_driver, a_session, taken_over
 
 pytestmark = [
     pytest.mark.servers,
@@ -33,6 +33,12 @@ ROWS, RANGE, RANGES = 3_000, 200, 16
 PATIENCE: Final = 200.0
 
 Killing = Callable[[BulkRun, psycopg.Connection[Any], Child], None]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Any:
+    """For the drivers that go on; those that are killed have one of their own."""
+    return shared_session()
 
 
 def when_planned(run: BulkRun, _session: psycopg.Connection[Any], driver: Child) -> None:
@@ -91,14 +97,8 @@ def test_a_killed_driver_costs_nothing(
     run = in_ranges(an_export(), RANGE)
     with a_session() as session, a_driver("killed", run, child_environment, tmp_path) as driver:
         kill(run, session, driver)
-    let_the_lease_end(run)
 
-    with a_driver("again", run, child_environment, tmp_path) as again:
-        ended = eventually(
-            lambda: BulkRun.objects.filter(pk=run.pk, ended_at__isnull=False).first(),
-            again,
-            seconds=PATIENCE,
-        )
+    ended = taken_over(run)
 
     assert (ended.state, ended.problem, ended.plan) == ("DONE", None, run.plan)
     assert ended.counts == {"read": ROWS, "sent": ROWS, "rejected": 0, "skipped": 0}

@@ -137,7 +137,7 @@ def test_of_rows_with_one_key_the_rule_says_which_counts(
 def test_a_cancelled_run_leaves_nothing(
     tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a_csv(tmp_path / "assets.csv", 300_000)
+    a_csv(tmp_path / "assets.csv", 3_000)
     run = an_import(tmp_path / "assets.csv", queue)
     told = driving.RowTell.progress
 
@@ -152,7 +152,7 @@ def test_a_cancelled_run_leaves_nothing(
     assert (StoredObject.objects.count(), stages(run)) == (0, [])
     monkeypatch.undo()
     assert again(run.pk)
-    assert driven(run).counts["sent"] == 300_000
+    assert driven(run).counts["sent"] == 3_000
 
 
 def test_a_database_that_refuses_half_way_leaves_all_to_the_next_try(

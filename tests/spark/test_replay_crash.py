@@ -13,11 +13,12 @@ from crontasks.bulk.asking import ask
 from integration.models import BulkRun, ErrorChange, MessageError, Queue
 from spark_jobs.staging import lock_number
 from tests.support.builders import a_queue
+from tests.support.bulk import shared_session
 from tests.support.celery_world import Child
 from tests.support.flows import drain
 from tests.support.kafka_world import Kafka
-from tests.support.run_driver import a_driver, a_session, let_the_lease_end
-from tests.support.spark_driver import Drivers, ended, eventually
+from tests.support.run_driver import a_driver, a_session, taken_over
+from tests.support.spark_driver import eventually
 from tests.support.world.models import Effect
 
 pytestmark = [
@@ -72,6 +73,12 @@ def _is_giving() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Any:
+    """For the drivers that go on; those that are killed have one of their own."""
+    return shared_session()
+
+
 @pytest.fixture
 def queue(servers: Any) -> Queue:
     broker = Kafka(servers.kafka_bootstrap)
@@ -88,7 +95,6 @@ def queue(servers: Any) -> Queue:
 def test_a_killed_driver_costs_nothing(
     kill: Killing,
     queue: Queue,
-    drivers: Drivers,
     child_environment: dict[str, str],
     tmp_path: Path,
 ) -> None:
@@ -96,9 +102,8 @@ def test_a_killed_driver_costs_nothing(
     environment = {**child_environment, "SLUICE_SPARK_JARS": str(settings.SLUICE_SPARK_JARS)}
     with a_session() as session, a_driver("killed", run, environment, tmp_path) as driver:
         kill(run, session, driver)
-    let_the_lease_end(run)
 
-    last = ended(run, drivers.living(environment))
+    last = taken_over(run)
 
     count = PARTITIONS * MESSAGES
     assert (last.state, last.problem) == ("DONE", None)

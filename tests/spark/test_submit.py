@@ -1,4 +1,8 @@
-"""Each job under spark-submit, on a cluster: a master and a worker of their own."""
+"""Each job under spark-submit, on a cluster: a master and a worker of their own.
+
+One is an application of its own, as it is in production; to save the start of seven JVMs, one
+application then runs each of them.
+"""
 
 import json
 import os
@@ -6,8 +10,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import pyspark
 import pytest
@@ -52,7 +57,7 @@ ON_A_CLUSTER: Final = (
 
 
 class Cluster(NamedTuple):
-    """The address of a master that has a worker with one core; all of it on loopback."""
+    """The address of a master that has a worker with two cores; all of it on loopback."""
 
     address: str
     log: Path
@@ -60,6 +65,29 @@ class Cluster(NamedTuple):
     @property
     def applications(self) -> int:
         return self.log.read_text().count("Registered app ")
+
+
+class Application(NamedTuple):
+    """A submitted one that runs a job after the other; its files' names go into a pipe."""
+
+    cluster: Cluster
+    names: IO[str]
+    out: Path
+    errors: Path
+    process: "subprocess.Popen[bytes]"
+
+    def run(self, arguments: Path) -> list[dict[str, Any]]:
+        """What it printed of this job, line by line."""
+        before = self.out.stat().st_size
+        self.names.write(f"{arguments}\n")
+        self.names.flush()
+
+        def told() -> list[dict[str, Any]]:
+            assert self.process.poll() is None, self.errors.read_text()[-3000:]
+            lines = _lines(self.out.read_bytes()[before:].decode())
+            return lines if lines and "report" in lines[-1] else []
+
+        return eventually(told)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +100,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         _daemon(
             folder,
             "worker.Worker",
-            *("--host", HERE, *pages, "--cores", "1", "--memory", "600m"),
+            *("--host", HERE, *pages, "--cores", "2", "--memory", "1200m"),
             *("--work-dir", str(folder / "work"), address),
         ),
     ]
@@ -82,8 +110,31 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield known
     finally:
         for one in started:
-            os.killpg(one.pid, signal.SIGKILL)
-            one.wait(30)
+            _end(one)
+
+
+@pytest.fixture(scope="module")
+def application(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Application]:
+    folder = tmp_path_factory.mktemp("application")
+    pipe, out, errors = (folder / name for name in ("names", "out.log", "errors.log"))
+    os.mkfifo(pipe)
+    with out.open("wb") as log, errors.open("wb") as other:
+        process = subprocess.Popen(
+            submission(cluster, ROOT / "tests" / "support" / "submitted.py", pipe),
+            cwd=folder,
+            env=environment(),
+            stdout=log,
+            stderr=other,
+            start_new_session=True,
+        )
+    try:
+        # Opened for reading, too, so that it opens before anybody reads.
+        with os.fdopen(os.open(pipe, os.O_RDWR), "w") as names:
+            yield Application(cluster, names, out, errors, process)
+    finally:
+        _end(process)
 
 
 def _daemon(folder: Path, name: str, *words: str) -> "subprocess.Popen[bytes]":
@@ -103,57 +154,105 @@ def _daemon(folder: Path, name: str, *words: str) -> "subprocess.Popen[bytes]":
         )
 
 
-def submitted(cluster: Cluster, run: BulkRun, folder: Path) -> list[dict[str, Any]]:
-    """What it printed, line by line; it ended well."""
+def _end(group: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group.pid, signal.SIGKILL)
+    group.wait(30)
+
+
+def submission(cluster: Cluster, program: Path, *words: Path) -> list[str]:
+    """A command that submits a program of Python; it takes one of the two cores."""
+    jars = ",".join(map(str, sorted((SPARK.jars or HOME).glob("*.jar"))))
+    return [
+        str(HOME / "bin" / "spark-submit"),
+        *("--master", cluster.address, "--total-executor-cores", "1"),
+        *("--driver-memory", "512m", "--executor-memory", "512m", "--jars", jars),
+        *("--driver-java-options", USED),
+        *("--conf", f"spark.executor.extraJavaOptions={USED}"),
+        *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}"),
+        *map(str, (program, *words)),
+    ]
+
+
+def environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_IP": HERE,
+    }
+
+
+def written(run: BulkRun, folder: Path) -> Path:
+    """The run's arguments in a file."""
     arguments = folder / "arguments.json"
     arguments.touch(0o600)
     arguments.write_text(arguments_of(run).written())
-    jars = ",".join(map(str, sorted((SPARK.jars or HOME).glob("*.jar"))))
+    return arguments
+
+
+def submitted(cluster: Cluster, run: BulkRun, folder: Path) -> list[dict[str, Any]]:
+    """What an application of its own printed, line by line; it ended well."""
     done = subprocess.run(
-        [
-            HOME / "bin" / "spark-submit",
-            *("--master", cluster.address),
-            *("--driver-memory", "512m", "--executor-memory", "512m", "--jars", jars),
-            *("--driver-java-options", USED),
-            *("--conf", f"spark.executor.extraJavaOptions={USED}"),
-            *("--conf", f"spark.executorEnv.PYTHONPATH={ROOT}"),
-            *(str(ROOT / "spark_jobs" / "__main__.py"), str(arguments)),
-        ],
+        submission(cluster, ROOT / "spark_jobs" / "__main__.py", written(run, folder)),
         cwd=folder,
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT),
-            "SPARK_LOCAL_IP": HERE,
-        },
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return _lines(done.stdout)
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    """Those whole lines of an output that are ours."""
+    ours = (line for line in text.splitlines(keepends=True) if line.startswith("{"))
+    return [json.loads(line) for line in ours if line.endswith("\n")]
+
+
+def ask_for(asked: Asked) -> BulkRun:
+    return ask(asked.job, asked.job_request, actor="tester", reason="agreed", send=False)
+
+
+def holds(asked: Asked, run: BulkRun, lines: list[dict[str, Any]]) -> None:
+    """What was told of the run, and the rows in its target."""
+    assert any("plan" in line for line in lines)
+    report = lines[-1]["report"]
+    assert (report["state"], report["problem"]) == ("done", None)
+    run.refresh_from_db()
+    assert run.applied is (asked.job != "reconcile"), "it writes nothing"
+    run.counts = {name: report[name] for name in ("read", "sent", "rejected", "skipped")}
+    run.facts = report["facts"]
+    asked.holds(run)
 
 
 def test_every_job_is_submitted() -> None:
     assert {case.__name__.partition("_")[0] for case in ON_A_CLUSTER} == set(JOBS)
 
 
-@pytest.mark.parametrize("case", ON_A_CLUSTER, ids=lambda case: case.__name__)
-def test_it_runs_on_a_cluster_to_the_last_row(
-    cluster: Cluster, tmp_path: Path, world: World, case: Callable[[World], Asked]
+def test_a_job_is_submitted_as_an_application_of_its_own(
+    cluster: Cluster, tmp_path: Path, world: World
 ) -> None:
-    asked = case(world)
-    run = ask(asked.job, asked.job_request, actor="tester", reason="agreed", send=False)
+    asked = import_into_a_structure(world)
+    run = ask_for(asked)
     before = cluster.applications
 
     lines = submitted(cluster, run, tmp_path)
 
     assert cluster.applications == before + 1, "the cluster had a part in it"
-    assert any("plan" in line for line in lines)
-    report = lines[-1]["report"]
-    run.refresh_from_db()
-    assert run.applied is (asked.job != "reconcile"), "it writes nothing"
-    run.counts = {name: report[name] for name in ("read", "sent", "rejected", "skipped")}
-    run.facts = report["facts"]
-    asked.holds(run)
+    holds(asked, run, lines)
+
+
+@pytest.mark.parametrize("case", ON_A_CLUSTER, ids=lambda case: case.__name__)
+def test_it_runs_on_a_cluster_to_the_last_row(
+    application: Application, tmp_path: Path, world: World, case: Callable[[World], Asked]
+) -> None:
+    asked = case(world)
+    run = ask_for(asked)
+
+    lines = application.run(written(run, tmp_path))
+
+    assert application.cluster.applications > 0, "the cluster had a part in it"
+    holds(asked, run, lines)

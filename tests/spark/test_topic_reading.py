@@ -3,7 +3,6 @@
 import json
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from spark_jobs.topics import planning
 from spark_jobs.topics.cluster import Cluster
 from spark_jobs.topics.planning import Wanted
 from spark_jobs.topics.reading import COPY, KIND, MESSAGE, RETRY_MARKER, kept, kind_of, records
-from tests.support.bulk import SPARK, shared_session
+from tests.support.bulk import shared_session
 from tests.support.celery_world import eventually
 from tests.support.kafka_world import Kafka
 from tests.support.sasl_kafka import RIGHT_PASSWORD, USER, SaslKafka, sasl_kafka
@@ -26,8 +25,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(500)]
 
 @pytest.fixture(scope="module", autouse=True)
 def spark() -> Any:
-    # Its pages are looked at.
-    return shared_session(replace(SPARK, extra={**SPARK.extra, "spark.ui.enabled": "true"}))
+    return shared_session()
 
 
 @pytest.fixture(scope="module")

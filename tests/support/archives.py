@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -20,21 +20,33 @@ from crontasks.models import CronInstance, CronRun
 from crontasks.outcome import Context
 from integration.models import BulkRun, ErrorAttempt, ErrorChange, MessageError, Queue
 from integration.store import track_days
-from tests.support.bulk import SPARK, driven
+from tests.support.bulk import driven, shared_session
 
 DAY = timedelta(days=1)
 # Settings of Spark that leave out rows, alter moments and cut files, where nobody minds them.
-HOSTILE: Final = replace(
-    SPARK,
-    extra={
-        **SPARK.extra,
-        "spark.sql.files.ignoreCorruptFiles": "true",
-        "spark.sql.files.ignoreMissingFiles": "true",
-        "spark.sql.files.maxRecordsPerFile": "7",
-        "spark.sql.parquet.outputTimestampType": "INT96",
-        "spark.sql.session.timeZone": "America/New_York",
-    },
-)
+HOSTILE: Final = {
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.files.maxRecordsPerFile": "7",
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.session.timeZone": "America/New_York",
+}
+
+
+@contextmanager
+def hostile_session() -> Iterator[Any]:
+    """The tester's session of Spark as if it had been started under such settings."""
+    session = shared_session()
+    # Those of the context: sessions that are made of this one begin with them.
+    context = session._jsparkSession.sharedState().conf()
+    before = {name: session.conf.get(name) for name in HOSTILE}
+    for name, value in HOSTILE.items():
+        session.conf.set(name, value)
+        context.set(name, value)
+    yield session
+    for name, value in before.items():
+        session.conf.set(name, value)
+        context.set(name, value)
 
 
 def an_archive(kind: str, days: int = 30) -> BulkRun:

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from django.db import connection
 from crontasks.bulk.asking import ask
 from crontasks.bulk.driving import drive
 from integration.models import BulkRun, EnterpriseService, ObjectStructure, Queue, StoredObject
-from spark_jobs.session import SessionSettings, close_session, open_session
+from spark_jobs.session import SessionSettings, open_session
 from tests.support import class_archive
 
 _JAVA: Final = f'{class_archive.USED} "-Djava.io.tmpdir={tempfile.gettempdir()}"'
@@ -21,7 +22,10 @@ SPARK: Final = SessionSettings(
     master="local[2,4]",
     memory_mb=768,
     jars=settings.SLUICE_SPARK_JARS,
-    extra={"spark.driver.extraJavaOptions": _JAVA},
+    extra={
+        "spark.driver.extraJavaOptions": _JAVA,
+        "spark.python.daemon.module": "tests.support.python_daemon",
+    },
 )
 # The same for a driver in a process of its own.
 SPARK_ENVIRONMENT: Final = {
@@ -33,15 +37,13 @@ COLUMNS: Final = "ASSETNUM=assetnum!\nSITEID=siteid!\nWEIGHT=weight:integer"
 NAMES: Final = ("ASSETNUM", "SITEID", "WEIGHT")
 
 
-_shared: list[SessionSettings] = []
+# A test looks at its pages, and to start another one for it takes longer.
+_SHARED: Final = replace(SPARK, extra={**SPARK.extra, "spark.ui.enabled": "true"})
 
 
-def shared_session(wanted: SessionSettings = SPARK) -> Any:
-    """The Spark session of this tester: the file that comes next goes on with it, if it fits."""
-    if _shared != [wanted]:
-        close_session()
-        _shared[:] = [wanted]
-    return open_session(wanted)
+def shared_session() -> Any:
+    """The one Spark session of this tester: the file that comes next goes on with it."""
+    return open_session(_SHARED)
 
 
 def an_asset_structure(**fields: Any) -> ObjectStructure:

@@ -107,7 +107,9 @@ def celery_world(environment: dict[str, str], folder: Path) -> Iterator[CeleryWo
             child.end()
 
 
-def eventually(found: Callable[[], T], *children: Child, seconds: float = 60.0) -> T:
+def eventually(
+    found: Callable[[], T], *children: Child, seconds: float = 60.0, every: float = 0.02
+) -> T:
     """Ask until the answer is truthy; the last logs tell why it never was."""
     end = time.monotonic() + seconds
     while True:
@@ -117,4 +119,4 @@ def eventually(found: Callable[[], T], *children: Child, seconds: float = 60.0) 
         if time.monotonic() > end:
             logs = "\n".join(f"--- {c.name}\n{c.text()[-3000:]}" for c in children)
             raise AssertionError(f"did not come about within {seconds} s\n{logs}")
-        time.sleep(0.02)
+        time.sleep(every)

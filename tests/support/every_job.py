@@ -16,7 +16,7 @@ from tests.support.flows import drain, drain_past, effects
 from tests.support.kafka_world import Kafka
 from tests.support.repairs import SITE, released, some_assets
 
-ROWS, BAD = 300, 3
+ROWS, BAD = 100, 3
 
 
 class World(NamedTuple):

@@ -116,10 +116,13 @@ class Kafka:
         seen: list[Message] = []
         ended: set[int] = set()
         while len(ended) < len(partitions):
-            for message in reader.consume(500, 5):
-                if message.error() is None:
-                    seen.append(message)
-                else:
-                    ended.add(message.partition() or 0)
+            # Many at a time would be waited for until as many are there.
+            message = reader.poll(5)
+            if message is None:
+                continue
+            if message.error() is None:
+                seen.append(message)
+            else:
+                ended.add(message.partition() or 0)
         reader.close()
         return seen

@@ -1,13 +1,15 @@
 """A driver of one bulk run as a child process, to be killed at any step."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 from django.db import connection
 
+from crontasks.bulk.driving import drive
 from integration.models import BulkRun
 from tests.support.bulk import SPARK_ENVIRONMENT
 from tests.support.celery_world import Child, eventually
@@ -17,6 +19,22 @@ class Driver(Child):
     """`manage.py bulk_run` with all its processes."""
 
     program = ["manage.py", "bulk_run"]
+
+    def kill(self) -> None:
+        """As a power cut would: its workers of Python, a group of their own, end with the JVM."""
+        below: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            below = psutil.Process(self.pid).children(recursive=True)
+        super().kill()
+        eventually(lambda: not any(map(_lives, below)), self)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it does anything; who has ended may wait for somebody who asks how."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @contextmanager
@@ -46,6 +64,14 @@ def let_the_lease_end(run: BulkRun) -> None:
     """
     eventually(lambda: not _is_renewed())
     BulkRun.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
+
+
+def taken_over(run: BulkRun) -> BulkRun:
+    """Go on here with what the driver that was killed had begun, unless it had ended it."""
+    let_the_lease_end(run)
+    drive(run.pk, owner="the next driver")
+    run.refresh_from_db()
+    return run
 
 
 def _is_renewed() -> bool:

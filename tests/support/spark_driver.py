@@ -1,8 +1,10 @@
 """The Spark driver as a child process of a test, and what runs under it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import psutil
 from django.db import connection
@@ -10,15 +12,19 @@ from django.db import connection
 from crontasks.bulk import sending
 from crontasks.cursor import django_cursor
 from crontasks.models import Heartbeat
-from integration.models import BulkRun
-from tests.support.bulk import SPARK, SPARK_ENVIRONMENT
+from integration.models import BulkRun, MessageError, StoredObject
+from spark_jobs.staging import lock_number
+from tests.support.bulk import SPARK, SPARK_ENVIRONMENT, a_csv
 from tests.support.celery_world import Child
 from tests.support.celery_world import eventually as within
+from tests.support.run_driver import a_session
 
 T = TypeVar("T")
 # A busy machine takes its time, and what comes about is what is tested.
 eventually = partial(within, seconds=200.0)
 ENDED = frozenset({"DONE", "FAILED", "CANCELLED"})
+FILES, ROWS, BAD = 4, 1_000, 10
+LAST: Final = FILES - 1
 
 
 class SparkDriver(Child):
@@ -84,9 +90,35 @@ def ended(run: BulkRun, driver: Child) -> BulkRun:
         found = now(run)
         return found if found.state in ENDED else None
 
-    found = eventually(look, driver)
+    # Each look is work, of which the driver has enough.
+    found = eventually(look, driver, every=0.1)
     assert found is not None
     return found
+
+
+def some_files(folder: Path) -> Path:
+    """Files of assets, each of them a range of an import."""
+    folder.mkdir()
+    for number in range(FILES):
+        a_csv(folder / f"{number}.csv", ROWS, bad=BAD, first=number * ROWS)
+    return folder
+
+
+@contextmanager
+def the_last_range_held(run: BulkRun) -> Iterator[None]:
+    """Its task waits for us; the other ranges are staged meanwhile."""
+    with a_session() as session:
+        session.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(str(run.pk), LAST)])
+        yield
+
+
+def all_of_it_is_there(run: BulkRun) -> None:
+    """The import of all files, each row once."""
+    good = FILES * (ROWS - BAD)
+    assert (run.state, run.problem) == ("DONE", None)
+    assert run.counts == {"read": FILES * ROWS, "sent": good, "rejected": FILES * BAD, "skipped": 0}
+    assert StoredObject.objects.filter(version=1).count() == good == StoredObject.objects.count()
+    assert MessageError.objects.count() == FILES * BAD
 
 
 def staged(run: BulkRun) -> int:

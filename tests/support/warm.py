@@ -41,6 +41,8 @@ LOADED: Final = (
     "integration.runs.relay",
     "kombu.transport.redis",
 )
+# What a driver of Spark needs beside that, where it is one that Spark is set up for.
+LOADED_FOR_SPARK: Final = ("crontasks.bulk.command", "pyspark.sql")
 # So many environments are kept loaded at a time; each takes some 100 MB.
 MOST: Final = 3
 # What a child may print before somebody reads it, in bytes.
@@ -185,7 +187,7 @@ def main() -> None:
     """Set Django up, then fork a child for each request, until the tester has gone."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     django.setup()
-    for name in LOADED:
+    for name in (*LOADED, *(LOADED_FOR_SPARK if "SLUICE_SPARK_MASTER" in os.environ else ())):
         importlib.import_module(name)
     assert threading.active_count() == 1, "a thread would be missing in the children"
     gc.collect()
