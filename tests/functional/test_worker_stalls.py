@@ -26,6 +26,7 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 HERE = socket.gethostname()
+STALLING = ["tests.support.stalling_worker"]
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_without_the_broker_no_worker_is_called_well_and_afterwards_it_goes_on(
     world, broker, servers, away
 ):
     first, second = a_queue(broker, stay_seconds=0.1), a_queue(broker, stay_seconds=0.1)
-    worker = world.worker("one", concurrency=1, host=HERE, stalls="never")
+    worker = world.worker("one", concurrency=1, host=HERE, program=[*STALLING, "never"])
     broker.send(first.topic, [{"n": 1}])
     eventually(lambda: applied() == [1], worker)
     assert called_well() == (True, True)
@@ -98,7 +99,7 @@ def test_a_consumer_that_stalls_for_good_ends_its_worker_and_its_run_is_taken_ov
     world, broker, how
 ):
     queue = a_queue(broker, stay_seconds=600.0)
-    stalling = world.worker("one", concurrency=2, host=HERE, stalls=how)
+    stalling = world.worker("one", concurrency=2, host=HERE, program=[*STALLING, how])
     eventually(lambda: owned(queue), stalling)
     broker.send(queue.topic, [{"n": 1}])
     eventually(lambda: called_well() == (False, False), stalling)
