@@ -1,6 +1,7 @@
 """A runner of an operation in a process of its own that dies, or stops, where it is told to.
 
-Arguments: operation id, step, which time it is reached, signal's name.
+Arguments: operation id, step, which time it is reached, signal's name. A child of
+`tests.support.warm`, where Django is set up.
 """
 
 import os
@@ -8,14 +9,15 @@ import signal
 import sys
 from uuid import UUID
 
-import django
+from crontasks.running.operating import run_operation
+from integration.store import operations
+
+# As in life, only sooner: nobody asks for the operation before this process is dead or stopped.
+operations.LEASE_SECONDS = 0.5  # type: ignore[misc]
 
 
 def main() -> None:
     operation_id, step, times, name = sys.argv[1:]
-    django.setup()
-    from crontasks.running.operating import run_operation  # noqa: PLC0415 - Django is set up first
-
     left = int(times)
 
     def observe(reached: str) -> None:

@@ -6,6 +6,7 @@ stopped by a signal; Kafka and PostgreSQL stay.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ from tests.support.kafka_world import Kafka
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 NAMED_SECONDS = 15
+# What is only waited for; a busy machine may take its time.
+GENEROUS_SECONDS = 150.0
 
 
 @pytest.fixture
@@ -55,6 +58,9 @@ def world(
         yield started
 
 
+long_enough = partial(eventually, seconds=GENEROUS_SECONDS)
+
+
 def seen_now() -> tuple[int, int]:
     """How many workers and beats show a heartbeat, whether or not they are given tasks."""
     return len(seen("worker")), len(seen("beat"))
@@ -76,6 +82,7 @@ def is_named_everywhere(queue: Queue, *children: Child) -> None:
     assert {*failing} <= {"broker", "worker", "relay"}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["kill", "pause"])
 def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
     way: str, world: CeleryWorld, mortal: Valkey, servers
@@ -91,15 +98,17 @@ def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
     Queue.objects.filter(pk=partner.queue.pk).update(**taken)
     assert partner.post({"n": 100}).status_code == 202
     eventually(lambda: OutboxRow.objects.filter(state="PUBLISHED").exists(), worker, beat)
+    # A run that Kafka's absence ended could not be started again while Celery's broker is away.
+    kafka.wait_for_controller()
 
     getattr(mortal, way)()
     is_named_everywhere(busy, worker, beat)
 
     # What the sentence promises.
     kafka.send(busy.topic, [{"n": 1}])
-    eventually(lambda: effects() == [0, 1], worker, beat)
+    long_enough(lambda: effects() == [0, 1], worker, beat)
     assert partner.post({"n": 101}).status_code == 202
-    eventually(lambda: OutboxRow.objects.filter(state="PUBLISHED").count() == 2, worker, beat)
+    long_enough(lambda: OutboxRow.objects.filter(state="PUBLISHED").count() == 2, worker, beat)
     idle = a_queue(kafka)
     kafka.send(idle.topic, [{"n": 2}])
     late = world.beat("late")
@@ -109,7 +118,7 @@ def test_a_broker_that_is_gone_is_named_and_what_is_at_work_goes_on(
         mortal.start()
     else:
         mortal.resume()
-    eventually(lambda: 2 in effects(), worker, beat, late, seconds=90)
-    eventually(
-        lambda: not Notice.objects.filter(kind="NO_BROKER", closed_at=None).exists(), worker, beat
-    )
+    kafka.wait_for_controller()
+    long_enough(lambda: 2 in effects(), worker, beat, late)
+    told = Notice.objects.filter(kind="NO_BROKER", closed_at=None)
+    long_enough(lambda: not told.exists(), worker, beat)

@@ -8,8 +8,6 @@ runs with the engine as it is (no harm), and in a process whose statement lacks 
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -20,9 +18,11 @@ from integration.actions.blocks import Place, adopt
 from integration.delivery.steps import Step
 from integration.kafka import admin
 from integration.models import PartitionLease, Queue
+from tests.support import warm
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, standing
 from tests.support.kafka_world import Kafka
+from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
@@ -34,19 +34,13 @@ def broker(servers) -> Kafka:
 
 def an_owner_stopped_in_its_batch(
     queue: Queue, environment: dict[str, str], mutation: str
-) -> subprocess.Popen:
+) -> WarmChild:
     """Its handlers have run, nothing is settled; then its lock session dies, and only that."""
-    command = [sys.executable, "-m", "tests.support.mutant_child"]
+    words = ["-m", "tests.support.mutant_child", str(queue.pk), Step.HANDLED, "1", "STOP"]
     # A long lease: the thread that renews it must not notice before the batch is settled.
     lame = {"TESTS_MUTATION": mutation, "SLUICE_LEASE_SECONDS": "300"}
-    owner = subprocess.Popen(
-        [*command, str(queue.pk), Step.HANDLED, "1", "STOP"],
-        env=environment | lame,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    _, status = os.waitpid(owner.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), owner.communicate()
+    owner = warm.child(words, environment | lame)
+    owner.wait_until_stopped()
     pid = PartitionLease.objects.get(partition__queue=queue).lock_pid
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
@@ -54,7 +48,7 @@ def an_owner_stopped_in_its_batch(
     return owner
 
 
-def wake(owner: subprocess.Popen) -> bytes:
+def wake(owner: WarmChild) -> bytes:
     os.kill(owner.pid, signal.SIGCONT)
     said, _ = owner.communicate(timeout=40)
     return said

@@ -6,6 +6,8 @@ the others are applied once, and no second run begins before the process is gone
 """
 
 import time
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -32,6 +34,33 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 ENDS_OF_NOBODY_ISOLATED = 2
+# What the messages of one queue count from, where several queues write to the same table.
+APART = 100
+
+
+@dataclass
+class Stand:
+    """A queue, how its parser hangs, and what each process that was ended for it has said."""
+
+    queue: Queue
+    how: tuple[str, ...] = ()
+    first: int = 0
+    ended: list[bytes] = field(default_factory=list)
+
+    def account(self, held: int, others: list[int]) -> None:
+        name = self.queue.name
+        [row] = MessageError.objects.filter(queue=self.queue)
+        told = (row.queue.name, row.state, row.code, row.offset)
+        assert told == (name, "HOLD", "HANDLER_TIMEOUT", held)
+        assert bytes(row.payload)
+        mine = Effect.objects.filter(n__range=(self.first, self.first + APART - 1))
+        applied = sorted(n - self.first for n in mine.values_list("n", flat=True))
+        assert (name, applied) == (name, others)
+        place = QueuePartition.objects.get(queue=self.queue)
+        assert (name, place.next_offset, place.suspect_offset) == (name, len(others) + 1, None)
+        ended = MessageTrack.objects.filter(queue=self.queue).exclude(ended__in=["RETRY", "STALE"])
+        offsets = sorted(ended.values_list("offset", flat=True))
+        assert (name, offsets) == (name, list(range(len(others) + 1)))
 
 
 @pytest.fixture
@@ -48,94 +77,110 @@ def slot(queue: Queue, environment: dict[str, str], *how: str) -> WarmChild:
     return warm.child(["-m", "tests.support.hung_child", str(queue.pk), *how], environment)
 
 
-def run_until_done(queue: Queue, environment: dict[str, str], *how: str) -> list[bytes]:
-    """One process after the other, as a pool replaces them; what each that was ended has said."""
-    ended = []
+def run_until_done(environment: dict[str, str], *stands: Stand) -> None:
+    """For each queue one process after the other, as a pool replaces them; the queues at once."""
     for _ in range(8):
-        process = slot(queue, environment, *how)
+        processes = [(stand, slot(stand.queue, environment, *stand.how)) for stand in stands]
         try:
-            said, _ = process.communicate(timeout=60)
+            said = [process.communicate(timeout=60)[0] for _, process in processes]
         finally:
-            process.kill()
-        if process.returncode == 0:
-            return ended
-        ended.append(said)
-    raise AssertionError(ended[-1])
+            for _, process in processes:
+                process.kill()
+        stands = tuple(stand for stand, process in processes if process.returncode != 0)
+        for (stand, process), text in zip(processes, said, strict=True):
+            if process.returncode != 0:
+                stand.ended.append(text)
+        if not stands:
+            return
+    raise AssertionError([(stand.queue.name, stand.ended[-1]) for stand in stands])
 
 
-def account(queue: Queue, held: int, others: list[int]) -> None:
+def impatient(broker: Kafka, **fields: object) -> Queue:
+    few = {"stay_seconds": 0.1, "crash_limit": 1, "handler_timeout_seconds": 1}
+    return a_queue(broker, **(few | fields))
+
+
+def test_a_handler_that_hangs_ends_its_process_and_its_message_is_held(broker, environment):
+    """In every way, each in a queue of its own."""
+    stands = {}
+    for place, way in enumerate(WAYS):
+        queue = impatient(broker, name=way, crash_limit=2 if way == "sleep" else 1)
+        first = place * APART
+        never = {"n": first + 1, "do": "never", "way": way}
+        broker.send(queue.topic, [{"n": first}, never, {"n": first + 2}])
+        stands[way] = Stand(queue, first=first)
+
+    run_until_done(environment, *stands.values())
+
+    for way, stand in stands.items():
+        ends = ENDS_OF_NOBODY_ISOLATED + stand.queue.crash_limit
+        assert len(stand.ended) == ends, (way, stand.ended)
+        # The log tells where it stood.
+        assert all(b"hanging.py" in said for said in stand.ended), (way, stand.ended)
+        stand.account(1, [0, 2])
+
+
+def test_a_parser_that_hangs_ends_its_process_and_its_message_is_held_unread(broker, environment):
+    stands = []
+    for place, way in enumerate(["sleep", "regex"]):
+        queue = impatient(broker, name=way, batch_size=3)
+        first = place * APART
+        said = [{"n": first + n, "text": "unreadable" if n == 4 else ""} for n in range(8)]
+        broker.send(queue.topic, said)
+        stands.append(Stand(queue, (way,), first))
+
+    run_until_done(environment, *stands)
+
+    for stand in stands:
+        assert stand.ended, stand
+        stand.account(4, [0, 1, 2, 3, 5, 6, 7])
+
+
+def test_a_parser_that_hangs_on_the_way_out_holds_its_message_unread(broker, environment, tmp_path):
+    stands = []
+    for kind, way in (("sequential", "sleep"), ("continuous", "regex")):
+        queue = an_outbound_queue(
+            broker,
+            kind,
+            name=kind,
+            stay_seconds=0.1,
+            crash_limit=1,
+            handler_timeout_seconds=1,
+            batch_size=3,
+        )
+        said = [{"n": n, "text": "unreadable" if n == 2 else ""} for n in range(5)]
+        broker.send(queue.topic, said)
+        stands.append(Stand(queue, (way, str(tmp_path / kind))))
+
+    run_until_done(environment, *stands)
+
+    for stand in stands:
+        assert stand.ended, stand
+        holds_its_message_unread(stand.queue, tmp_path / stand.queue.kind)
+
+
+def holds_its_message_unread(queue: Queue, partner: Path) -> None:
     [row] = MessageError.objects.filter(queue=queue)
-    assert (row.state, row.code, row.offset) == ("HOLD", "HANDLER_TIMEOUT", held)
+    told = (row.queue.kind, row.state, row.code, row.offset)
+    assert told == (queue.kind, "HOLD", "HANDLER_TIMEOUT", 2)
     assert bytes(row.payload)
-    assert sorted(Effect.objects.values_list("n", flat=True)) == others
-    place = QueuePartition.objects.get(queue=queue)
-    assert (place.next_offset, place.suspect_offset) == (len(others) + 1, None)
-    ended = MessageTrack.objects.filter(queue=queue).exclude(ended__in=["RETRY", "STALE"])
-    assert sorted(ended.values_list("offset", flat=True)) == list(range(len(others) + 1))
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_handler_that_hangs_ends_its_process_and_its_message_is_held(broker, environment, way):
-    queue = a_queue(broker, stay_seconds=0.1, crash_limit=2, handler_timeout_seconds=1)
-    broker.send(queue.topic, [{"n": 0}, {"n": 1, "do": "never", "way": way}, {"n": 2}])
-
-    ended = run_until_done(queue, environment)
-
-    assert len(ended) == ENDS_OF_NOBODY_ISOLATED + 2
-    # The log tells where it stood.
-    assert all(b"hanging.py" in said for said in ended), ended
-    account(queue, 1, [0, 2])
-
-
-@pytest.mark.parametrize("way", ["sleep", "regex"])
-def test_a_parser_that_hangs_ends_its_process_and_its_message_is_held_unread(
-    broker, environment, way
-):
-    queue = a_queue(
-        broker, stay_seconds=0.1, crash_limit=2, handler_timeout_seconds=1, batch_size=3
-    )
-    said = [{"n": n, "text": "unreadable" if n == 4 else ""} for n in range(8)]
-    broker.send(queue.topic, said)
-
-    assert run_until_done(queue, environment, way)
-
-    account(queue, 4, [0, 1, 2, 3, 5, 6, 7])
-
-
-@pytest.mark.parametrize("kind", ["sequential", "continuous"])
-def test_a_parser_that_hangs_on_the_way_out_holds_its_message_unread(
-    broker, environment, tmp_path, kind
-):
-    queue = an_outbound_queue(
-        broker, kind, stay_seconds=0.1, crash_limit=2, handler_timeout_seconds=1, batch_size=3
-    )
-    said = [{"n": n, "text": "unreadable" if n == 2 else ""} for n in range(5)]
-    broker.send(queue.topic, said)
-
-    assert run_until_done(queue, environment, "regex", str(tmp_path / "partner"))
-
-    [row] = MessageError.objects.filter(queue=queue)
-    assert (row.state, row.code, row.offset) == ("HOLD", "HANDLER_TIMEOUT", 2)
-    assert bytes(row.payload)
-    offsets = [
-        int(line.rpartition("~")[2]) for line in (tmp_path / "partner").read_text().splitlines()
-    ]
-    assert offsets == [0, 1] if kind == "sequential" else [0, 1, 3, 4]
+    offsets = [int(line.rpartition("~")[2]) for line in partner.read_text().splitlines()]
+    assert offsets == [0, 1] if queue.is_sequential else [0, 1, 3, 4]
     assert not Delivery.objects.filter(queue=queue, state="SENDING").exists()
     place = QueuePartition.objects.get(queue=queue)
-    assert place.next_offset == (2 if kind == "sequential" else 5)
+    assert place.next_offset == (2 if queue.is_sequential else 5)
 
 
 def test_a_failure_on_which_its_second_try_hangs_is_held(broker, environment):
-    queue = a_queue(broker, stay_seconds=0.1, crash_limit=2, handler_timeout_seconds=1)
+    queue = impatient(broker)
     broker.send(queue.topic, [{"n": 0, "do": "permanent"}, {"n": 1}])
-    run_until_done(queue, environment)
+    run_until_done(environment, Stand(queue))
     edited = b'{"n": 0, "text": "unreadable"}'
     MessageError.objects.filter(queue=queue).update(
         state="READY", edited_payload=edited, version=2, code="REFUSED"
     )
 
-    run_until_done(queue, environment, "sleep")
+    run_until_done(environment, Stand(queue, ("sleep",)))
 
     [row] = MessageError.objects.filter(queue=queue)
     assert (row.state, row.code, row.offset) == ("HOLD", "HANDLER_TIMEOUT", 0)

@@ -1,14 +1,14 @@
-"""Kafka or PostgreSQL go away in the middle of a batch, or a commit is never answered.
+"""PostgreSQL goes away in the middle of a batch, or a commit is never answered.
 
 What is tested: whatever dies, and whenever, the run ends with an ending that says so, the next
 run goes on, and afterwards every offset has ended once and the effects equal the input. How: the
-servers are killed by SIGKILL at a step of the engine, sessions are terminated while a deferred
+server is killed by SIGKILL at a step of the engine, sessions are terminated while a deferred
 trigger keeps their COMMIT waiting, and a proxy cuts the wire around one COMMIT.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import psycopg
@@ -19,14 +19,12 @@ from django.utils import timezone
 
 from crontasks import tasks
 from crontasks.models import CronInstance
-from devstack.kafka import Kafka as KafkaServer
-from devstack.servers import in_folder
 from integration.delivery.report import Report
 from integration.delivery.steps import Step
-from integration.kafka.source import consumer_group, open_source
-from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue, QueuePartition
+from integration.models import ErrorAttempt, MessageError, PartitionLease, Queue
 from integration.runs.queues import run_queue
 from tests.support import warm
+from tests.support.at_step import AtStep
 from tests.support.builders import a_queue
 from tests.support.flows import drain, effects, ended, standing
 from tests.support.kafka_world import Kafka
@@ -39,33 +37,9 @@ MESSAGES, BATCH = 60, 10
 BACK_SECONDS = 40.0
 
 
-class AtStep:
-    """An observer that does something when a step is reached for the nth time."""
-
-    def __init__(self, step: Step, nth: int, act) -> None:
-        self.step_name, self.left, self.act = step, nth, act
-
-    def step(self, step: Step) -> None:
-        if step is self.step_name:
-            self.left -= 1
-            if self.left == 0:
-                self.act()
-
-
 @pytest.fixture
 def broker(servers) -> Kafka:
     return Kafka(servers.kafka_bootstrap)
-
-
-@pytest.fixture(scope="module")
-def mortal_kafka(tmp_path_factory) -> Iterator[KafkaServer]:
-    """A Kafka of this module's own, to be killed."""
-    private = in_folder(tmp_path_factory.mktemp("outages") / "set", durable=False)
-    try:
-        private.kafka.start()
-        yield private.kafka
-    finally:
-        private.destroy()
 
 
 def a_full_queue(broker: Kafka, **fields: object) -> Queue:
@@ -88,63 +62,6 @@ def account(queue: Queue) -> None:
     assert standing(queue) == (MESSAGES, "RUNNING", "")
     assert not MessageError.objects.exists()
     assert not ErrorAttempt.objects.exists()
-
-
-def test_a_broker_that_dies_in_a_batch_costs_nothing(mortal_kafka):
-    """What the client has fetched already is applied; then the run notices and ends by itself."""
-    broker = Kafka(mortal_kafka.bootstrap)
-    queue = a_full_queue(broker, stay_seconds=20)
-    dies = AtStep(Step.BEGUN, 2, mortal_kafka.kill)
-    try:
-        began = time.monotonic()
-        report = run_queue(queue.pk, observer=dies)
-        # A worker's slot must not be lost to a broker that is gone (45 s in the client's closing).
-        assert time.monotonic() - began < 30
-        assert dies.left <= 0
-        reached, state, code = standing(queue)
-        assert reached > 0
-        assert effects() == list(range(reached))
-        assert report.ending == "OUTAGE", report
-        assert (state, code) == ("OUTAGE", "KAFKA_UNAVAILABLE")
-        assert not MessageError.objects.exists()
-        # Nobody asks before it is time, and asking costs nothing either.
-        assert drain(queue).ending == "OUTAGE"
-    finally:
-        mortal_kafka.start()
-    Queue.objects.filter(pk=queue.pk).update(stay_seconds=0.1)
-    until_running(queue)
-    account(queue)
-
-
-def test_a_broker_that_falls_silent_keeps_no_slot_when_a_run_ends(mortal_kafka):
-    """A commit under way would keep the client's closing waiting for its answer."""
-    broker = Kafka(mortal_kafka.bootstrap)
-    queue = a_full_queue(broker)
-    source = open_source(queue.provider, topic=queue.topic, queue_name=queue.name)
-    source.attach({0: 0})
-    deadline = time.monotonic() + BACK_SECONDS
-    while not source.fetch(BATCH, 0.5).records:
-        assert time.monotonic() < deadline
-    source.commit_to_group({0: 1})
-    while broker.committed(consumer_group(queue.name), queue.topic) != 1:
-        assert time.monotonic() < deadline
-        source.fetch(BATCH, 0.1)
-    mortal_kafka.pause()
-    try:
-        source.commit_to_group({0: 2})
-        began = time.monotonic()
-        source.close()
-        assert time.monotonic() - began < 15
-    finally:
-        mortal_kafka.resume()
-
-
-def until_running(queue: Queue) -> None:
-    deadline = time.monotonic() + BACK_SECONDS
-    while standing(queue) != (MESSAGES, "RUNNING", ""):
-        assert time.monotonic() < deadline, standing(queue)
-        QueuePartition.objects.filter(queue=queue, state="OUTAGE").update(resume_at=None)
-        drain(queue)
 
 
 @pytest.mark.parametrize("step", [Step.FETCHED, Step.BEGUN, Step.SETTLED, Step.COMMITTED])
@@ -334,12 +251,16 @@ def test_a_commit_that_never_arrived_is_not_taken_for_done(servers, broker, chil
     account(queue)
 
 
-def test_a_handler_that_hangs_loses_its_lease_and_writes_nothing_more(broker, child_environment):
+def test_a_handler_that_hangs_loses_its_lease_and_writes_nothing_more(
+    broker, child_environment, tmp_path
+):
     """Its own process does not end it: another worker takes over when the lease is over."""
     queue = a_queue(broker, handler_timeout_seconds=1, batch_size=5)
-    values = [{"n": n, "do": "hang" if n == 7 else "ok", "seconds": 6} for n in range(MESSAGES)]
+    values = [{"n": n, "do": "hang" if n == 7 else "ok"} for n in range(MESSAGES)]
     broker.send(queue.topic, values)
-    hangs = {"TESTS_HANG": "1", "SLUICE_LEASE_SECONDS": "1"}
+    until_gone = tmp_path / "hangs"
+    until_gone.touch()
+    hangs = {"TESTS_HANG": str(until_gone), "SLUICE_LEASE_SECONDS": "1"}
     hung = child(queue, child_environment | hangs)
     try:
         wait_for(
@@ -350,6 +271,7 @@ def test_a_handler_that_hangs_loses_its_lease_and_writes_nothing_more(broker, ch
         epoch = PartitionLease.objects.get().epoch
         finish(queue)
         account(queue)
+        until_gone.unlink()
         said, _ = hung.communicate(timeout=30)
     finally:
         hung.kill()

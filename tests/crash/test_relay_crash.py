@@ -1,7 +1,7 @@
 """Each row of the outbox reaches Kafka exactly once, wherever the relay dies.
 
-How: a child process relays 2,000 rows (and one that Kafka refuses) and is killed with SIGKILL
-at each step in turn, or stopped with SIGSTOP past its lease; a second relay goes on. Then a
+How: a child process relays 600 rows (here and there one more that Kafka refuses) and is killed with
+SIGKILL at each step in turn, or stopped with SIGSTOP past its lease; a second relay goes on. Then a
 read_committed reader's list is compared with the database.
 """
 
@@ -30,17 +30,19 @@ from tests.support.warm import WarmChild
 
 pytestmark = [pytest.mark.servers, pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
-ROWS = 2_000
+ROWS = 600
 TOPIC_LIMIT = 200_000
-LEASE_SECONDS = 1.0
+# A refusal costs the relay a second, for a new producer: only where it makes a difference.
+AT_REFUSALS = {RelayStep.FLUSHED, RelayStep.UNSTAMPED, RelayStep.BURIED}
 
 
 class World:
-    """One provider, one topic, 2,000 rows to send and one that cannot be sent."""
+    """One provider, one topic, 600 rows to send; and one that cannot be sent, if it is told so."""
 
     def __init__(self, servers: Servers, environment: dict[str, str]) -> None:
         self.bootstrap = servers.kafka_bootstrap
-        self.environment = {**environment, "SLUICE_LEASE_SECONDS": str(LEASE_SECONDS)}
+        # Nobody asks for the shard before its owner is stopped.
+        self.environment = {**environment, "SLUICE_LEASE_SECONDS": "0.5"}
         # A name of its own: the transactional id must not meet an earlier test's watermark.
         self.environment["SLUICE_DEPLOYMENT"] = settings.SLUICE_DEPLOYMENT
         self.provider: Provider = a_provider(bootstrap_servers=self.bootstrap)
@@ -48,9 +50,13 @@ class World:
         limits = {"max.message.bytes": str(TOPIC_LIMIT)}
         admin.create_topic(self.provider, self.topic, partitions=1, settings=limits)
         self.values = [b"%d" % n for n in range(ROWS)]
-        half = ROWS // 2 + 100
+        self.refused: list[int] = []
+
+    def fill(self, *, with_refused: bool = False) -> None:
+        half = ROWS // 2 + 50
         put(self.provider, *self.values[:half], topic=self.topic)
-        self.bad = put(self.provider, os.urandom(2 * TOPIC_LIMIT), topic=self.topic)
+        if with_refused:
+            self.refused = put(self.provider, os.urandom(2 * TOPIC_LIMIT), topic=self.topic)
         put(self.provider, *self.values[half:], topic=self.topic)
 
     def child(self, step: RelayStep, name: str, *behind: RelayStep) -> WarmChild:
@@ -84,6 +90,7 @@ class World:
         end = RelayEnd.HELD
         while end is RelayEnd.HELD and time.monotonic() < deadline:
             end = run_relay(self.provider.pk, 0, stop=stop, judge=judge)
+            time.sleep(0.05)
         assert end is RelayEnd.STOPPED
 
     def read(self) -> list[bytes | None]:
@@ -111,9 +118,9 @@ class World:
         assert [value for value, count in counts.items() if count > 1] == [], "doubled"
         assert set(self.values) - set(counts) == set(), "lost"
         assert found == self.values, "out of order, or something else"
-        states = Counter(OutboxRow.objects.values_list("state", flat=True))
-        assert states == {"PUBLISHED": ROWS, "DEAD": 1}
-        assert OutboxRow.objects.get(state="DEAD").pk == self.bad[0]
+        assert OutboxRow.objects.filter(state="PUBLISHED").count() == ROWS
+        rest = OutboxRow.objects.exclude(state="PUBLISHED").values_list("pk", "state")
+        assert list(rest) == [(pk, "DEAD") for pk in self.refused]
 
 
 @pytest.fixture
@@ -123,12 +130,12 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     monkeypatch.setattr(settings, "SLUICE_DEPLOYMENT", f"crash-{uuid.uuid4().hex[:8]}")
-    monkeypatch.setattr(settings, "SLUICE_LEASE_SECONDS", LEASE_SECONDS)
     return World(servers, child_environment)
 
 
 @pytest.mark.parametrize("step", list(RelayStep))
 def test_each_row_arrives_once_when_the_relay_is_killed(world: World, step: RelayStep) -> None:
+    world.fill(with_refused=step in AT_REFUSALS)
     world.kill_at(step)
     world.go_on()
     world.account()
@@ -139,6 +146,7 @@ def test_each_row_arrives_once_when_the_relay_dies_between_two_batches(
     world: World, step: RelayStep
 ) -> None:
     """One is in Kafka and not yet marked, as somebody holds a row of it; the next is on its way."""
+    world.fill(with_refused=True)
     with transaction.atomic():
         OutboxRow.objects.select_for_update().get(pk=OutboxRow.objects.earliest("id").pk)
         # Tried are all of them at once, the part before the one that is refused, that one alone.
@@ -151,6 +159,7 @@ def test_each_row_arrives_once_when_the_relay_dies_between_two_batches(
 
 def test_each_row_arrives_once_when_every_second_batch_kills(world: World) -> None:
     """Several deaths in a row, each on what the one before has left."""
+    world.fill(with_refused=True)
     for step in (RelayStep.COMMITTED, RelayStep.WATERMARKED, RelayStep.FENCED):
         world.kill_at(step)
     world.go_on()
@@ -158,6 +167,7 @@ def test_each_row_arrives_once_when_every_second_batch_kills(world: World) -> No
 
 
 def test_without_the_watermark_check_a_death_after_the_commit_doubles(world: World) -> None:
+    world.fill()
     world.kill_at(RelayStep.COMMITTED)
     world.go_on(judge=lambda *_: policy.Finding.NOT_SENT)
     with pytest.raises(AssertionError, match="doubled"):
@@ -165,6 +175,7 @@ def test_without_the_watermark_check_a_death_after_the_commit_doubles(world: Wor
 
 
 def test_without_the_watermark_check_a_death_before_the_commit_loses(world: World) -> None:
+    world.fill()
     world.kill_at(RelayStep.WATERMARKED)
     world.go_on(judge=lambda *_: policy.Finding.SENT)
     with pytest.raises(AssertionError, match="lost"):
@@ -175,6 +186,7 @@ def test_without_the_watermark_check_a_death_before_the_commit_loses(world: Worl
 def test_a_relay_that_was_stopped_past_its_lease_doubles_nothing_when_it_wakes(
     world: World, step: RelayStep
 ) -> None:
+    world.fill()
     child = world.child(step, "SIGSTOP")
     try:
         world.go_on()
@@ -191,6 +203,7 @@ def test_a_relay_that_was_stopped_past_its_lease_doubles_nothing_when_it_wakes(
 
 
 def test_a_reader_sees_nothing_of_a_transaction_that_died_open(world: World) -> None:
+    world.fill()
     for step in (RelayStep.FLUSHED, RelayStep.WATERMARKED):
         world.kill_at(step)
     reader = Consumer(

@@ -24,7 +24,7 @@ from integration.models import (
     Queue,
     QueuePartition,
 )
-from tests.crash.test_engine_crash import wait_until_overdue
+from tests.crash.test_engine_crash import SHORT_LEASE, wait_until_overdue
 from tests.support import warm
 from tests.support.kafka_world import Kafka
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
@@ -161,8 +161,7 @@ def test_a_stopped_sender_is_replaced_after_its_lease_and_settles_nothing_afterw
     queue = an_outbound_queue(broker, endpoint=an_endpoint(idempotent=idempotent), stay_seconds=0.1)
     post(broker, queue, MESSAGES)
     path = tmp_path / "partner"
-    environment = {**child_environment, "SLUICE_LEASE_SECONDS": "1"}
-    stopped = child(queue, environment, (path, step, nth, "STOP"))
+    stopped = child(queue, child_environment | SHORT_LEASE, (path, step, nth, "STOP"))
     try:
         stopped.wait_until_stopped()
         wait_until_overdue(queue)

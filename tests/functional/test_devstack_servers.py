@@ -1,28 +1,59 @@
-"""The three real servers come up, die by SIGKILL, and come back with what they acknowledged."""
+"""The three real servers come up, die by SIGKILL, and come back with what they acknowledged.
+
+What Kafka acknowledged is looked for in tests.crash.test_kafka_outages, where one is killed anyway.
+"""
 
 import select
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from devstack.servers import Servers, as_left_in, in_folder, running
 
 pytestmark = pytest.mark.servers
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """A set of this module's own: the session's would lose the connections of other tests."""
-    with running(tmp_path_factory.mktemp("devstack") / "set", durable=False) as private:
-        yield private
+def test_a_private_set_keeps_what_it_acknowledged_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """One life of one set, of this test's own: the session's would lose others' connections."""
+    folder = tmp_path / "set"
+    with running(folder, durable=True) as private:
+        described = private
+        assert all(server.is_answering() for server in private.each)
+        data = private.postgres.data
+        # The database lies where its user may go.
+        assert Path(data, "PG_VERSION").exists()
+        it_describes_itself_again_from_its_folder(private)
+        postgres_keeps_a_committed_row_and_a_prepared_transaction_over_sigkill(private)
+        valkey_keeps_an_acknowledged_key_over_sigkill(private)
+        a_paused_server_keeps_its_connections_and_answers_again_when_resumed(private)
+
+    assert not any(server.is_answering() for server in described.each)
+    assert not folder.exists()
+    assert not data.exists()
 
 
-def test_postgres_keeps_a_committed_row_and_a_prepared_transaction_over_sigkill(
+def test_what_trades_the_disk_for_speed_keeps_what_it_acknowledged_too(tmp_path: Path) -> None:
+    described = in_folder(tmp_path / "set", durable=False)
+    try:
+        described.postgres.start()
+        described.valkey.start()
+        postgres_keeps_a_committed_row_and_a_prepared_transaction_over_sigkill(described)
+        valkey_keeps_an_acknowledged_key_over_sigkill(described)
+    finally:
+        described.destroy()
+
+
+def it_describes_itself_again_from_its_folder(servers: Servers) -> None:
+    again = in_folder(servers.folder, durable=True)
+    found = as_left_in(servers.folder)
+
+    assert again.environment == found.environment == servers.environment
+    assert [server.is_running() for server in found.each] == [True, True, True]
+
+
+def postgres_keeps_a_committed_row_and_a_prepared_transaction_over_sigkill(
     servers: Servers,
 ) -> None:
     with psycopg.connect(servers.database_url, autocommit=True) as session:
@@ -43,27 +74,7 @@ def test_postgres_keeps_a_committed_row_and_a_prepared_transaction_over_sigkill(
     assert rows == [(7,), (8,)]
 
 
-def test_kafka_keeps_an_acknowledged_record_over_sigkill(servers: Servers) -> None:
-    place = {"bootstrap.servers": servers.kafka_bootstrap}
-    admin = AdminClient(place)
-    admin.create_topics([NewTopic("kept-over-kill", 1)])["kept-over-kill"].result(10)
-    producer = Producer({**place, "acks": "all"})
-    producer.produce("kept-over-kill", b"still here")
-    assert producer.flush(10) == 0
-
-    servers.kafka.kill()
-    assert not servers.kafka.is_answering()
-    servers.kafka.start()
-
-    consumer = Consumer({**place, "group.id": "nobody", "enable.auto.commit": False})
-    consumer.assign([TopicPartition("kept-over-kill", 0, 0)])
-    record = consumer.poll(20)
-    consumer.close()
-    assert record is not None
-    assert record.value() == b"still here"
-
-
-def test_valkey_keeps_an_acknowledged_key_over_sigkill(servers: Servers) -> None:
+def valkey_keeps_an_acknowledged_key_over_sigkill(servers: Servers) -> None:
     assert ask_valkey(servers.valkey.port, "SET kept-over-kill yes") == b"+OK\r\n"
 
     servers.valkey.kill()
@@ -73,7 +84,7 @@ def test_valkey_keeps_an_acknowledged_key_over_sigkill(servers: Servers) -> None
     assert ask_valkey(servers.valkey.port, "GET kept-over-kill") == b"$3\r\nyes\r\n"
 
 
-def test_a_paused_server_keeps_its_connections_and_answers_again_when_resumed(
+def a_paused_server_keeps_its_connections_and_answers_again_when_resumed(
     servers: Servers,
 ) -> None:
     with psycopg.connect(servers.database_url, autocommit=True) as session:
@@ -88,31 +99,6 @@ def test_a_paused_server_keeps_its_connections_and_answers_again_when_resumed(
         assert _arrives_within(session.pgconn.socket, 10)
         while session.pgconn.get_result() is not None:
             session.pgconn.consume_input()
-
-
-def test_a_set_describes_itself_again_from_its_folder(servers: Servers) -> None:
-    again = in_folder(servers.folder, durable=False)
-    found = as_left_in(servers.folder)
-
-    assert again.environment == found.environment == servers.environment
-    assert [server.is_running() for server in found.each] == [True, True, True]
-
-
-def test_the_database_lies_where_its_user_may_go(servers: Servers) -> None:
-    assert Path(servers.postgres.data, "PG_VERSION").exists()
-
-
-def test_a_private_set_leaves_nothing_behind(tmp_path: Path) -> None:
-    folder = tmp_path / "set"
-    with running(folder, durable=True) as private:
-        described = private
-        assert all(server.is_answering() for server in private.each)
-        data = private.postgres.data
-        assert data.exists()
-
-    assert not any(server.is_answering() for server in described.each)
-    assert not folder.exists()
-    assert not data.exists()
 
 
 def ask_valkey(port: int, command: str) -> bytes:

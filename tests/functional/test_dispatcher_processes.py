@@ -23,6 +23,7 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 SECOND = timedelta(seconds=1)
+HASTY = ["tests.support.hasty_worker"]
 
 
 @pytest.fixture
@@ -240,8 +241,7 @@ def test_handlers_that_hang_take_no_slot_for_good_and_stop_no_other_queue(
     broker.send(hung.topic, [{"n": 2}])
     other = a_queue(broker, stay_seconds=0.1)
     with celery_world(child_environment | {"SLUICE_LEASE_SECONDS": "2"}, tmp_path) as world:
-        worker, beat = world.worker("one", concurrency=2), world.beat("beat")
-        # Each end of a process costs up to five seconds until the pool has replaced it.
+        worker, beat = world.worker("one", concurrency=2, program=HASTY), world.beat("beat")
         eventually(lambda: held(hung) >= 1, worker, beat, seconds=180)
         broker.send(other.topic, [{"n": 3}])
         eventually(lambda: 3 in applied(), worker, beat)

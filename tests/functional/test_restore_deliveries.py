@@ -26,8 +26,6 @@ from tests.support.memory.endpoint import MemoryDeliverer
 from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post, send
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
-# Attached for long enough to write the position for lag tools.
-STAYS = {"stay_seconds": 1.3}
 
 
 @pytest.fixture
@@ -72,14 +70,20 @@ def interrupted(queue: Queue, offset: int) -> Delivery:
     )
 
 
+def send_and_stay(queue: Queue, partner: MemoryDeliverer) -> None:
+    """Attached for long enough to write the position for lag tools."""
+    Queue.objects.filter(pk=queue.pk).update(stay_seconds=1.3)
+    send(queue, partner)
+
+
 def test_what_was_delivered_since_is_held_for_review_and_each_can_be_settled(broker):
-    queue = an_outbound_queue(broker, "sequential", **STAYS)
+    queue = an_outbound_queue(broker, "sequential", stay_seconds=0.1)
     partner = MemoryDeliverer()
     post(broker, queue, 3)
     send(queue, partner)
     restored.back_up()
     post(broker, queue, 3, first=3)
-    send(queue, partner)
+    send_and_stay(queue, partner)
     restored.restore()
     assert send(queue, partner).ending is RunEnding.STOPPED
 

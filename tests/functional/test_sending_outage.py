@@ -18,9 +18,10 @@ from tests.support.partners import an_endpoint, an_outbound_queue, numbers, post
 
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
-AWAY_SECONDS = 10.0
+# By then it is asked as seldom as ever.
+AWAY_SECONDS = 5.0
 BACK_WITHIN_SECONDS = 5.0
-MESSAGES = 400
+MESSAGES = 300
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.crash, pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 OLD, NEW = 40, 1_000
+# What the messages of one queue count from, where several queues write to the same table.
+APART = 100
 
 
 @pytest.fixture
@@ -68,51 +70,76 @@ def test_the_client_waits_long_enough_for_a_look_to_vouch_for_what_it_reads():
     assert int(CONSUMER["fetch.error.backoff.ms"]) >= SURE_SECONDS * 1_000
 
 
-@pytest.mark.parametrize("step", [Step.FETCHED, Step.BEGUN, Step.SETTLED, Step.COMMITTED])
 def test_a_consumer_stopped_in_a_batch_applies_nothing_of_a_topic_made_anew(
-    broker, child_environment, step
+    broker, child_environment
 ):
     """Whatever it had fetched before is of the old topic; the next fetch would be of the new."""
-    queue = a_queue(broker, batch_size=10, stay_seconds=20)
-    broker.send(queue.topic, [{"n": n} for n in range(OLD)])
-    stopped = child(queue, child_environment, step, 2)
+    steps = [Step.FETCHED, Step.BEGUN, Step.SETTLED, Step.COMMITTED]
+    queues = [a_queue(broker, name=step, batch_size=10, stay_seconds=20) for step in steps]
+    put_apart(broker, queues)
+    stopped = [
+        child(queue, child_environment, step, 2) for queue, step in zip(queues, steps, strict=True)
+    ]
     try:
-        stopped.wait_until_stopped()
-        recreate(broker, queue, 200)
-        time.sleep(1.2)  # a stall is what lasts longer than a second
-        os.kill(stopped.pid, signal.SIGCONT)
-        said, _ = stopped.communicate(timeout=30)
+        for one in stopped:
+            one.wait_until_stopped()
+        said = said_after_a_stall(broker, queues, stopped)
     finally:
-        stopped.kill()
+        for one in stopped:
+            one.kill()
 
-    assert b"BLOCKED" in said, said
-    reached, state, code = standing(queue)
-    assert (state, code) == ("BLOCKED", "TOPIC_RECREATED")
+    for place, queue in enumerate(queues):
+        assert b"BLOCKED" in said[place], (queue.name, said[place])
+        reached, state, code = standing(queue)
+        assert (queue.name, state, code) == (queue.name, "BLOCKED", "TOPIC_RECREATED")
+        assert (queue.name, effects_of(place)) == (queue.name, list(range(reached)))
+        assert (queue.name, set(ended(queue))) == (queue.name, set(range(reached)))
     assert new_effects() == 0
-    assert effects() == list(range(reached))
-    assert set(ended(queue)) == set(range(reached))
 
 
-@pytest.mark.parametrize("kind", ["sequential", "continuous"])
 def test_a_consumer_stopped_while_it_waits_applies_nothing_of_a_topic_made_anew(
-    broker, child_environment, kind
+    broker, child_environment
 ):
-    queue = a_queue(broker, kind, stay_seconds=20)
-    broker.send(queue.topic, [{"n": n} for n in range(OLD)])
-    waiting = child(queue, child_environment, "none", 1)
+    kinds = ["sequential", "continuous"]
+    queues = [a_queue(broker, kind, name=kind, stay_seconds=20) for kind in kinds]
+    put_apart(broker, queues)
+    waiting = [child(queue, child_environment, "none", 1) for queue in queues]
     try:
-        wait_until(lambda: standing(queue)[0] == OLD)
-        os.kill(waiting.pid, signal.SIGSTOP)
-        recreate(broker, queue, 200)
-        time.sleep(1.2)
-        os.kill(waiting.pid, signal.SIGCONT)
-        said, _ = waiting.communicate(timeout=30)
+        wait_until(lambda: all(standing(queue)[0] == OLD for queue in queues))
+        for one in waiting:
+            os.kill(one.pid, signal.SIGSTOP)
+        said = said_after_a_stall(broker, queues, waiting)
     finally:
-        waiting.kill()
+        for one in waiting:
+            one.kill()
 
-    assert b"BLOCKED" in said, said
-    assert standing(queue) == (OLD, "BLOCKED", "TOPIC_RECREATED")
-    assert effects() == list(range(OLD))
+    for place, queue in enumerate(queues):
+        assert b"BLOCKED" in said[place], (queue.name, said[place])
+        told = (queue.name, *standing(queue))
+        assert told == (queue.name, OLD, "BLOCKED", "TOPIC_RECREATED")
+        assert (queue.name, effects_of(place)) == (queue.name, list(range(OLD)))
+    assert new_effects() == 0
+
+
+def put_apart(broker: Kafka, queues: list[Queue]) -> None:
+    """Into each queue the same messages, told apart by what they count from."""
+    for place, queue in enumerate(queues):
+        broker.send(queue.topic, [{"n": place * APART + n} for n in range(OLD)])
+
+
+def effects_of(place: int) -> list[int]:
+    first = place * APART
+    return [n - first for n in effects() if first <= n < first + APART]
+
+
+def said_after_a_stall(broker: Kafka, queues: list[Queue], stopped: list[WarmChild]) -> list[bytes]:
+    """What the stopped processes say when they wake up and their topics were made anew."""
+    for queue in queues:
+        recreate(broker, queue, 200)
+    time.sleep(1.2)  # a stall is what lasts longer than a second
+    for one in stopped:
+        os.kill(one.pid, signal.SIGCONT)
+    return [one.communicate(timeout=60)[0] for one in stopped]
 
 
 def test_a_topic_made_anew_under_a_waiting_consumer_blocks_it(broker, child_environment):

@@ -26,6 +26,7 @@ from tests.support.world.models import Effect
 pytestmark = [pytest.mark.servers, pytest.mark.django_db(transaction=True)]
 
 HERE = socket.gethostname()
+STALLING = ["tests.support.stalling_worker"]
 
 
 @pytest.fixture
@@ -78,16 +79,17 @@ def paused(server):
 def test_without_the_broker_no_worker_is_called_well_and_afterwards_it_goes_on(
     world, broker, servers, away
 ):
-    first, second = a_queue(broker, stay_seconds=0.1), a_queue(broker, stay_seconds=0.1)
-    worker = world.worker("one", concurrency=1, host=HERE, stalls="never")
+    first = a_queue(broker, stay_seconds=0.1)
     broker.send(first.topic, [{"n": 1}])
+    worker = world.worker("one", concurrency=1, host=HERE, program=[*STALLING, "never"])
     eventually(lambda: applied() == [1], worker)
     assert called_well() == (True, True)
     with away(servers.valkey):
         eventually(lambda: called_well() == (False, False), worker, seconds=40)
         assert Heartbeat.objects.get(pid=worker.pid).slots == 0
-        broker.send(second.topic, [{"n": 2}])
-        time.sleep(3)
+        # Nobody can be asked to read it before the broker is back.
+        broker.send(a_queue(broker, stay_seconds=0.1).topic, [{"n": 2}])
+        time.sleep(1)
         assert worker.process.poll() is None
     eventually(lambda: applied() == [1, 2], worker, seconds=90)
     eventually(lambda: called_well() == (True, True), worker)
@@ -98,7 +100,7 @@ def test_a_consumer_that_stalls_for_good_ends_its_worker_and_its_run_is_taken_ov
     world, broker, how
 ):
     queue = a_queue(broker, stay_seconds=600.0)
-    stalling = world.worker("one", concurrency=2, host=HERE, stalls=how)
+    stalling = world.worker("one", concurrency=2, host=HERE, program=[*STALLING, how])
     eventually(lambda: owned(queue), stalling)
     broker.send(queue.topic, [{"n": 1}])
     eventually(lambda: called_well() == (False, False), stalling)

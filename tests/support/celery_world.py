@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -75,14 +75,13 @@ class CeleryWorld:
         concurrency: int = 2,
         queues: str = "celery",
         host: str = "test",
-        stalls: str = "",
+        program: Sequence[str] = (),
         pool: str = "prefork",
     ) -> Child:
-        """A worker, ready: its heart beats. `stalls` is how its consumer will."""
+        """A worker, ready: its heart beats. `program` is a module in the place of Celery's own."""
         options = ["-P", pool, "-c", str(concurrency), "-Q", queues]
         words = ["worker", "-l", "INFO", "-n", f"{name}@{host}", *options]
-        program = ["-m", "tests.support.stalling_worker", stalls] if stalls else None
-        child = self._start(name, words, program)
+        child = self._start(name, words, ["-m", *program] if program else None)
         eventually(lambda: Heartbeat.objects.filter(kind="worker", pid=child.pid).exists(), child)
         return child
 

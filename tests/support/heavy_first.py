@@ -14,7 +14,6 @@ WAITING: Final = (
     "tests/crash/",
     "tests/functional/test_breakages.py",
     "tests/functional/test_dispatcher_processes.py",
-    "tests/functional/test_relay_outage.py",
     "tests/functional/test_restore.py",
     "tests/functional/test_sending_outage.py",
     "tests/functional/test_sessions.py",

@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -19,9 +20,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 
-def _soon(ask: Callable[[], object]) -> None:
+def _soon(ask: Callable[[], object], seconds: float = 60) -> None:
     """Ask again for a minute: a broker that a busy machine held up fences itself and comes back."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + seconds
     while True:
         try:
             ask()
@@ -55,6 +56,14 @@ class Kafka:
         # believes for minutes; a description asks the broker again.
         self.admin.describe_topics(TopicCollection([place.topic]))[place.topic].result(10)
         self.admin.list_offsets({place: OffsetSpec.latest()})[place].result(10)
+
+    def wait_for_controller(self, seconds: float = 180) -> None:
+        """Until the cluster names one: without it relays and runs wait, or end."""
+        _soon(self._ask_controller, seconds)
+
+    def _ask_controller(self) -> None:
+        if self.admin.describe_cluster(request_timeout=10).result(20).controller is None:
+            raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
 
     def delete(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result(10)

@@ -16,8 +16,11 @@ from devstack.server import Server
 from devstack.servers import Servers, as_left_in, in_folder
 from devstack.supervise import Process
 from tests.support import docker
+from tests.support.kafka_session import with_session
 
 PREFIX = "sluice-tests-"
+# Nobody kills this Kafka, and no test is to meet an outage that it did not make.
+KAFKA_SESSION_SECONDS = 60
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +75,7 @@ def servers(request: pytest.FixtureRequest, unstarted_servers: Servers) -> Serve
 
     A test that kills one starts it again before it ends and closes Django's connections; one
     that can do without these very servers better runs a set of its own (devstack.servers.running).
+    Who kills Kafka always does: see KAFKA_SESSION_SECONDS.
     """
     unstarted_servers.start()
     for name in ("postgres", "kafka", "valkey"):
@@ -98,7 +102,7 @@ def child_environment(servers: Servers) -> dict[str, str]:
 
 
 def _on_this_machine(folder: Path) -> Servers:
-    return in_folder(folder, durable=False)
+    return with_session(in_folder(folder, durable=False), KAFKA_SESSION_SECONDS)
 
 
 def point_django_at(database_url: str) -> None:

@@ -33,7 +33,7 @@ def main() -> None:
     consumer.SILENT_SECONDS = 3.0
     if how in HOW:
         stalled.LOOK_EVERY_SECONDS, stalled.ENDS_AFTER_SECONDS = 0.5, 3.0
-        stalled.GRACE_SECONDS = 5.0
+        stalled.GRACE_SECONDS = 2.0
 
     def stall(sender: Any, **_: Any) -> None:
         if how in HOW:

@@ -3,7 +3,8 @@
 A crash test starts a process, kills it and starts the next; most of what a cold one does is
 importing. So each environment that children are started in gets one process that has set up
 Django and opened nothing, as the parent of a Celery pool has, and the children are forks of it.
-They are processes of their own: pid, signals, output and exit status are real.
+They are processes of their own: pid, signals, output and exit status are real, and in some
+variables the children of one parent may differ.
 """
 
 import atexit
@@ -26,6 +27,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import django
+from django.conf import settings
+from django.db import connections
+
+from config.celery import app
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 # What children import once Django is set up; none of it opens a connection.
@@ -50,6 +55,15 @@ PIPE_SIZE: Final = 1 << 20
 STOPPED: Final = b"stopped"
 # Differs from test to test and decides nothing.
 NOT_ITS_OWN: Final = "PYTEST_CURRENT_TEST"
+# What a child may have of its own: nothing that is loaded has used it yet.
+OWN: Final = (
+    "SLUICE_CELERY_BROKER_URL",
+    "SLUICE_DATABASE_URL",
+    "SLUICE_DEPLOYMENT",
+    "SLUICE_LEASE_SECONDS",
+    "TESTS_HANG",
+    "TESTS_MUTATION",
+)
 _parents: "dict[str, _Parent]" = {}
 
 
@@ -126,11 +140,10 @@ class _Parent:
                 start_new_session=True,
             )
 
-    def child(self, words: Sequence[str], out: int, errors: int, *, group: bool) -> socket.socket:
+    def child(self, asked: Mapping[str, Any], out: int, errors: int) -> socket.socket:
         wire = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         wire.connect(self.address)
-        asked = json.dumps({"words": list(words), "group": group}).encode()
-        socket.send_fds(wire, [asked], [out, errors])
+        socket.send_fds(wire, [json.dumps(asked).encode()], [out, errors])
         return wire
 
     def end(self) -> None:
@@ -156,20 +169,23 @@ def child(
     which its errors go as well unless `errors` is off.
     """
     parent = _parent_in(environment)
+    own = {name: environment[name] for name in OWN if name in environment}
+    asked = {"words": list(words), "own": own, "group": log is not None}
     if log is not None:
-        return WarmChild(parent.child(words, log.fileno(), log.fileno(), group=True), words, None)
+        return WarmChild(parent.child(asked, log.fileno(), log.fileno()), words, None)
     ours, theirs = os.pipe()
     fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     with Path(os.devnull).open("wb") as nowhere, os.fdopen(theirs, "wb") as pipe:
         complaints = pipe if errors else nowhere
-        wire = parent.child(words, pipe.fileno(), complaints.fileno(), group=False)
+        wire = parent.child(asked, pipe.fileno(), complaints.fileno())
         return WarmChild(wire, words, os.fdopen(ours, "r" if text else "rb"))
 
 
 def _parent_in(environment: Mapping[str, str]) -> _Parent:
-    own = {name: value for name, value in environment.items() if name != NOT_ITS_OWN}
-    key = json.dumps(own, sort_keys=True)
-    parent = _parents.pop(key, None) or _Parent(own)
+    kept = {name: value for name, value in environment.items() if name != NOT_ITS_OWN}
+    shared = {name: value for name, value in kept.items() if name not in OWN}
+    key = json.dumps(shared, sort_keys=True)
+    parent = _parents.pop(key, None) or _Parent(kept)
     # Put in last again: what was not asked for longest comes first.
     _parents[key] = parent
     if len(_parents) > MOST:
@@ -233,6 +249,7 @@ def _become(asked: dict[str, Any], places: Sequence[int]) -> None:
     for place, standard in zip((nothing, *places), (0, 1, 2), strict=True):
         os.dup2(place, standard)
         os.close(place)
+    _take_own(asked["own"])
     first, *others = asked["words"]
     if first == "-m":
         name, *others = others
@@ -241,6 +258,18 @@ def _become(asked: dict[str, Any], places: Sequence[int]) -> None:
     else:
         sys.argv = [first, *others]
         runpy.run_path(first, run_name="__main__")
+
+
+def _take_own(values: Mapping[str, str]) -> None:
+    """Read the settings again, with the child's own values in the place of its parent's."""
+    for name in OWN:
+        os.environ.pop(name, None)
+    os.environ.update(values)
+    fresh = vars(importlib.reload(sys.modules[settings.SETTINGS_MODULE]))
+    for name in filter(str.isupper, fresh):
+        setattr(settings, name, fresh[name])
+    connections.settings["default"].update(settings.DATABASES["default"])
+    app.conf.update(broker_url=settings.CELERY_BROKER_URL)
 
 
 if __name__ == "__main__":
