@@ -206,19 +206,19 @@ def _bound(body: object) -> int:
 
 def _length(body: object, most: int) -> int:
     """At least so long is the text of a document; above `most` where it is longer or too deep."""
-    found, waiting = 0, [(body, 1)]
-    while waiting and found <= most:
+    length, waiting = 0, [(body, 1)]
+    while waiting and length <= most:
         value, depth = waiting.pop()
         if not isinstance(value, dict | list):
-            found += len(value) if isinstance(value, str) else 1
+            length += len(value) if isinstance(value, str) else 1
             continue
         if depth > DEFAULT.max_depth:
             return most + 1
         if isinstance(value, dict):
-            found += sum(map(len, value)) + 3 * len(value)
-        found += len(value)
+            length += sum(map(len, value)) + 3 * len(value)
+        length += len(value)
         waiting += [(member, depth + 1) for member in _members(value)]
-    return found
+    return length
 
 
 def _members(value: dict[str, object] | list[object]) -> Iterable[object]:

@@ -31,14 +31,14 @@ def resolved(host: str, port: int, seconds: float) -> list[Address]:
 
     Thread(target=ask, name="sluice-resolve", daemon=True).start()
     try:
-        found = told.get(timeout=max(seconds, 0.001))
+        answer = told.get(timeout=max(seconds, 0.001))
     except Empty:
         raise TimeoutError from None
-    if isinstance(found, OSError):
-        raise found
-    if not found:
+    if isinstance(answer, OSError):
+        raise answer
+    if not answer:
         raise socket.gaierror(socket.EAI_NONAME, "no address")
-    return found
+    return answer
 
 
 def connected(host: str, port: int, seconds: float) -> socket.socket:

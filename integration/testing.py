@@ -47,7 +47,7 @@ class NoHandlerError(IntegrationError):
     code = "HANDLER_MISSING"
 
     def __init__(self, interface: str) -> None:
-        known = ", ".join(found.interface for found in registry) or "none"
+        known = ", ".join(entry.interface for entry in registry) or "none"
         super().__init__(
             f"No handler for {interface!r} is installed. Registered are: {known}.",
             next_step="Check the name, and that the handler's app is in SLUICE_INTEGRATIONS.",
@@ -168,15 +168,15 @@ def run_handler(
     none): kept when applied or superseded, undone after a failure. Deferred constraints are
     checked, as the engine does before it settles. Raises NoHandlerError.
     """
-    found = _registration(taker)
+    entry = _registration(taker)
     facts.setdefault("arrival", Arrival(next_arrival(), 0))
     try:
         message = a_message(
-            payload, interface=found.interface, headers=headers, system=system, user=user, **facts
+            payload, interface=entry.interface, headers=headers, system=system, user=user, **facts
         )
     except UnreadablePayloadError as e:
         return Outcome(permanent(f"{e.flaw.message} {e.flaw.hint}", e.flaw.code))
-    return _run(found, message)
+    return _run(entry, message)
 
 
 def an_outbound_queue(name: str, *, topic: str | None = None) -> Queue:
@@ -215,14 +215,14 @@ def a_publish_channel(name: str, *systems: str, **fields: Any) -> PublishChannel
     return channel
 
 
-def _run(found: Registration, message: Message) -> Outcome:
+def _run(registration: Registration, message: Message) -> Outcome:
     outbound = Outbound()
     token = current.set(outbound)
     verdict: Verdict
     try:
         with transaction.atomic(using=alias()):
             outbound.begin(message)
-            verdict = _verdict(found, message)
+            verdict = _verdict(registration, message)
             rows = list(outbound.rows)
             if isinstance(verdict, Failure):
                 transaction.set_rollback(True, using=alias())
@@ -233,10 +233,10 @@ def _run(found: Registration, message: Message) -> Outcome:
     return Outcome(verdict, [_published(row) for row in rows])
 
 
-def _verdict(found: Registration, message: Message) -> Verdict:
+def _verdict(registration: Registration, message: Message) -> Verdict:
     record = Record(message.partition, message.offset, None, message.key, b"", message.headers)
-    unit = Unit(record, message, found, None, message.message_id, message.interface)
-    ended = _called(found, unit)
+    unit = Unit(record, message, registration, None, message.message_id, message.interface)
+    ended = _called(registration, unit)
     if isinstance(ended, Failure):
         return ended
     try:
@@ -248,9 +248,9 @@ def _verdict(found: Registration, message: Message) -> Verdict:
     return ended
 
 
-def _called(found: Registration, unit: Unit) -> Applied | Superseded | Failure:
-    if found.batch:
-        ended = call_batch(found.call, [unit])
+def _called(registration: Registration, unit: Unit) -> Applied | Superseded | Failure:
+    if registration.batch:
+        ended = call_batch(registration.call, [unit])
         outcome = Failed(ended[1]) if isinstance(ended, tuple) else ended[0]
     else:
         outcome = call_one(unit)
@@ -263,10 +263,10 @@ def _called(found: Registration, unit: Unit) -> Applied | Superseded | Failure:
 def _registration(taker: str | Callable[..., Any]) -> Registration:
     if isinstance(taker, str):
         row = EnterpriseService.objects.select_related("structure").filter(interface=taker).first()
-        found = resolve(taker, row)
-        if isinstance(found, Missing):
+        registration = resolve(taker, row)
+        if isinstance(registration, Missing):
             raise NoHandlerError(taker)
-        return found
+        return registration
     for known in registry:
         if known.call is taker or type(known.call) is taker:
             return guarded(known)

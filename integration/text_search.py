@@ -20,8 +20,8 @@ def needles(text: str) -> tuple[bytes, ...]:
 
 def is_in_document(text: str, record: bytes, headers: list[tuple[str, bytes | None]]) -> bool:
     """Whether the document that a record comes to holds the text; of no use for broken ones."""
-    found = read(record, headers)
-    document = None if isinstance(found, Flaw) else document_text(found)
+    content = read(record, headers)
+    document = None if isinstance(content, Flaw) else document_text(content)
     return document is not None and any(way.decode() in document for way in needles(text))
 
 

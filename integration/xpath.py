@@ -129,8 +129,8 @@ class _Rewriter:
 
     def _need(self, wanted: str) -> None:
         if self._here != wanted:
-            found = repr(self._here) if self._here else "its end"
-            raise XPathProblem(f"{found} stands where {wanted or 'its end'} should be")
+            actual = repr(self._here) if self._here else "its end"
+            raise XPathProblem(f"{actual} stands where {wanted or 'its end'} should be")
         self._step_on()
 
     def _call(self, name: str) -> None:

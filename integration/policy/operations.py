@@ -155,10 +155,10 @@ class StopRule:
         >>> StopRule(share=5).enough(1_000)
         50
         """
-        found = [] if self.after is None else [self.after]
+        bounds = [] if self.after is None else [self.after]
         if self.share is not None:
-            found.append(max(FEWEST_OF_A_SHARE, -(-released * self.share // 100)))
-        return min(found, default=None)
+            bounds.append(max(FEWEST_OF_A_SHARE, -(-released * self.share // 100)))
+        return min(bounds, default=None)
 
     def __str__(self) -> str:
         said = [] if self.after is None else [f"{self.after:,}"]

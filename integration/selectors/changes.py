@@ -66,11 +66,11 @@ class ChangePage:
 
 def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> ChangePage:
     """The newest changes, or those older than the place a page before ended at."""
-    found = _asked_for(wanted, scope).filter(_condition(wanted))
+    changes = _asked_for(wanted, scope).filter(_condition(wanted))
     if below is not None:
         at, number = below
-        found = found.filter(Q(at__lt=at) | Q(at=at, pk__lt=number))
-    rows = list(found[: PAGE_ROWS + 1])
+        changes = changes.filter(Q(at__lt=at) | Q(at=at, pk__lt=number))
+    rows = list(changes[: PAGE_ROWS + 1])
     shown = rows[:PAGE_ROWS]
     older = (shown[-1].at, shown[-1].pk) if len(rows) > PAGE_ROWS else None
     return ChangePage(tuple(_change(row) for row in shown), older)
@@ -85,8 +85,8 @@ def change(number: int, scope: Scope, *, accesses: bool = False) -> Change | Non
 
 def history_of(kind: str, number: int | UUID, rows: int = HISTORY_ROWS) -> list[Change]:
     """The newest changes of one thing; the caller has made sure that it may be known."""
-    found = ConfigurationChange.objects.filter(kind=kind, subject=str(number))
-    return [_change(row) for row in found.order_by("-at", "-id")[:rows]]
+    changes = ConfigurationChange.objects.filter(kind=kind, subject=str(number))
+    return [_change(row) for row in changes.order_by("-at", "-id")[:rows]]
 
 
 def kinds(scope: Scope) -> list[str]:

@@ -145,10 +145,10 @@ def last_hours() -> Hours:
 
 def queues_of(scope: Scope, name: str = "") -> Collection[int]:
     """The queues that charts are drawn of: one, or all that this person may know of."""
-    found = Queue.objects.filter(scope.within("system"))
+    queues = Queue.objects.filter(scope.within("system"))
     if name:
-        found = found.filter(name=name)
-    return list(found.values_list("pk", flat=True))
+        queues = queues.filter(name=name)
+    return list(queues.values_list("pk", flat=True))
 
 
 @planned_anew()
@@ -190,12 +190,12 @@ def _sums(lines: Sequence[CauseLine]) -> tuple[int, ...]:
 def throughput_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Throughput]:
     """One for each hour, oldest first, in one query."""
     edges = [*hours.begins, hours.now]
-    found = {
+    by_hour = {
         int(number): Throughput(came, settled)
         for number, came, settled in fetch_all(_STEPS, {"edges": edges, "queues": list(queues)})
     }
     # The first edge is the beginning of the first hour, and has the number 1.
-    return [found.get(hour + 2, Throughput(None, None)) for hour in range(HOURS)]
+    return [by_hour.get(hour + 2, Throughput(None, None)) for hour in range(HOURS)]
 
 
 def latency_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Latency]:
@@ -212,5 +212,5 @@ def latency_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Latency]:
     }
     with rows.reading(rows.NEVER_WHOLE) as cursor:
         cursor.execute(_TOOK, said)
-        found = {hour: Latency(count, *times) for hour, count, times in cursor.fetchall()}
-    return [found.get(hour + 1, NOTHING) for hour in range(HOURS)]
+        by_hour = {hour: Latency(count, *times) for hour, count, times in cursor.fetchall()}
+    return [by_hour.get(hour + 1, NOTHING) for hour in range(HOURS)]

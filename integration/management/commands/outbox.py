@@ -80,17 +80,17 @@ class Command(BaseCommand):
         for doubt in doubts:
             self._tell_doubt(doubt)
         wanted = _filter(options, STATES[options["state"]])
-        found = outbox_rows.page(wanted, size=max(1, options["limit"]))
-        for one in found.rows:
+        page = outbox_rows.page(wanted, size=max(1, options["limit"]))
+        for one in page.rows:
             row = one.row
             about = f", message {row.message_id}" if row.message_id else ""
             self.stdout.write(f"Row {row.pk} to {row.topic}{about}")
             self.stdout.write(f"  {one.account.what}\n  -> {one.account.now}")
-        if found.count > len(found.rows):
-            more = f"{found.shown_count:,}{' or more' if found.is_capped else ''}"
-            self.stdout.write(f"{len(found.rows)} of {more} rows; use --limit to see others.")
+        if page.count > len(page.rows):
+            more = f"{page.shown_count:,}{' or more' if page.is_capped else ''}"
+            self.stdout.write(f"{len(page.rows)} of {more} rows; use --limit to see others.")
         refused = outbox_rows.dead_count()
-        if not found.rows and not doubts:
+        if not page.rows and not doubts:
             self.stdout.write("Nothing to show." if refused else "Kafka refused nothing.")
         return not doubts and not refused
 
@@ -164,16 +164,16 @@ def _chosen(options: dict[str, Any]) -> dict[int, UUID | None]:
         message = "Name rows by their numbers, or choose them by --queue, --topic or --code."
         raise CommandError(message, returncode=MISUNDERSTOOD)
     if not rows:
-        found = outbox_rows.selection(wanted)
-        if not found:
+        selection = outbox_rows.selection(wanted)
+        if not selection:
             raise CommandError("No refused row matches.", returncode=MISUNDERSTOOD)
-        return found
-    found = outbox_rows.as_now(list(rows))
-    missing = [str(row) for row in rows if row not in found]
+        return selection
+    current = outbox_rows.as_now(list(rows))
+    missing = [str(row) for row in rows if row not in current]
     if missing:
         message = f"Not in the outbox: {', '.join(missing)}. Nothing was changed."
         raise CommandError(message, returncode=MISUNDERSTOOD)
-    return found
+    return current
 
 
 def _actor(options: dict[str, Any]) -> str:

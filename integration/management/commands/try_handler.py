@@ -110,8 +110,8 @@ def _try(
 
 
 def _header(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
         raise CommandError(f"--header {text!r} is not NAME=VALUE.")
     return name, value
 

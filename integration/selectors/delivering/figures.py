@@ -75,14 +75,14 @@ def windows(
 ) -> Mapping[int, Window]:
     """What each endpoint did within that time, in one query; nothing where it was not called."""
     asked = within.total_seconds()
-    found = dict.fromkeys(endpoints, Window(seconds=asked))
+    by_endpoint = dict.fromkeys(endpoints, Window(seconds=asked))
     rows = fetch_all(_WINDOW, [list(endpoints), asked, most]) if endpoints else []
     for endpoint, first, now, *figures in rows:
         window = Window(*figures)
         is_cut = window.count >= most
         covered = max((now - first).total_seconds(), 0.001) if is_cut else asked
-        found[endpoint] = replace(window, seconds=covered)
-    return found
+        by_endpoint[endpoint] = replace(window, seconds=covered)
+    return by_endpoint
 
 
 def outcomes(endpoint: int, within: timedelta, most: int = NEWEST_CALLS) -> list[Outcome]:

@@ -159,8 +159,8 @@ def causes(
 
 
 def _places(scope: Scope) -> dict[int, _Place]:
-    found = Queue.objects.filter(scope.within("system"))
-    rows = found.values_list("pk", "name", "system__name")
+    queues = Queue.objects.filter(scope.within("system"))
+    rows = queues.values_list("pk", "name", "system__name")
     return {pk: _Place(name, system or "") for pk, name, system in rows}
 
 

@@ -89,11 +89,11 @@ def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable
     if error is None:
         return None
     record, headers = error.current_payload or b"", decode_headers(error.headers)
-    found = read(record, headers)
-    has_envelope = isinstance(found, Document) and found.wrapped
+    document = read(record, headers)
+    has_envelope = isinstance(document, Document) and document.wrapped
     if part is None or not has_envelope:
         part = Part.DOCUMENT if has_envelope else Part.RECORD
-    content = _content(found, record, part)
+    content = _content(document, record, part)
     return Editable(
         error=error,
         part=part,
@@ -127,9 +127,9 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _content(found: Document | Flaw, record: bytes, part: Part) -> str | None:
-    if isinstance(found, Document) and found.wrapped and part is Part.DOCUMENT:
-        return document_text(found)
+def _content(document: Document | Flaw, record: bytes, part: Part) -> str | None:
+    if isinstance(document, Document) and document.wrapped and part is Part.DOCUMENT:
+        return document_text(document)
     try:
         return record.decode()
     except UnicodeDecodeError:

@@ -123,8 +123,8 @@ def detail(error_id: UUID, scope: Scope) -> FailureDetail | None:
 
     Two more tell what it waits for on a strict error queue.
     """
-    found = MessageError.objects.select_related("queue__system", "queue__error_queue")
-    error = found.filter(scope.within("queue__system"), pk=error_id).first()
+    failures = MessageError.objects.select_related("queue__system", "queue__error_queue")
+    error = failures.filter(scope.within("queue__system"), pk=error_id).first()
     if error is None:
         return None
     place = QueuePartition.objects.filter(queue=error.queue_id, partition=error.partition).first()
@@ -166,15 +166,15 @@ def current_record(error_id: UUID, scope: Scope) -> bytes | None:
 
 
 def _error_queue(error: MessageError, scope: Scope) -> str:
-    found = error.queue.error_queue
-    return found.name if found is not None and scope.allows(found.system_id) else ""
+    queue = error.queue.error_queue
+    return queue.name if queue is not None and scope.allows(queue.system_id) else ""
 
 
 def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
     first = strict_order.ahead_of(error) if error.state in OPEN else None
     known = MessageError.objects.filter(scope.within("queue__system"))
-    found = rows_of(known.filter(pk=first)) if first else []
-    return found[0] if found else None
+    rows = rows_of(known.filter(pk=first)) if first else []
+    return rows[0] if rows else None
 
 
 def _account(error: MessageError, late: str | None, ahead: FailureRow | None) -> Account:

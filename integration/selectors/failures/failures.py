@@ -94,8 +94,8 @@ def page(
     All that fits on the first page is not counted again.
     """
     matching_rows = matching(wanted, scope)
-    found = rows_of(from_cursor(matching_rows, cursor), size + 1)
-    rows, has_more = found[:size], len(found) > size
+    fetched = rows_of(from_cursor(matching_rows, cursor), size + 1)
+    rows, has_more = fetched[:size], len(fetched) > size
     is_backwards = cursor is not None and cursor.backwards
     if is_backwards:
         rows.reverse()
@@ -121,9 +121,9 @@ def count(wanted: FailureFilter, scope: Scope) -> int:
 @planned_anew()
 def neighbours(wanted: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
     """The newer and the older neighbour of a failure in a list, in two queries."""
-    found = matching(wanted, scope)
+    failures = matching(wanted, scope)
     sides = (Cursor(row.last_failed_at, row.pk, is_newer) for is_newer in (True, False))
-    return tuple(from_cursor(found, side).values_list("pk", flat=True).first() for side in sides)
+    return tuple(from_cursor(failures, side).values_list("pk", flat=True).first() for side in sides)
 
 
 # Each code is one probe of the index, however many failures have it.
@@ -168,20 +168,20 @@ def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
         "message_id": wanted.message_id,
     }
     given = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
-    found = MessageError.objects.filter(_queues(wanted, scope), **given)
+    failures = MessageError.objects.filter(_queues(wanted, scope), **given)
     if wanted.state:
         states = OPEN if wanted.state == "OPEN" else {wanted.state}
-        found = found.filter(state__in=sorted(states))
+        failures = failures.filter(state__in=sorted(states))
     if wanted.run:
         # Where no record of Kafka can stand: its topic is the run.
-        found = found.filter(topic_uuid=wanted.run)
+        failures = failures.filter(topic_uuid=wanted.run)
     if wanted.key:
-        found = found.filter(key__in=_keys(wanted.key))
+        failures = failures.filter(key__in=_keys(wanted.key))
     if wanted.since is not None:
-        found = found.filter(last_failed_at__gte=wanted.since)
+        failures = failures.filter(last_failed_at__gte=wanted.since)
     if wanted.until is not None:
-        found = found.filter(last_failed_at__lte=wanted.until)
-    return found
+        failures = failures.filter(last_failed_at__lte=wanted.until)
+    return failures
 
 
 def _queues(wanted: FailureFilter, scope: Scope) -> Q:
@@ -190,14 +190,14 @@ def _queues(wanted: FailureFilter, scope: Scope) -> Q:
     is_any = not wanted.queue and not wanted.system and not wanted.run
     if scope.is_whole and is_any:
         return Q()
-    found = Queue.objects.filter(scope.within("system"))
+    queues = Queue.objects.filter(scope.within("system"))
     if wanted.queue:
-        found = found.filter(name=wanted.queue)
+        queues = queues.filter(name=wanted.queue)
     if wanted.system == WITHOUT:
-        found = found.filter(system=None)
+        queues = queues.filter(system=None)
     elif wanted.system:
-        found = found.filter(system__name=wanted.system)
-    return Q(queue__in=list(found.values_list("pk", flat=True)))
+        queues = queues.filter(system__name=wanted.system)
+    return Q(queue__in=list(queues.values_list("pk", flat=True)))
 
 
 def _keys(text: str) -> list[bytes]:
@@ -211,17 +211,17 @@ def _keys(text: str) -> list[bytes]:
     return keys
 
 
-def from_cursor(found: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
+def from_cursor(failures: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
     """In the order of the list from the cursor on; backwards from a cursor that says so."""
     if cursor is None:
-        return found.order_by("-last_failed_at", "id")
+        return failures.order_by("-last_failed_at", "id")
     # The first condition lets the index on (last_failed_at, id) find the place.
     if cursor.backwards:
         newer = Q(last_failed_at__gt=cursor.at) | Q(id__lt=cursor.row)
-        at = found.filter(newer, last_failed_at__gte=cursor.at)
+        at = failures.filter(newer, last_failed_at__gte=cursor.at)
         return at.order_by("last_failed_at", "-id")
     older = Q(last_failed_at__lt=cursor.at) | Q(id__gt=cursor.row)
-    return found.filter(older, last_failed_at__lte=cursor.at).order_by("-last_failed_at", "id")
+    return failures.filter(older, last_failed_at__lte=cursor.at).order_by("-last_failed_at", "id")
 
 
 def _at(row: FailureRow | None, *, backwards: bool = False) -> Cursor | None:

@@ -84,18 +84,18 @@ def _stored(error: MessageError) -> Newer | None:
     )
     if service is None or service.structure is None or error.arrival_batch is None:
         return None
-    found = read(error.current_payload or b"", decode_headers(error.headers))
-    if isinstance(found, Flaw):
+    document = read(error.current_payload or b"", decode_headers(error.headers))
+    if isinstance(document, Flaw):
         return None
     try:
         plan = plan_for(service.structure)
     except BadPath:
         return None
-    key = key_of(plan.paths, found.body)
+    key = key_of(plan.paths, document.body)
     if isinstance(key, Flaw):
         return None
     stored = StoredObject.objects.filter(structure=service.structure, key=key).first()
-    if stored is None or not _is_newer(stored, error, _version(plan, found.body)):
+    if stored is None or not _is_newer(stored, error, _version(plan, document.body)):
         return None
     deleted = " (a deletion)" if stored.is_deleted else ""
     what = f"{service.structure.name} holds newer data of this key{deleted}."
@@ -103,8 +103,8 @@ def _stored(error: MessageError) -> Newer | None:
 
 
 def _version(plan: Plan, body: object) -> Decimal | None:
-    found = None if plan.version_path is None else version_of(plan.version_path.first(body))
-    return found if isinstance(found, Decimal) else None
+    version = None if plan.version_path is None else version_of(plan.version_path.first(body))
+    return version if isinstance(version, Decimal) else None
 
 
 def _is_newer(stored: StoredObject, error: MessageError, version: Decimal | None) -> bool:

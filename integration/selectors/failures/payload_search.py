@@ -83,9 +83,9 @@ def search(
     """
     begins = None if cursor is None else replace(cursor, backwards=False)
     look = _Look([], begins, time.monotonic() + SCAN_SECONDS)
-    found = matching(replace(wanted, text=""), scope)
+    failures = matching(replace(wanted, text=""), scope)
     while not look.is_spent(size):
-        _look(look, found, min(LOT_ROWS, SCAN_ROWS - look.looked), (wanted.text, size))
+        _look(look, failures, min(LOT_ROWS, SCAN_ROWS - look.looked), (wanted.text, size))
     is_full = len(look.hits) >= size
     at = look.at if not look.is_done or is_full else None
     return SearchPage(
@@ -96,10 +96,10 @@ def search(
     )
 
 
-def _look(look: _Look, found: QuerySet[MessageError], lot: int, what: tuple[str, int]) -> None:
+def _look(look: _Look, failures: QuerySet[MessageError], lot: int, what: tuple[str, int]) -> None:
     """Look into a lot of failures, newest first."""
     text, size = what
-    sized = from_cursor(found, look.at).annotate(size=Length(VALUE))
+    sized = from_cursor(failures, look.at).annotate(size=Length(VALUE))
     rows = [_Row(*row) for row in sized.values_list("id", "last_failed_at", "size")[:lot]]
     for chunk in _chunks(rows):
         hits = _hits([row.id for row in chunk], text)
@@ -131,12 +131,12 @@ def _chunks(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
 
 def _hits(ids: Sequence[UUID], text: str) -> set[UUID]:
     """Which of these failures hold the text."""
-    found = MessageError.objects.filter(pk__in=ids)
+    failures = MessageError.objects.filter(pk__in=ids)
     has = Q()
     for needle in needles(text):
         has |= Q(_holds(needle))
-    plain = set(found.filter(has).values_list("id", flat=True))
-    packed = found.filter(_holds(PACKED)).values_list("id", flat=True)
+    plain = set(failures.filter(has).values_list("id", flat=True))
+    packed = failures.filter(_holds(PACKED)).values_list("id", flat=True)
     return plain | _unpacked([id_ for id_ in packed if id_ not in plain], text)
 
 
@@ -161,5 +161,5 @@ def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:
 
 
 def _rows(ids: Sequence[UUID]) -> tuple[FailureRow, ...]:
-    found = {row.id: row for row in rows_of(MessageError.objects.filter(pk__in=ids))}
-    return tuple(found[id_] for id_ in ids if id_ in found)
+    rows = {row.id: row for row in rows_of(MessageError.objects.filter(pk__in=ids))}
+    return tuple(rows[id_] for id_ in ids if id_ in rows)

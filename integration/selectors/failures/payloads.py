@@ -102,13 +102,13 @@ def show(value: Binary, headers: Headers) -> PayloadView:
     record = bytes(value)
     raw, is_hex, is_cut = _as_text(record)
     view = PayloadView(size=len(record), raw=raw, is_hex=is_hex, is_cut=is_cut)
-    found = read(record, headers)
-    if isinstance(found, Flaw):
-        return replace(view, flaw_code=found.code, flaw_text=f"{found.message} {found.hint}")
-    pretty = _pretty(found)
+    content = read(record, headers)
+    if isinstance(content, Flaw):
+        return replace(view, flaw_code=content.code, flaw_text=f"{content.message} {content.hint}")
+    pretty = _pretty(content)
     return replace(
         view,
-        is_wrapped=found.wrapped,
+        is_wrapped=content.wrapped,
         pretty=pretty[:SHOWN_CHARACTERS],
         is_cut=is_cut or len(pretty) > SHOWN_CHARACTERS,
     )
@@ -141,11 +141,11 @@ def is_json(text: str) -> bool:
     return True
 
 
-def _pretty(found: Document) -> str:
-    if found.mimetype == XML and isinstance(found.body, etree._Element):  # noqa: SLF001 - its only name
-        return _pretty_xml(found.body)
-    text = document_text(found)
-    if found.mimetype == JSON and text is not None:
+def _pretty(document: Document) -> str:
+    if document.mimetype == XML and isinstance(document.body, etree._Element):  # noqa: SLF001 - its only name
+        return _pretty_xml(document.body)
+    text = document_text(document)
+    if document.mimetype == JSON and text is not None:
         return laid_out(text)
     return text or ""
 

@@ -110,13 +110,13 @@ def page(
     # Dead rows have an index in this order. For the others a sum keeps the planner from looking
     # for them along the primary key, through all that was ever sent.
     order = F("pk") if wanted.state == OutboxState.DEAD else F("pk") + 0
-    found = list(_with_time(at).order_by(order).defer("value", "headers")[: size + 1])
-    rows = found[:size]
+    fetched = list(_with_time(at).order_by(order).defer("value", "headers")[: size + 1])
+    rows = fetched[:size]
     return Page(
         rows=tuple(OutboxLine(row, account(row, place)) for row, place in _placed(rows)),
         count=capped_count(matching, COUNT_CAP),
         cap=COUNT_CAP,
-        next_after=rows[-1].pk if len(found) > size else None,
+        next_after=rows[-1].pk if len(fetched) > size else None,
     )
 
 
@@ -175,10 +175,10 @@ def dead_codes(scope: Scope = EVERYTHING, limit: int = 50) -> list[str]:
     return list(dead.values_list("dead_code", flat=True).distinct()[:limit])
 
 
-def _with_time(found: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
+def _with_time(rows: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
     """With what the story of a row needs; its time is judged by the database's clock."""
     later = Q(not_before__isnull=False) & Q(not_before__gt=database_now())
-    return found.select_related("provider").annotate(
+    return rows.select_related("provider").annotate(
         is_later=ExpressionWrapper(later, output_field=BooleanField())
     )
 
@@ -191,10 +191,10 @@ def _matching(wanted: OutboxFilter) -> QuerySet[OutboxRow]:
         "kind": wanted.kind,
         "message_id": wanted.message_id,
     }
-    found = OutboxRow.objects.filter(
+    rows = OutboxRow.objects.filter(
         within(wanted.scope), state=state, **{name: text for name, text in exact.items() if text}
     )
-    return found.filter(_of_queue(wanted.queue)) if wanted.queue else found
+    return rows.filter(_of_queue(wanted.queue)) if wanted.queue else rows
 
 
 def _of_queue(name: str) -> Q:
@@ -255,8 +255,8 @@ def _doubt(lease: RelayLease) -> Doubt:
     stamped = OutboxRow.objects.filter(
         provider=lease.provider_id, shard=lease.shard, state=OutboxState.STAMPED
     ).order_by()
-    found = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
-    of = found.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
+    sums = stamped.values("batch").annotate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
+    of = sums.order_by("batch").first() or {"batch": None, "count": 0, "first": None, "last": None}
     assert lease.in_doubt_since is not None  # noqa: S101 - the caller has filtered
     return Doubt(
         lease_id=lease.pk,

@@ -57,8 +57,8 @@ def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
     if not wanted:
         return {}
     columns = ("version", "state", "offset", "key", "message_id", "text")
-    found = MessageError.objects.filter(pk__in=wanted).only(*columns).order_by()
-    return {error.pk: _head(error, reveal=reveal) for error in found}
+    failures = MessageError.objects.filter(pk__in=wanted).only(*columns).order_by()
+    return {error.pk: _head(error, reveal=reveal) for error in failures}
 
 
 def _head(error: MessageError, *, reveal: bool) -> Head:

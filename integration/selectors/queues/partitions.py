@@ -78,7 +78,7 @@ def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
 
     The client library does not ask for producers and transactions; Kafka's own tool does.
     """
-    found = situation(
+    reason = situation(
         PartitionState(partition.state),
         partition.state_code,
         partition.state_text,
@@ -87,7 +87,7 @@ def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
         in_order=queue.is_sequential,
     )
     if not is_held_back(partition):
-        return found
+        return reason
     begin = grants.as_administrator(queue.provider, "kafka-transactions.sh")
     place = ["--topic", queue.topic, "--partition", str(partition.partition)]
     start = ["--start-offset", str(partition.next_offset)]
@@ -99,7 +99,7 @@ def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
         "Start that application again: that ends the transaction. Where it will not come back: "
         f"`{abort}`; what it wrote in the transaction is then never read."
     )
-    return Situation(found.why, step)
+    return Situation(reason.why, step)
 
 
 def noted_transaction(partition: QueuePartition) -> str:
@@ -134,8 +134,8 @@ def _running(partition: QueuePartition, *, is_owned: bool) -> tuple[Status, Situ
     return Status.RUNNING, up_to_date(lag)
 
 
-def _overdue(found: Situation) -> Situation:
-    why = f"Its next try is minutes overdue, and no worker has made it. Last found: {found.why}"
+def _overdue(reason: Situation) -> Situation:
+    why = f"Its next try is minutes overdue, and no worker has made it. Last found: {reason.why}"
     return Situation(why, "Check the flow: it names the broken link.")
 
 

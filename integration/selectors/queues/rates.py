@@ -127,11 +127,11 @@ def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
 
 
 def _points(rows: QuerySet[QueueSample]) -> Mapping[int, Sequence[Point]]:
-    found: dict[int, list[Point]] = defaultdict(list)
+    points: dict[int, list[Point]] = defaultdict(list)
     columns = rows.order_by("queue_id", "at").values_list("queue_id", "at", "position", "end")
     for queue_id, at, position, end in columns:
-        found[queue_id].append(Point(at, position, end))
-    return found
+        points[queue_id].append(Point(at, position, end))
+    return points
 
 
 def together(paces: Collection[Pace]) -> Pace | None:

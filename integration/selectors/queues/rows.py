@@ -122,7 +122,7 @@ def queue_row(
     an outbound queue needs a person.
     """
     rows = tuple(partition_row(queue, partition) for partition in partitions)
-    found = _standing(queue, rows, None, stuck=stuck, sends=sends)
+    standing = _standing(queue, rows, None, stuck=stuck, sends=sends)
     status, reason = _standing(queue, rows, live_processes, stuck=stuck, sends=sends)
     return QueueRow(
         id=queue.pk,
@@ -142,7 +142,7 @@ def queue_row(
         situation=reason,
         partitions=rows,
         is_stuck=stuck is not None,
-        found=found,
+        found=standing,
         retention=timedelta(seconds=queue.retention_seconds),
         is_system_off=queue.system is not None and not queue.system.enabled,
         changed_at=queue.changed_at,
@@ -181,13 +181,13 @@ def _verdict(
 ) -> Standing:
     """What people switched comes first, then who is alive: they explain why nothing moves."""
     switched = _switched(queue)
-    found = _found(rows)
+    worst = _worst(rows)
     if switched is None:
-        return _manned(live_processes, found)
+        return _manned(live_processes, worst)
     status, reason = switched
-    if found[0] in DECIDED:
-        why = f"{reason.why} Besides, it is {found[0].label.lower()}: {found[1].why}"
-        return status, Situation(why, f"{reason.next_step} {found[1].next_step}")
+    if worst[0] in DECIDED:
+        why = f"{reason.why} Besides, it is {worst[0].label.lower()}: {worst[1].why}"
+        return status, Situation(why, f"{reason.next_step} {worst[1].next_step}")
     return switched
 
 
@@ -215,7 +215,7 @@ def _switched(queue: Queue) -> Standing | None:
     return None
 
 
-def _found(rows: Sequence[PartitionRow]) -> Standing:
+def _worst(rows: Sequence[PartitionRow]) -> Standing:
     """What the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
         return Status.NOT_STARTED, Situation(
@@ -231,12 +231,12 @@ def _found(rows: Sequence[PartitionRow]) -> Standing:
     return status, decisive.situation
 
 
-def _manned(live_processes: LiveProcesses | None, found: Standing) -> Standing:
+def _manned(live_processes: LiveProcesses | None, standing: Standing) -> Standing:
     """The same standing, or first that nobody is alive: all else was found before that."""
-    status, reason = found
+    status, reason = standing
     lack = _lack(live_processes, status)
     if lack is None:
-        return found
+        return standing
     if status in DECIDED:
         why = f"{lack.why} Besides, it is {status.label.lower()}: {reason.why}"
         return status, Situation(why, f"{lack.next_step} Then: {reason.next_step}")

@@ -82,12 +82,12 @@ class LiveProcesses:
     @property
     def missing(self) -> tuple[Situation, ...]:
         """What is to be started, the most urgent first; empty when all are there."""
-        found = (
+        counts = (
             (self.workers, self.no_worker),
             (self.beats, NO_BEAT),
             (self.relays, self.no_relay),
         )
-        return tuple(lack for count, lack in found if not count)
+        return tuple(lack for count, lack in counts if not count)
 
 
 NO_BROKER: Final = Situation(
@@ -255,11 +255,11 @@ def situation(
 
     `in_order`: the queue is sequential, so that nothing goes past a message that waits.
     """
-    found = BY_CODE.get(code, BY_STATE[state])
+    template = BY_CODE.get(code, BY_STATE[state])
     if code == HANDLER_MISSING and not in_order:
-        found = Situation(found.why, f"{found.next_step} {OR_OFF}")
+        template = Situation(template.why, f"{template.next_step} {OR_OFF}")
     said = text.strip()
     if said and said[-1] not in ".!?:":
         said += "."
-    why = found.why.replace("{topic}", topic).replace("{limit}", f"{limit:,}")
-    return Situation(why.replace("{text}", said).strip(), found.next_step)
+    why = template.why.replace("{topic}", topic).replace("{limit}", f"{limit:,}")
+    return Situation(why.replace("{text}", said).strip(), template.next_step)

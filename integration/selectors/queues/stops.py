@@ -43,20 +43,20 @@ def stuck(queues: Sequence[Queue]) -> dict[int, Standing]:
         RelayLease.objects.filter(in_doubt_since__isnull=False).values_list("provider", flat=True)
     )
     refused = _refused()
-    found = {
+    standings = {
         queue.pk: _in_doubt(queue) if queue.provider_id in doubtful else _standing(queue, refused)
         for queue in outbound
     }
-    return {pk: standing for pk, standing in found.items() if standing is not None}
+    return {pk: standing for pk, standing in standings.items() if standing is not None}
 
 
 def _refused() -> Refused:
     """(provider, topic, strict queue) -> count, first row, a code of them; by the dead's index."""
     dead = OutboxRow.objects.filter(state=OutboxState.DEAD, kind=OutboxKind.MESSAGE).order_by()
-    found = dead.values_list("provider", "topic", "strict_queue").annotate(
+    groups = dead.values_list("provider", "topic", "strict_queue").annotate(
         count=Count("pk"), first=Min("pk"), code=Min("dead_code")
     )
-    return {row[:3]: row[3:] for row in found}
+    return {row[:3]: row[3:] for row in groups}
 
 
 def _in_doubt(queue: Queue) -> Standing:

@@ -184,8 +184,8 @@ def counted(cursor: Any, span: Span, most: int) -> int:
 def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:
     way = "DESC" if span.newest_first else "ASC"
     cursor.execute(_LISTED.format(way=way), {**span.said, "most": most})
-    found: list[Listed] = cursor.fetchall()
-    return found
+    rows: list[Listed] = cursor.fetchall()
+    return rows
 
 
 def _enough(listed: Sequence[Listed], rows: int) -> int:

@@ -89,13 +89,13 @@ def _said(track: TrackRow) -> dict[str, Any]:
 
 def _side(track: TrackRow, span: Span, behind: str) -> Side:
     condition, said, queues = f"{_BESIDE} AND {behind}", _said(track), _own_queue(track)
-    found, is_all = _nearest(span, condition, said, queues)
-    if not found and not is_all:
-        found = rows.in_order(span, condition, said, queues, limit=1)
+    near, is_all = _nearest(span, condition, said, queues)
+    if not near and not is_all:
+        near = rows.in_order(span, condition, said, queues, limit=1)
     first = max if span.newest_first else min
     return Side(
-        nearest=first(found, key=lambda row: row.place, default=None),
-        of_key=next((row for row in found if row.key == track.key), None),
+        nearest=first(near, key=lambda row: row.place, default=None),
+        of_key=next((row for row in near if row.key == track.key), None),
         is_all=is_all,
     )
 
@@ -122,8 +122,8 @@ def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | Non
     if earlier.knows_key and later.knows_key:
         return earlier.of_key, later.of_key
     said, queues = _said(track), _own_queue(track)
-    found = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
-    if found is None:
+    same_key = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
+    if same_key is None:
         near = [
             rows.in_order(
                 span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", said, queues, limit=1
@@ -131,8 +131,8 @@ def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | Non
             for span, behind in _sides(track)
         ]
         return near[0][0] if near[0] else None, near[1][0] if near[1] else None
-    before = [row for row in found if row.place < track.place]
-    after = [row for row in found if row.place > track.place]
+    before = [row for row in same_key if row.place < track.place]
+    after = [row for row in same_key if row.place > track.place]
     return before[-1] if before else None, after[0] if after else None
 
 

@@ -26,8 +26,8 @@ MANY: Final = 1_000
 FEW_IDS: Final = 20
 # All rows, each with the number of them; of too many the number alone leaves the database.
 FEW: Final = f"""
-WITH found AS MATERIALIZED ({{found}}), counted AS (SELECT count(*) AS number FROM found)
-SELECT found.*, counted.number FROM counted LEFT JOIN found ON counted.number <= {MANY}
+WITH met AS MATERIALIZED ({{met}}), counted AS (SELECT count(*) AS number FROM met)
+SELECT met.*, counted.number FROM counted LEFT JOIN met ON counted.number <= {MANY}
 """
 FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 # More tries than any retry policy makes.
@@ -63,12 +63,12 @@ class Cursor(NamedTuple):
         """The inverse of str(); None for what is no place."""
         at, _, number = text.partition("~")
         try:
-            found = datetime.fromisoformat(at)
+            when = datetime.fromisoformat(at)
         except ValueError:
             return None
-        if found.tzinfo is None or found > FOREVER or not (number.isdecimal() and len(number) < 19):
+        if when.tzinfo is None or when > FOREVER or not (number.isdecimal() and len(number) < 19):
             return None
-        return Cursor(found, int(number))
+        return Cursor(when, int(number))
 
     def __str__(self) -> str:
         return f"{self.at.isoformat()}~{self.id}"
@@ -124,8 +124,8 @@ def by_index(
     the days hold.
     """
     with reading(INDEX_ONLY) as cursor:
-        found = [read(cursor, _found(one, limit), said, queues) for one in conditions]
-    return _each_once(found)
+        lists = [read(cursor, _meeting(one, limit), said, queues) for one in conditions]
+    return _each_once(lists)
 
 
 def few_by_index(conditions: Sequence[str], said: Said, queues: Queues) -> list[TrackRow] | None:
@@ -133,20 +133,20 @@ def few_by_index(conditions: Sequence[str], said: Said, queues: Queues) -> list[
     gathered: list[list[TrackRow]] = []
     with reading(INDEX_ONLY) as cursor:
         for condition in conditions:
-            cursor.execute(FEW.format(found=_found(condition, MANY + 1)), said)
-            found = cursor.fetchall()
-            if found[0][-1] > MANY:
+            cursor.execute(FEW.format(met=_meeting(condition, MANY + 1)), said)
+            matches = cursor.fetchall()
+            if matches[0][-1] > MANY:
                 return None
-            gathered.append(_rows(found, queues))
+            gathered.append(_rows(matches, queues))
     return _each_once(gathered)
 
 
-def _each_once(found: Iterable[Iterable[TrackRow]]) -> list[TrackRow]:
-    every = {row.id: row for rows in found for row in rows}
+def _each_once(lists: Iterable[Iterable[TrackRow]]) -> list[TrackRow]:
+    every = {row.id: row for rows in lists for row in rows}
     return sorted(every.values(), key=lambda row: row.place)
 
 
-def _found(condition: str, limit: int) -> str:
+def _meeting(condition: str, limit: int) -> str:
     return f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} LIMIT {limit}"
 
 
@@ -192,19 +192,19 @@ def in_order(
 ) -> list[TrackRow]:
     """The first rows of the span that meet the condition, by time and number in its order."""
     way = "DESC" if span.newest_first else "ASC"
-    found: list[TrackRow] = []
+    rows: list[TrackRow] = []
     with reading(NEVER_WHOLE) as cursor:
         walk = batches.Walk(cursor, span, limit)
         for part in walk.parts():
             sql = (
                 f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "
-                f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(found)}"
+                f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(rows)}"
             )
-            found += read(cursor, sql, {**said, **part.said}, queues)
-            walk.met = len(found)
-            if len(found) >= limit:
+            rows += read(cursor, sql, {**said, **part.said}, queues)
+            walk.met = len(rows)
+            if len(rows) >= limit:
                 break
-    return found
+    return rows
 
 
 def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
@@ -264,9 +264,9 @@ def read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:
     return _rows(cursor.fetchall(), queues)
 
 
-def _rows(found: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
+def _rows(fetched: Iterable[tuple[Any, ...]], queues: Queues) -> list[TrackRow]:
     """Rows of queues that are not among these, and that of nothing found, are left out."""
-    return [_row(values, queues) for values in found if values[2] in queues]
+    return [_row(values, queues) for values in fetched if values[2] in queues]
 
 
 def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:

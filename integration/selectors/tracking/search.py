@@ -63,17 +63,17 @@ def page(wanted: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROWS
         said |= {"at": after.at, "row": after.id}
     exact = _exact(wanted)
     if exact:
-        found, number = _by_index(wanted, exact, said, queues, size)
+        tracks, number = _by_index(wanted, exact, said, queues, size)
     elif wanted.ended in UNUSUAL:
         condition = f"{_WITHIN} AND {_ENDED}"
-        found = rows.newest_unusual(_behind(condition, said), said, queues, limit=size + 1)
+        tracks = rows.newest_unusual(_behind(condition, said), said, queues, limit=size + 1)
         number = rows.count_unusual(condition, said, cap=COUNT_CAP)
     else:
         condition = _ENDED if wanted.ended else rows.ALL
-        found = _by_time(wanted, condition, said, queues, size)
+        tracks = _by_time(wanted, condition, said, queues, size)
         number = rows.count(_span(wanted, queues), condition, said, cap=COUNT_CAP)
-    shown = tuple(found[:size])
-    behind = shown[-1].place if len(found) > size else None
+    shown = tuple(tracks[:size])
+    behind = shown[-1].place if len(tracks) > size else None
     return Page(rows=shown, count=number, cap=COUNT_CAP, next_after=behind)
 
 
@@ -91,12 +91,12 @@ def _by_index(
 ) -> tuple[list[TrackRow], int]:
     """What the conditions find by the index; where one finds too much, all find it by its time."""
     ending = f" AND {_ENDED}" if wanted.ended else ""
-    found = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
-    if found is None:
+    tracks = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
+    if tracks is None:
         condition = f"({' OR '.join(exact)}){ending}"
         return _by_time(wanted, condition, said, queues, size), COUNT_CAP + 1
-    behind = [row for row in found if "at" not in said or row.place < (said["at"], said["row"])]
-    return behind[::-1][: size + 1], len(found)
+    behind = [row for row in tracks if "at" not in said or row.place < (said["at"], said["row"])]
+    return behind[::-1][: size + 1], len(tracks)
 
 
 def _behind(condition: str, said: dict[str, Any]) -> str:
@@ -111,8 +111,8 @@ def _queues(wanted: TrackFilter) -> Queues:
         narrowed &= Q(system__name=wanted.system)
     if wanted.direction:
         narrowed &= Q(direction=wanted.direction)
-    found = Queue.objects.filter(wanted.scope.within("system")).filter(narrowed)
-    return {pk: (name, way) for pk, name, way in found.values_list("pk", "name", "direction")}
+    queues = Queue.objects.filter(wanted.scope.within("system")).filter(narrowed)
+    return {pk: (name, way) for pk, name, way in queues.values_list("pk", "name", "direction")}
 
 
 def _said(wanted: TrackFilter, queues: Queues) -> dict[str, Any]:

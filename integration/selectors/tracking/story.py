@@ -141,15 +141,15 @@ def posted_as(sender_id: str, scope: Scope) -> Story | None:
     """The story of the newest post that its sender gave this id; None where there is none."""
     # The index of receipts begins with their system.
     systems = ExternalSystem.objects.filter(scope.within("pk")).values_list("pk", flat=True)
-    found = Receipt.objects.filter(system__in=list(systems), sender_id=sender_id)
-    newest = found.order_by("-received_at").values_list("message_id", flat=True).first()
+    receipts = Receipt.objects.filter(system__in=list(systems), sender_id=sender_id)
+    newest = receipts.order_by("-received_at").values_list("message_id", flat=True).first()
     return None if newest is None else story(newest, scope)
 
 
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
     """Of all days: a message may wait for weeks until a person mends it."""
-    found = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
-    return found[::-1][:MOST]
+    tracks = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
+    return tracks[::-1][:MOST]
 
 
 def _failures(message_id: str, scope: Scope) -> list[MessageError]:
@@ -165,27 +165,27 @@ def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) ->
     if not scope.is_whole:
         known = Queue.objects.filter(scope.within("system"))
         apart &= Q(queue_name__in=known.values("name"))
-    found = ErrorChange.objects.filter(Q(error__in=failures) | apart)
-    return list(found.order_by("at")[:MOST])
+    changes = ErrorChange.objects.filter(Q(error__in=failures) | apart)
+    return list(changes.order_by("at")[:MOST])
 
 
 def _receipts(message_id: str, scope: Scope) -> list[Receipt]:
     post, point, place = message_id.rpartition(".")
     ids = [message_id, *([post] if point and place.isdecimal() else [])]
-    found = Receipt.objects.filter(scope.within("system"), message_id__in=ids)
-    return list(found.select_related("system"))
+    receipts = Receipt.objects.filter(scope.within("system"), message_id__in=ids)
+    return list(receipts.select_related("system"))
 
 
 def _tests(message_id: str, scope: Scope) -> list[ConfigurationChange]:
-    found = ConfigurationChange.objects.filter(
+    tests = ConfigurationChange.objects.filter(
         scope.within("system"), kind=TEST_MESSAGE, subject=message_id
     )
-    return list(found[:1])
+    return list(tests[:1])
 
 
 def _calls(message_id: str, queues: Queues) -> list[Delivery]:
-    found = Delivery.objects.filter(message_id=message_id, queue__in=queues)
-    return list(found.select_related("endpoint").order_by("-pk")[:MOST])
+    calls = Delivery.objects.filter(message_id=message_id, queue__in=queues)
+    return list(calls.select_related("endpoint").order_by("-pk")[:MOST])
 
 
 def _posted(receipt: Receipt) -> Event:
