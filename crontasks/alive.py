@@ -54,16 +54,16 @@ def main(arguments: list[str]) -> str | None:
     (kind,) = arguments
     host = socket.gethostname()
     try:
-        found = nodes(env.read().database, kind, host)
+        living = nodes(env.read().database, kind, host)
     except env.SettingsError as e:
         return str(e)
     except psycopg.Error as e:
         return f"The database does not answer: {e}"
-    if any(found.values()):
+    if any(living.values()):
         return None
-    if found:
+    if living:
         return (
-            f"{', '.join(found)} lives but takes no Celery tasks. Look whether the Celery broker "
+            f"{', '.join(living)} lives but takes no Celery tasks. Look whether the Celery broker "
             "answers. If it does, this process ends by itself within three minutes."
         )
     return (

@@ -47,10 +47,10 @@ class ErrorsCleanup:
 def _simulated(said: Mapping[str, object], context: Context) -> Outcome:
     at = said["at"]
     assert isinstance(at, datetime)  # noqa: S101 - written a line above
-    (found,) = simulation.forecast((FAILURES,), said, (at,))
-    for old in found.old:
+    (forecast,) = simulation.forecast((FAILURES,), said, (at,))
+    for old in forecast.old:
         context.say(
             f"{so_many(old.rows, 'row')} {old.status}, closed {so_many(old.days, 'day')} ago, "
             f"about {old.size_bytes:,} bytes"
         )
-    return Outcome(counts=found.by_status, text="Simulated: nothing was removed.")
+    return Outcome(counts=forecast.by_status, text="Simulated: nothing was removed.")

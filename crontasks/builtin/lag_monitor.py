@@ -82,8 +82,8 @@ def _look(
 ) -> Iterable[Condition]:
     """Write down what one provider says; the condition it is in if it says nothing."""
     try:
-        found = looks.look(provider, [queue.topic for queue in queues])
-        there = [(queue, seen) for queue in queues if (seen := found.get(queue.topic)) is not None]
+        facts = looks.look(provider, [queue.topic for queue in queues])
+        there = [(queue, seen) for queue in queues if (seen := facts.get(queue.topic)) is not None]
         _note_transactions(provider, there, patience)
         for queue, seen in there:
             _write_down(queue, seen, follows=follows)

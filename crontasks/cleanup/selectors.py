@@ -105,12 +105,12 @@ def simulate(instance_id: int) -> Simulation | None:
     at = removing.database_time()
     moments = (at, *(moment for moment in row.next_moments if moment > at))
     values = parameters.read(task.parameters, instance.parameters)
-    found = simulation.forecast(task.rules, task.said(values, at), moments)
+    forecasts = simulation.forecast(task.rules, task.said(values, at), moments)
     later = [
-        Upcoming(moment, sum(one.later[place] for one in found))
+        Upcoming(moment, sum(one.later[place] for one in forecasts))
         for place, moment in enumerate(moments[1:])
     ]
-    return Simulation(at, tuple(found), tuple(_grouped(found)), tuple(later))
+    return Simulation(at, tuple(forecasts), tuple(_grouped(forecasts)), tuple(later))
 
 
 def _tasks() -> list[str]:
@@ -141,8 +141,8 @@ def _keeps(rule: Rule, values: object) -> str:
     return "for ever" if days is None else so_many(days, "day")
 
 
-def _grouped(found: Sequence[RuleForecast]) -> Iterator[Group]:
-    for one in found:
+def _grouped(forecasts: Sequence[RuleForecast]) -> Iterator[Group]:
+    for one in forecasts:
         sums: dict[tuple[str, str], tuple[int, int]] = {}
         # Oldest first within a status.
         for old in sorted(one.old, key=lambda old: (old.status, -old.days)):

@@ -60,10 +60,10 @@ class RuleForecast:
 
     @property
     def by_status(self) -> Mapping[str, int]:
-        found: dict[str, int] = {}
+        rows: dict[str, int] = {}
         for one in self.old:
-            found[one.status] = found.get(one.status, 0) + one.rows
-        return found
+            rows[one.status] = rows.get(one.status, 0) + one.rows
+        return rows
 
 
 def forecast(
@@ -90,10 +90,10 @@ def _forecast(
     names = [f"moment_{place}" for place in range(1, len(moments))]
     said.update(zip(names, moments[1:], strict=True))
     cursor.execute(_counting(rule, names), said)
-    found = list(cursor.fetchall())
-    old = tuple(OldRows(*row[:4]) for row in found if row[2])
-    sums = [sum(row[2] for row in found)]
-    sums += [sum(row[4 + place] for row in found) for place in range(len(names))]
+    rows = list(cursor.fetchall())
+    old = tuple(OldRows(*row[:4]) for row in rows if row[2])
+    sums = [sum(row[2] for row in rows)]
+    sums += [sum(row[4 + place] for row in rows) for place in range(len(names))]
     later = tuple(after - before for before, after in pairwise(sums))
     return RuleForecast(rule, old, tuple(_protected(cursor, rule, said)), later)
 
@@ -115,7 +115,7 @@ def _counting(rule: Rule, names: Sequence[str]) -> str:
 def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[Protected]:
     spared = [(one.why, f"{rule.is_due()} AND ({one.condition})") for one in rule.spared]
     kept = [(one.why, one.condition.format(at=AT)) for one in rule.kept]
-    found = []
+    protected = []
     for why, condition in [*spared, *kept]:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {rule.source} WHERE {condition} "
@@ -123,5 +123,5 @@ def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[P
             said,
         )
         rows = cursor.fetchone()[0]
-        found.append(Protected(why, min(rows, COUNT_CAP), rows > COUNT_CAP))
-    return found
+        protected.append(Protected(why, min(rows, COUNT_CAP), rows > COUNT_CAP))
+    return protected

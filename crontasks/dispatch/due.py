@@ -109,11 +109,11 @@ class Patience:
 
     def select(self, due: Iterable[Due], now_seconds: float) -> list[int]:
         """Queue ids to start now, each once. `now_seconds` is any clock that only grows."""
-        found = [one for one in due if not self._is_spent(one.queue_id, now_seconds)]
-        ripe = [one for one in found if self._is_ripe(one, now_seconds)]
+        unspent = [one for one in due if not self._is_spent(one.queue_id, now_seconds)]
+        ripe = [one for one in unspent if self._is_ripe(one, now_seconds)]
         for one in ripe:
             self._serve(one, now_seconds)
-        self._forget(set(found), now_seconds)
+        self._forget(set(unspent), now_seconds)
         started = sorted({one.queue_id for one in ripe})
         for queue_id in started:
             self._starts.setdefault(queue_id, deque(maxlen=MOST_STARTS)).append(now_seconds)

@@ -38,9 +38,9 @@ def broken_ahead(queue: Queue, scope: Scope, *, is_in_kafka: bool) -> list[Healt
         sending = copy(queue)
         # What leads to Kafka is looked at as for any queue that is sent to.
         sending.direction = Queue.Direction.OUTBOUND
-        found = [link for link in check_flow(sending, scope) if not link.ok]
-        if found or queue.direction == Queue.Direction.OUTBOUND:
-            return found
+        links = [link for link in check_flow(sending, scope) if not link.ok]
+        if links or queue.direction == Queue.Direction.OUTBOUND:
+            return links
     return [link for link in check_flow(queue, scope) if not link.ok]
 
 

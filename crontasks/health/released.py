@@ -41,11 +41,11 @@ def _links(queue: Queue, partitions: Collection[int]) -> Iterator[HealthCheck]:
 
 
 def _system(queue: Queue) -> HealthCheck:
-    found = flow_set_up.system(queue)
-    if found.ok or queue.system is None or queue.is_sequential or not _is_inbound(queue):
-        return found
+    link = flow_set_up.system(queue)
+    if link.ok or queue.system is None or queue.is_sequential or not _is_inbound(queue):
+        return link
     text = f"{queue.system.name} is switched off, so it is put on hold again."
-    return broken(found.name, text, found.next_step)
+    return broken(link.name, text, link.next_step)
 
 
 def _endpoints(queue: Queue) -> Iterator[HealthCheck]:
@@ -80,10 +80,10 @@ class Wait:
     next_step: str
 
 
-def waits_of(found: Sequence[tuple[Queue, Collection[int]]]) -> list[Wait]:
+def waits_of(places: Sequence[tuple[Queue, Collection[int]]]) -> list[Wait]:
     """The same of several queues with their partitions; what is one for all stands once."""
     names: dict[tuple[str, str], list[str]] = {}
-    for queue, partitions in found:
+    for queue, partitions in places:
         link = waits_for(queue, partitions)
         if link is not None:
             names.setdefault((link.why, link.next_step), []).append(queue.name)

@@ -199,8 +199,8 @@ def look() -> Slots:
 
 
 def _run(row: Sequence[Any], lease: timedelta) -> Run:
-    *known, since, lease_until, is_overdue, found = row
-    stage, most_seconds = Stage(found), known[-1]
+    *known, since, lease_until, is_overdue, stage_text = row
+    stage, most_seconds = Stage(stage_text), known[-1]
     is_silent = stage is Stage.HANGS and not is_overdue
     ends_by = None
     if is_silent:

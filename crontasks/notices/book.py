@@ -66,13 +66,13 @@ def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
     if not wanted:
         return {}
     notices = Notice.objects.filter(kind=NoticeKind.BLOCKED, closed_at__isnull=True)
-    found: dict[str, Notice] = {}
+    blocks: dict[str, Notice] = {}
     for notice in notices.order_by("opened_at"):
         # A partition's subject is "queue[0]", that of a strict outbound queue its name alone.
         name = notice.subject.partition("[")[0]
         if name in wanted:
-            found.setdefault(name, notice)
-    return found
+            blocks.setdefault(name, notice)
+    return blocks
 
 
 def _close(notice: Notice) -> None:

@@ -107,11 +107,11 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
         text = f"{environment.why} {environment.detail} {environment.next_step}"
         return [Condition(NoticeKind.COPY, settings.SLUICE_DEPLOYMENT, text)]
     with django_cursor() as cursor:
-        found = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
-        found += [*_expiring(cursor), *_slots()]
+        conditions = [*away, *_states(cursor), *_bursts(cursor), *_gaps(cursor), *_stuck(cursor)]
+        conditions += [*_expiring(cursor), *_slots()]
         if is_settled:
-            found += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
-        return found
+            conditions += [*_unread(cursor), *_unsent(cursor), *_beat(cursor)]
+        return conditions
 
 
 def kinds_of_beat(*, workers_alive: bool) -> frozenset[NoticeKind]:
@@ -183,12 +183,12 @@ def _expiring(cursor: Cursor) -> Iterator[Condition]:
 
 def _slots() -> Iterator[Condition]:
     """Of each queue with a call that hangs until its message is through, and of all slots."""
-    found = slots.look()
-    hung = {run.queue: run for run in reversed(found.runs) if _is_to_be_told(run, found.now)}
+    usage = slots.look()
+    hung = {run.queue: run for run in reversed(usage.runs) if _is_to_be_told(run, usage.now)}
     for queue, run in sorted(hung.items()):
-        yield Condition(NoticeKind.HUNG, queue, slot_words.of_run(run, found.now).text)
-    if found.lacking and found.now - found.lacking[0].since > PATIENCE:
-        yield _of_all(NoticeKind.NO_SLOT, slot_words.of_all(found))
+        yield Condition(NoticeKind.HUNG, queue, slot_words.of_run(run, usage.now).text)
+    if usage.lacking and usage.now - usage.lacking[0].since > PATIENCE:
+        yield _of_all(NoticeKind.NO_SLOT, slot_words.of_all(usage))
 
 
 def _is_to_be_told(run: Run, now: datetime) -> bool:

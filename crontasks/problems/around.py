@@ -44,12 +44,12 @@ def spark(facts: Facts) -> Iterator[Problem]:
 
 def slots(facts: Facts) -> Iterator[Problem]:
     """Once for all queues that wait, for whoever may know of one of them."""
-    found = facts.slots
-    if found is None:
+    usage = facts.slots
+    if usage is None:
         return
     systems = {row.system_id for row in facts.rows}
-    if any(wait.system_id in systems for wait in found.lacking):
-        lack = slot_words.of_all(found, systems.__contains__)
+    if any(wait.system_id in systems for wait in usage.lacking):
+        lack = slot_words.of_all(usage, systems.__contains__)
         yield Problem("All worker slots are taken", lack, Way.TERMINAL, rank=14)
 
 

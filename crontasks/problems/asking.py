@@ -95,13 +95,13 @@ def _noticed() -> tuple[dict[str, str], bool]:
     """The providers, and whether the broker of Celery was last noticed to be away."""
     about = ABOUT_PROVIDERS | Q(kind=NoticeKind.NO_BROKER)
     notices = Notice.objects.filter(about, closed_at__isnull=True).order_by("opened_at")
-    found = list(notices.values_list("kind", "subject", "text"))
-    providers = {s.removeprefix(PROVIDER): text for _, s, text in found if s.startswith(PROVIDER)}
-    return providers, any(kind == NoticeKind.NO_BROKER for kind, _, _ in found)
+    rows = list(notices.values_list("kind", "subject", "text"))
+    providers = {s.removeprefix(PROVIDER): text for _, s, text in rows if s.startswith(PROVIDER)}
+    return providers, any(kind == NoticeKind.NO_BROKER for kind, _, _ in rows)
 
 
 def _services_off(ids: list[int]) -> list[Taker]:
-    found = (
+    rows = (
         EnterpriseService.objects.filter(
             enabled=False,
             default_of__in=ids,
@@ -113,7 +113,7 @@ def _services_off(ids: list[int]) -> list[Taker]:
         .values_list("pk", "interface", "default_of__name", "default_of__kind")
     )
     names: dict[tuple[int, str], list[tuple[str, str]]] = defaultdict(list)
-    for number, interface, queue, kind in found:
+    for number, interface, queue, kind in rows:
         names[number, interface].append((queue, kind))
     return [
         Taker(
@@ -133,12 +133,12 @@ def _idle(ids: list[int]) -> list[Idle]:
 
 
 def _short(ids: list[int]) -> list[Short]:
-    found = []
+    short = []
     for queue in _perhaps_short(ids):
         takes = retry_line(queue.retry_policy()).seconds
         if takes is not None and takes > queue.retention_seconds:
-            found.append(Short(queue.name, queue.topic, queue.retention_seconds, takes))
-    return found
+            short.append(Short(queue.name, queue.topic, queue.retention_seconds, takes))
+    return short
 
 
 def _perhaps_short(ids: list[int]) -> QuerySet[Queue]:
