@@ -60,10 +60,10 @@ def own(session: Session, arguments: Arguments) -> Owned:
 
     Under spark-submit nobody says under which epoch it is: the one that is there is ours.
     """
-    found = session.execute(_READ, [arguments.run]).fetchone()
-    if found is None:
+    row = session.execute(_READ, [arguments.run]).fetchone()
+    if row is None:
         raise gone("UNKNOWN_RUN", f"run {arguments.run}")
-    owned = Owned(arguments.run, *found)
+    owned = Owned(arguments.run, *row)
     if arguments.epoch not in (None, owned.epoch):
         raise lost()
     return owned
@@ -76,10 +76,10 @@ def claimed(session: Session, owned: Owned) -> Iterator[Claim]:
     Short, because its lease is not renewed meanwhile. Raises JobError RUN_TAKEN, UNKNOWN_RUN.
     """
     with session.transaction():
-        found = session.execute(_CLAIM, [owned.run]).fetchone()
-        if found is None:
+        row = session.execute(_CLAIM, [owned.run]).fetchone()
+        if row is None:
             raise gone("UNKNOWN_RUN", f"run {owned.run}")
-        epoch, *claim = found
+        epoch, *claim = row
         if epoch != owned.epoch:
             raise lost()
         yield Claim(*claim)

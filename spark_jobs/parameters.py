@@ -24,11 +24,11 @@ class JobParameters:
         numbers, texts and flags stay as they are.
         """
         try:
-            found: Self = _made(cls, said)
+            parameters: Self = _made(cls, said)
         except (TypeError, ValueError, AttributeError) as e:
             raise cls.bad(str(e)) from e
-        found.check()
-        return found
+        parameters.check()
+        return parameters
 
     @classmethod
     def bad(cls, why: str) -> JobError:
@@ -50,8 +50,8 @@ class RunPlan:
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Self:
         """The inverse of `as_json`."""
-        found: Self = _made(cls, said)
-        return found
+        parameters: Self = _made(cls, said)
+        return parameters
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -70,8 +70,8 @@ def progress_of(session: "SparkSession", group: str) -> tuple[int, int]:
     tracker = session.sparkContext.statusTracker()
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):
-        found = tracker.getJobInfo(job)
-        for stage in () if found is None else found.stageIds:
+        info = tracker.getJobInfo(job)
+        for stage in () if info is None else info.stageIds:
             seen = tracker.getStageInfo(stage)
             if seen is not None:
                 done, total = done + seen.numCompletedTasks, total + seen.numTasks

@@ -94,9 +94,9 @@ def _is_same(archive: Archive, manifest: Manifest) -> bool:
     if not _has_all(archive, manifest):
         return False
     statement = tally_sql(_columns(manifest), f"{manifest['table']} t", "true")
-    found = _ask(archive.work.database, statement, {})
+    tallies = _ask(archive.work.database, statement, {})
     wanted = manifest["rows"], sum(file["sum"] for file in manifest["files"])
-    return [tuple(map(int, row)) for row in found] == [wanted]
+    return [tuple(map(int, row)) for row in tallies] == [wanted]
 
 
 def _detach(archive: Archive, table: str) -> None:
@@ -124,8 +124,8 @@ def _drop_rows(archive: Archive, manifest: Manifest) -> int:
         return int(manifest["rows"])
     rule, columns = rule_of(archive.parameters, manifest["table"]), _columns(manifest)
     kept = done = 0
-    found = _archived(archive, manifest, columns)
-    while lot := dict(islice(found, ROWS_AT_ONCE)):
+    archived = _archived(archive, manifest, columns)
+    while lot := dict(islice(archived, ROWS_AT_ONCE)):
         act = partial(_drop_lot, archive, rule, columns, lot)
         kept, done = kept + _patiently(archive, rule.table, act), done + len(lot)
         archive.work.tell.progress(
@@ -154,9 +154,9 @@ def _archived(
     if not manifest["files"]:
         return iter(())
     own = parquet.settled(archive.work.session)
-    found = parquet.read(own, archive.shelf.folder, archive.shelf.paths(manifest), columns)
+    rows = parquet.read(own, archive.shelf.folder, archive.shelf.paths(manifest), columns)
     place = [column.name for column in columns].index(KEY)
-    pairs = found.rdd.map(lambda row: (row[place], digest(row[:-1])))
+    pairs = rows.rdd.map(lambda row: (row[place], digest(row[:-1])))
     return iter(pairs.toLocalIterator())
 
 
@@ -176,13 +176,13 @@ def _drop_lot(
     with archive.work.claimed():
         session.execute(PATIENT)
         _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", said)
-        found = dict(_ask(session, _digests(here, columns), said))
+        digests = dict(_ask(session, _digests(here, columns), said))
         over = _ask(session, _keys(rule.source, condition), said)
-        same = {str(key) for key, now in found.items() if lot.get(key) == now}
+        same = {str(key) for key, now in digests.items() if lot.get(key) == now}
         gone = [key for (key,) in over if str(key) in same]
         for statement in rule.removals:
             session.execute(statement.encode(), {"keys": gone})
-    return len(found) - len(gone)
+    return len(digests) - len(gone)
 
 
 def _keys(source: str, condition: str) -> str:

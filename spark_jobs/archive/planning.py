@@ -53,10 +53,10 @@ def plan(
 ) -> Plan:
     """Look for what is old enough; there may be nothing."""
     if parameters.rule is None:
-        found = [(table, _blocks(session, table)) for table in _old_tables(session, parameters)]
+        tables = [(table, _blocks(session, table)) for table in _old_tables(session, parameters)]
     else:
-        found = [(parameters.rule.table, _moments(session, parameters, parameters.rule, rows))]
-    made = [(table, ranges) for table, ranges in found if ranges]
+        tables = [(parameters.rule.table, _moments(session, parameters, parameters.rule, rows))]
+    made = [(table, ranges) for table, ranges in tables if ranges]
     return Plan(
         parts=tuple(
             Part(number=number, table=table, ranges=tuple(ranges))

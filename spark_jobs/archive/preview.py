@@ -27,9 +27,9 @@ def preview(arguments: Arguments) -> Preview:
         parts = _parts(session, parameters)
         sources = [source_of(session, parameters, part) for part in parts]
         counts = [_counted(session, *pair) for pair in zip(parts, sources, strict=True)]
-        found = _first(session, sources[0]) if sources else []
+        samples = _first(session, sources[0]) if sources else []
     return Preview(
-        samples=found,
+        samples=samples,
         rows=sum(count for count, _ in counts),
         bytes=None,
         columns=[column.name for column in sources[0].columns] if sources else (),
@@ -60,5 +60,5 @@ def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:
         "left((to_jsonb(t) - '{payload,edited_payload,headers}'::text[])::text, "
         f"{SHOWN_CHARACTERS}) FROM {source.source} WHERE {source.condition} LIMIT {SAMPLES}"
     )
-    found = seen(session, statement, source.said) or []
-    return [Sample(place=f"{key}, {at}", ends="archived", text=text) for key, at, text in found]
+    rows = seen(session, statement, source.said) or []
+    return [Sample(place=f"{key}, {at}", ends="archived", text=text) for key, at, text in rows]

@@ -103,8 +103,8 @@ class Shelf:
             raise damaged(place.name, "it is neither in its place nor beside it")
 
     def _look_at(self, file: Mapping[str, Any]) -> None:
-        found = keeping.sealed(self.folder / file["name"], self.folder)
-        if (found.bytes, found.sha256) != (file["bytes"], file["sha256"]):
+        sealed = keeping.sealed(self.folder / file["name"], self.folder)
+        if (sealed.bytes, sealed.sha256) != (file["bytes"], file["sha256"]):
             raise damaged(file["name"], "it is not the file that was verified")
 
     def _manifest(self, where: str, part: int) -> Path:

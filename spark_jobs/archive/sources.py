@@ -78,8 +78,8 @@ def source_of(
 
 def columns_of(session: psycopg.Connection[Any], rule: Rule) -> tuple[Column, ...]:
     """All columns that a table has now, and one for each table whose rows go along."""
-    found = session.execute(_COLUMNS, [rule.table]).fetchall()
-    own = [Column(name, _KINDS.get(kind, Kind.TEXT), f"t.{quoted(name)}") for name, kind in found]
+    rows = session.execute(_COLUMNS, [rule.table]).fetchall()
+    own = [Column(name, _KINDS.get(kind, Kind.TEXT), f"t.{quoted(name)}") for name, kind in rows]
     return (*own, *(_along(other, refers) for other, refers in rule.along))
 
 

@@ -45,8 +45,8 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
     paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
     # In this order: what is read back comes from the disk, and is what is known again later.
     forced = _forced(work, folder, paths)
-    found = _read_back(work, source, folder / ROWS, paths)
-    files = [_file(archive, part, number, one, found) for number, one in enumerate(forced)]
+    tallies = _read_back(work, source, folder / ROWS, paths)
+    files = [_file(archive, part, number, one, tallies) for number, one in enumerate(forced)]
     # Of the files as the manifest names them: what is dropped is compared with that.
     total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
     if total != wanted:
@@ -75,8 +75,8 @@ def _write(work: Work, part: Part, source: Source, snapshot: str, folder: Path) 
             yield row
         done.add(1)
 
-    found = parquet.frame(parquet.settled(work.session), part.ranges, columns, read)
-    act = partial(parquet.write, found, folder, by=DAY)
+    frame = parquet.frame(parquet.settled(work.session), part.ranges, columns, read)
+    act = partial(parquet.write, frame, folder, by=DAY)
     work.watched("write", len(part.ranges), act, lambda: (done.value, count.value))
 
 
@@ -98,17 +98,17 @@ def _read_back(
     """What each file holds, by its day and name, out of its own values."""
     if not paths:
         return {}
-    found = parquet.read(parquet.settled(work.session), folder, paths, source.columns)
-    return work.watched("check", len(paths), partial(parquet.tallies, found), lambda: (0, 0))
+    frame = parquet.read(parquet.settled(work.session), folder, paths, source.columns)
+    return work.watched("check", len(paths), partial(parquet.tallies, frame), lambda: (0, 0))
 
 
 def _file(
-    archive: Archive, part: Part, number: int, one: Sealed, found: Mapping[str, Tally]
+    archive: Archive, part: Part, number: int, one: Sealed, tallies: Mapping[str, Tally]
 ) -> dict[str, Any]:
     """Where a file is, where it goes, what it holds, and how it is known again there."""
     place = PurePath(one.name)
     day = place.parent.name
-    tally = found.get(f"{day}/{place.name}", Tally(0, 0))
+    tally = tallies.get(f"{day}/{place.name}", Tally(0, 0))
     return {
         "from": one.name,
         "name": f"{day}/{archive.shelf.run}-{part.number:03}-{number:05}.parquet",

@@ -27,14 +27,14 @@ def preview(arguments: Arguments) -> Preview:
         # None where a filter that nearly nothing meets would take too long.
         first = seen(session, f"{chosen.statement()} LIMIT {SAMPLES}", chosen.said) or []
         count, is_counted = _counted(session, chosen)
-    found = [values(row) for row in first]
-    texts = _texts(parameters, columns, found)
+    rows = [values(row) for row in first]
+    texts = _texts(parameters, columns, rows)
     size = sum(len(text.encode()) for text in texts)
     ends = "exported" if parameters.target is None else "sent"
     return Preview(
         samples=[
             Sample(place=_place(number, columns, row), ends=ends, text=text[:SHOWN_CHARACTERS])
-            for number, (row, text) in enumerate(zip(found, texts, strict=True), 1)
+            for number, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
         ],
         rows=count,
         bytes=round(size / len(texts) * count) if texts else None,
@@ -53,17 +53,15 @@ def _counted(session: psycopg.Connection[Any], chosen: Selection) -> tuple[int, 
     return int(plan[0][0]["Plan"]["Plan Rows"]) if plan else 0, False
 
 
-def _texts(
-    parameters: ExportParameters, columns: tuple[Column, ...], found: list[Row]
-) -> list[str]:
+def _texts(parameters: ExportParameters, columns: tuple[Column, ...], rows: list[Row]) -> list[str]:
     """Each row alone; of Parquet, which is no text, as it would be in JSON."""
     if parameters.format is Format.CSV:
         text = csv_lines(columns, parameters)
     else:
         shown = [Column(c.name, Kind.TEXT if c.kind is Kind.BYTES else c.kind, "") for c in columns]
         text = json_lines(shown if parameters.format is Format.PARQUET else columns)
-        found = [[_shown(value) for value in row] for row in found]
-    return [text([row]).rstrip("\r\n") for row in found]
+        rows = [[_shown(value) for value in row] for row in rows]
+    return [text([row]).rstrip("\r\n") for row in rows]
 
 
 def _shown(value: object) -> object:

@@ -49,8 +49,8 @@ def opened(work: Work, parameters: ExportParameters) -> Iterator[Opened]:
                     "Start a new run: it exports what is still there.",
                 )
         chosen = selection(parameters)
-        found = held.session.execute(chosen.counting().encode(), chosen.said).fetchone()
-        count = int(found[0]) if found else 0
+        row = held.session.execute(chosen.counting().encode(), chosen.said).fetchone()
+        count = int(row[0]) if row else 0
         work.tell.say(f"{count:,} rows in {len(plan.ranges):,} ranges.")
         source = Source(work.arguments.database, held.snapshot, parameters, chosen)
         yield Opened(source, plan, count)

@@ -99,7 +99,7 @@ def _documents(parameters: ExportParameters) -> Selection:
     if parameters.where is not None:
         path, said["value"] = parameters.where
         said["path"] = json_path(steps_of(path))
-        conditions.append(f"{_found('path')} {_AS_TEXT} = %(value)s")
+        conditions.append(f"{_value_at('path')} {_AS_TEXT} = %(value)s")
     wanted = parameters.columns or _all(OF_DOCUMENTS, parameters)
     is_json = parameters.format is Format.JSON_LINES
     columns = [_document_column(one, place, is_json=is_json) for place, one in enumerate(wanted)]
@@ -168,13 +168,13 @@ def _document_column(one: Wanted, place: int, *, is_json: bool) -> Column:
     if not one.is_path:
         field = _field(OF_DOCUMENTS, one.source)
         return Column(one.name, field.kind, field.sql)
-    found = _found(f"path{place}")
+    value = _value_at(f"path{place}")
     if is_json:
-        return Column(one.name, Kind.JSON, found)
-    return Column(one.name, Kind.TEXT, f"{found} {_AS_TEXT}")
+        return Column(one.name, Kind.JSON, value)
+    return Column(one.name, Kind.TEXT, f"{value} {_AS_TEXT}")
 
 
-def _found(parameter: str) -> str:
+def _value_at(parameter: str) -> str:
     """What is at a path of the document; nothing where it leads nowhere."""
     return f"jsonb_path_query_first(t.document, %({parameter})s::jsonpath, '{{}}', true)"
 

@@ -91,8 +91,8 @@ class Stage(staging.Stage):
     def is_whole(self, session: Session, ranges: int) -> bool:
         """Whether all ranges are there; after a crash of the database the tables are empty."""
         name = sql.Literal(f"{self.name}_messages")
-        found = session.execute(self.sql(_SEALED, name=name)).fetchone()
-        return found == (_WHOLE,) and self.sums(session).ranges == ranges
+        seal = session.execute(self.sql(_SEALED, name=name)).fetchone()
+        return seal == (_WHOLE,) and self.sums(session).ranges == ranges
 
     def sums(self, session: Session) -> Sums:
         return Sums(*(session.execute(self.sql(_SUMS)).fetchone() or (0, 0, 0, 0)))

@@ -47,8 +47,8 @@ def _is_extension(kind: Any) -> bool:
 
 
 def _as_they_are(array: Any) -> list[Any]:
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def _floats(array: Any) -> list[Any]:
@@ -79,11 +79,11 @@ def _each(form: Callable[[Any], object], values: Iterable[Any]) -> list[Any]:
 
 def _texts(array: Any) -> list[Any]:
     try:
-        found: list[Any] = array.to_pylist()
+        values: list[Any] = array.to_pylist()
     except UnicodeDecodeError:
         data = array.cast(pa.large_binary()).to_pylist()
         return _each(lambda one: one.decode("utf-8", "surrogateescape"), data)
-    return found
+    return values
 
 
 def _objects(array: Any) -> list[Any]:
@@ -105,10 +105,10 @@ def _maps(array: Any) -> list[Any]:
         keys, items = values_of(array.keys[begin:end]), values_of(array.items[begin:end])
         return list(zip(keys, items, strict=True))
 
-    found = _lists(array, pairs)
+    values = _lists(array, pairs)
     if category(array.type.key_type) == "text":
-        return _each(dict, found)
-    return _each(lambda one: [list(pair) for pair in one], found)
+        return _each(dict, values)
+    return _each(lambda one: [list(pair) for pair in one], values)
 
 
 def _lists(array: Any, items_of: Callable[[int, int], list[Any]]) -> list[Any]:

@@ -99,8 +99,8 @@ class Mapper:
         return Rejected(row.flaw, row.raw, row.text)
 
     def _mapped(self, row: Row) -> Document | Rejected:
-        found = None if self._quick is None else self._quick.document(row.values)
-        return self._plainly(row) if found is None else new_tuple(Document, (*found, None))
+        document = None if self._quick is None else self._quick.document(row.values)
+        return self._plainly(row) if document is None else new_tuple(Document, (*document, None))
 
     def _plainly(self, row: Row) -> Document | Rejected:
         body, flaw = self._body(row.values)
@@ -144,13 +144,13 @@ class Mapper:
         if self._plan is None:
             return Document(text, None, None)
         try:
-            found = self._plan.read(body)
+            result = self._plan.read(body)
         except Exception as e:  # noqa: BLE001 - whatever a schema stumbles over costs its row
             flaw = Flaw("UNJUDGED", f"The structure cannot judge it: {type(e).__name__}.")
             return Rejected(flaw, text.encode(), self._shown(row))
-        if isinstance(found, Failure):
-            return Rejected(Flaw(found.code, found.text), text.encode(), self._shown(row))
-        key, version = found
+        if isinstance(result, Failure):
+            return Rejected(Flaw(result.code, result.text), text.encode(), self._shown(row))
+        key, version = result
         return Document(text, key, version)
 
     def _shown(self, row: Row) -> str:
@@ -216,8 +216,8 @@ def _date(text: str) -> object:
 
 
 def _json(text: str) -> object:
-    found = parse_json(text, MAX_DEPTH)
-    return WRONG if isinstance(found, DocumentFlaw) else found
+    parsed = parse_json(text, MAX_DEPTH)
+    return WRONG if isinstance(parsed, DocumentFlaw) else parsed
 
 
 _KINDS: Final[Mapping[Kind, Callable[[str], object]]] = {

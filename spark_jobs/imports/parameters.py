@@ -144,11 +144,11 @@ class ImportParameters(JobParameters):
         if self.structure is None:
             return
         for target in targets:
-            found = missing_field(self.structure.json_schema, target)
-            if found is not None:
+            missing = missing_field(self.structure.json_schema, target)
+            if missing is not None:
                 raise JobError(
                     "UNKNOWN_FIELD",
-                    f"The JSON Schema of {self.structure.name} permits no {found}.",
+                    f"The JSON Schema of {self.structure.name} permits no {missing}.",
                     "Correct the map of the columns, or the schema.",
                 )
 

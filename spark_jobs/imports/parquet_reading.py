@@ -56,7 +56,7 @@ def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
         schema = file.schema_arrow
     known = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
     wanted = dict.fromkeys(column.source for column in parameters.columns) or known
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for name in wanted:
         place_of(name, schema.names, str(path))
         if not known[name]:
@@ -66,8 +66,8 @@ def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
                 "document can hold.",
                 "Leave the column out of the map, or write it with another type.",
             )
-        found[name] = known[name]
-    return found
+        kinds[name] = known[name]
+    return kinds
 
 
 def rows(part: Range, names: Sequence[str]) -> Iterator[Row]:

@@ -85,10 +85,10 @@ def rows(part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]
 
 def _table(text: TextIO, part: Range, parameters: ImportParameters, width: int) -> Iterator[Row]:
     read = _csv_lines if part.by_line else _csv
-    found = read(text, part.line, parameters)
+    records = read(text, part.line, parameters)
     if part.line == 1 and parameters.has_header:
-        next(found, None)
-    for row in found:
+        next(records, None)
+    for row in records:
         if row.flaw is None and len(row.values) != width:
             why = f"It has {len(row.values)} columns, and the file has {width}."
             yield row._replace(values=(), flaw=Flaw("COLUMN_COUNT", why))

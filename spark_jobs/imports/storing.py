@@ -125,8 +125,8 @@ def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> i
         "cause": _TWICE.fingerprint,
     }
     statement = tables.sql(_TAKE_OUT, order=sql.SQL(_ORDER[parameters.duplicates]))
-    found = session.execute(statement, said).fetchone()
-    return int(found[0]) if found else 0
+    row = session.execute(statement, said).fetchone()
+    return int(row[0]) if row else 0
 
 
 def finish(
@@ -179,8 +179,8 @@ def _store(session: Session, tables: Stage, parameters: ImportParameters) -> int
         "structure": parameters.structure.name,
     }
     statement = tables.sql(_STORE, order=sql.SQL(_ORDER[parameters.duplicates]))
-    found = session.execute(statement, said).fetchone()
-    return int(found[0]) if found else 0
+    row = session.execute(statement, said).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _reject(session: Session, tables: Stage, parameters: ImportParameters) -> int:
@@ -207,13 +207,13 @@ def same_structure(session: Session, wanted: Structure) -> int:
 
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED.
     """
-    found = session.execute(
+    row = session.execute(
         "SELECT id, key_paths, version_path FROM integration_objectstructure WHERE name = %s",
         [wanted.name],
     ).fetchone()
-    if found is None:
+    if row is None:
         raise gone("UNKNOWN_STRUCTURE", f"object structure {wanted.name}")
-    number, key_paths, version_path = found
+    number, key_paths, version_path = row
     if (tuple(key_paths), version_path) != (wanted.key_paths, wanted.version_path):
         raise JobError(
             "STRUCTURE_CHANGED",

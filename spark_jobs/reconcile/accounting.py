@@ -35,16 +35,16 @@ class Account:
 
     def add(self, partition: int, records: Sequence[Record], known: Known) -> list[Name]:
         """Judge the records; returns those of them that are named."""
-        found: list[Name] = []
+        names: list[Name] = []
         for (offset, _), fate in zip(records, judged(records, known), strict=True):
             self.fates[fate] += 1
             if fate not in UNNAMED:
                 failed = known.failures.get(offset)
                 failure = ("", "") if failed is None else (failed.code, failed.id)
-                found.append((fate.gravity, partition, offset, str(fate), *failure))
-        self.names += len(found)
-        self.named = heapq.nsmallest(NAMED, self.named + found)
-        return found
+                names.append((fate.gravity, partition, offset, str(fate), *failure))
+        self.names += len(names)
+        self.named = heapq.nsmallest(NAMED, self.named + names)
+        return names
 
 
 def together(accounts: Iterable[Account]) -> Account:

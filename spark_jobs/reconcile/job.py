@@ -75,8 +75,8 @@ def _judged(
 
 def _stretches(rows: Iterator[Any]) -> Iterator[tuple[int, Sequence[tuple[int, int]]]]:
     """Records of one partition together, a bounded number at a time."""
-    for partition, found in groupby(rows, key=itemgetter(0)):
-        while offsets := [(row[1], row[2]) for row in islice(found, STRETCH)]:
+    for partition, same in groupby(rows, key=itemgetter(0)):
+        while offsets := [(row[1], row[2]) for row in islice(same, STRETCH)]:
             yield partition, offsets
 
 

@@ -106,10 +106,10 @@ class Known:
 
 def begin(session: psycopg.Connection[Any], queue: int, uuid: str) -> Reading:
     """Look at the queue, once for a run. Raises JobError UNKNOWN_QUEUE."""
-    found = session.execute(_QUEUE, [queue]).fetchone()
-    if found is None or found[0] != "inbound":
+    row = session.execute(_QUEUE, [queue]).fetchone()
+    if row is None or row[0] != "inbound":
         raise gone("UNKNOWN_QUEUE", f"inbound queue {queue}")
-    return Reading(queue, uuid, found[1] == "beginning", found[2], _tracked_since(session))
+    return Reading(queue, uuid, row[1] == "beginning", row[2], _tracked_since(session))
 
 
 def known(
@@ -208,5 +208,5 @@ def _tracked_since(session: psycopg.Connection[Any]) -> datetime | None:
     if days:
         return min(begins) if len(begins) == len(days) else None
     oldest = session.execute(_OLDEST).fetchone()
-    found: datetime | None = None if oldest is None else oldest[0]
-    return found
+    since: datetime | None = None if oldest is None else oldest[0]
+    return since

@@ -82,8 +82,8 @@ class Tables(Stage):
 
     def are_there(self, session: Session) -> bool:
         name = f"{self.name}_items"
-        found = session.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
-        return bool(found and found[0])
+        row = session.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
+        return bool(row and row[0])
 
 
 def frozen(
@@ -102,9 +102,9 @@ def frozen(
         if not tables.are_there(session):
             session.execute(tables.sql(_ITEMS))
             _freeze(session, tables, parameters, part_bytes)
-        found = session.execute(tables.sql(_PARTS)).fetchall()
+        parts = session.execute(tables.sql(_PARTS)).fetchall()
         fence(session, owned)
-    return Plan.of({"parts": found})
+    return Plan.of({"parts": parts})
 
 
 def _freeze(
@@ -121,8 +121,8 @@ def still_frozen(session: Session, run: str, plan: Plan) -> None:
     """Raise JobError PLAN_LOST unless what was chosen is still there."""
     tables = Tables(run)
     if tables.are_there(session):
-        found = session.execute(tables.sql("SELECT count(*) FROM {items}")).fetchone()
-        if found is not None and found[0] == plan.messages:
+        row = session.execute(tables.sql("SELECT count(*) FROM {items}")).fetchone()
+        if row is not None and row[0] == plan.messages:
             return
     raise JobError(
         "PLAN_LOST",

@@ -16,7 +16,7 @@ _INTERFACE: Final = FIELDS.index("INTERFACE")
 _MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
 
 
-class Found(NamedTuple):
+class RangeRecord(NamedTuple):
     """A record of the range. Of one that does not fit by key or header only its place is known."""
 
     partition: int
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
     the payload as it came out of the envelope.
     """
 
-    record: Found
+    record: RangeRecord
     message_id: str
     own_id: str
     interface: str
@@ -43,8 +43,11 @@ class Chosen(NamedTuple):
     text: str | bytes
 
 
+Taken = tuple[RangeRecord, Chosen | None]
+
+
 class Chooser:
-    """The filter of one run. `columns` and `found` are for records that Spark reads."""
+    """The filter of one run. `columns` and `records` are for records that Spark reads."""
 
     def __init__(self, parameters: ReplayParameters) -> None:
         self._wanted: Filter = parameters.chosen
@@ -55,7 +58,7 @@ class Chooser:
         self._value = value if has_value else None
 
     def columns(self) -> list[str]:
-        """Expressions for `Found`: what does not fit is not carried from Spark to Python."""
+        """Expressions for `RangeRecord`: what does not fit is not carried from Spark to Python."""
         fits = f"({KIND}) <> {RETRY_MARKER}{''.join(f' AND {one}' for one in self._conditions())}"
         return [
             "partition",
@@ -66,10 +69,10 @@ class Chooser:
             f"CASE WHEN {fits} THEN headers END AS headers",
         ]
 
-    def found(self, rows: Iterator[Any]) -> Iterator[Found]:
-        """Spark's rows of these columns."""
+    def records(self, rows: Iterator[Any]) -> Iterator[RangeRecord]:
+        """Yield the records of Spark's rows with these columns."""
         for partition, offset, at_ms, fits, key, value, headers in rows:
-            yield Found(
+            yield RangeRecord(
                 partition,
                 offset,
                 at_ms,
@@ -90,7 +93,7 @@ class Chooser:
             known == name and (not has_value or one == text.encode()) for known, one in headers
         )
 
-    def chosen(self, record: Found, value: bytes | None = None) -> Chosen | None:
+    def chosen(self, record: RangeRecord, value: bytes | None = None) -> Chosen | None:
         """The message, or None where it was not asked for.
 
         `value` stands for the record's own where a person has corrected that.
@@ -112,9 +115,9 @@ class Chooser:
         """The same of a record that was read without Spark."""
         fits = self.fits(one.key, one.value, one.headers)
         place = (one.partition, one.offset, one.timestamp_ms)
-        return self.chosen(Found(*place, fits, one.key, one.value, one.headers))
+        return self.chosen(RangeRecord(*place, fits, one.key, one.value, one.headers))
 
-    def choose(self, _session: object, lot: Sequence[Found]) -> list[tuple[Found, Chosen | None]]:
+    def choose(self, _session: object, lot: Sequence[RangeRecord]) -> list[Taken]:
         """A Choose."""
         return [(one, self.chosen(one)) for one in lot]
 
@@ -126,7 +129,7 @@ class Chooser:
             same = f" AND h.value = {_binary(text)}" if has_value else ""
             yield f"exists(headers, h -> h.key = decode({_binary(name)}, 'UTF-8'){same})"
 
-    def _read(self, record: Found, value: bytes | None) -> Chosen:
+    def _read(self, record: RangeRecord, value: bytes | None) -> Chosen:
         interface, own_id, body, text = _said(value, record.headers)
         return Chosen(
             record,

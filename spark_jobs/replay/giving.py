@@ -126,17 +126,17 @@ def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uui
 
 
 def _exists(session: Session, queue: int, uuid: str) -> None:
-    found = session.execute(_THERE, {"queue": queue, "uuid": uuid}).fetchone()
-    if found is None:
+    row = session.execute(_THERE, {"queue": queue, "uuid": uuid}).fetchone()
+    if row is None:
         raise gone("UNKNOWN_QUEUE", f"inbound queue {queue}")
-    if found[0]:
+    if row[0]:
         raise other_topic()
 
 
 def check_numbers(session: Session, table: LiteralString) -> None:
     """Raise JobError NO_ARRIVAL_NUMBERS where nobody knows any more when messages arrived."""
-    found = session.execute(sql.SQL(_UNNUMBERED).format(table=sql.Identifier(table))).fetchone()
-    count, partition, offset = found or (0, 0, 0)
+    row = session.execute(sql.SQL(_UNNUMBERED).format(table=sql.Identifier(table))).fetchone()
+    count, partition, offset = row or (0, 0, 0)
     if count:
         raise JobError(
             "NO_ARRIVAL_NUMBERS",
@@ -153,7 +153,7 @@ def left_out(
     """How many messages are left out, and why; `left` are all, and why the table's rest is."""
     count, otherwise = left
     whys = session.execute(sql.SQL(_WHY).format(table=sql.Identifier(table)))
-    found = {why: number for why, number in whys if why != otherwise}
-    found[otherwise] = count - sum(found.values())
-    found["not_chosen"] = share.read - share.chosen
-    return {why: number for why, number in found.items() if number}
+    counts = {why: number for why, number in whys if why != otherwise}
+    counts[otherwise] = count - sum(counts.values())
+    counts["not_chosen"] = share.read - share.chosen
+    return {why: number for why, number in counts.items() if number}

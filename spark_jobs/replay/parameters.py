@@ -57,8 +57,8 @@ class ReplayParameters(Wanted):
     @property
     def until(self) -> datetime | None:
         """The time of `as_of`."""
-        found = bound(self.as_of)
-        return found if isinstance(found, datetime) else None
+        end = bound(self.as_of)
+        return end if isinstance(end, datetime) else None
 
     def check(self) -> None:
         """Raise JobError for what does not go together."""

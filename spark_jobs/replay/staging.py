@@ -17,7 +17,7 @@ from integration.documents.structures import Entry
 from integration.policy.failure import Failure
 from spark_jobs import staging
 from spark_jobs.problems import not_staged
-from spark_jobs.replay.choosing import Chosen, Found
+from spark_jobs.replay.choosing import Chosen, RangeRecord, Taken
 from spark_jobs.staging import Session, copy_rows
 
 _TABLES: Final = """
@@ -56,7 +56,6 @@ LONGEST: Final = 1_000
 NEW_RUN: Final = "Ask for a new run."
 
 Place = tuple[int, int]
-Taken = tuple[Found, Chosen | None]
 
 
 class Share(NamedTuple):
@@ -78,17 +77,17 @@ class Stage(staging.Stage):
 
     def staged(self, session: Session) -> tuple[int, Share]:
         """How many shares are staged, and what they came to together."""
-        found = session.execute(
+        row = session.execute(
             self.sql(
                 "SELECT count(*), coalesce(sum(read), 0)::bigint, "
                 "coalesce(sum(chosen), 0)::bigint, coalesce(sum(rejected), 0)::bigint FROM {shares}"
             )
         ).fetchone()
-        count, *sums = found or (0, 0, 0, 0)
+        count, *sums = row or (0, 0, 0, 0)
         return count, Share(*sums)
 
 
-Choose = Callable[[Session, Sequence[Found]], Sequence[Taken]]
+Choose = Callable[[Session, Sequence[RangeRecord]], Sequence[Taken]]
 """Says which records of a lot are messages that were asked for; a lot is of one partition."""
 Take = Callable[[Session, Stage, Sequence[Taken]], int]
 """Keeps or sends what was chosen of a lot; returns how many cannot be."""
@@ -98,7 +97,7 @@ def stage(
     database: str,
     tables: Stage,
     number: int,
-    records: Iterator[Found],
+    records: Iterator[RangeRecord],
     how: tuple[Choose, Take],
 ) -> None:
     """Stage a task's share, once however often it is tried.
@@ -142,7 +141,7 @@ def keep_messages(session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
     return 0
 
 
-Judged = tuple[Found, Chosen, Entry | Failure]
+Judged = tuple[RangeRecord, Chosen, Entry | Failure]
 
 
 def keep_documents(session: Session, tables: Stage, judged: Sequence[Judged]) -> int:
@@ -163,9 +162,9 @@ def keep_documents(session: Session, tables: Stage, judged: Sequence[Judged]) ->
     return len(rejects)
 
 
-def _lots(records: Iterator[Found]) -> Iterator[list[Found]]:
+def _lots(records: Iterator[RangeRecord]) -> Iterator[list[RangeRecord]]:
     """A bounded number of records at a time, and of bytes."""
-    lot: list[Found] = []
+    lot: list[RangeRecord] = []
     size = 0
     for one in records:
         lot.append(one)
@@ -183,6 +182,6 @@ def whole(session: Session, table: LiteralString, expected: int) -> None:
     The stage is not written ahead: what the database lost in a crash must not be left out silently.
     """
     counted = session.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
-    (found,) = counted.fetchone() or (0,)
-    if found != expected:
-        raise not_staged(f"{found:,} of {expected:,} chosen messages are staged.", NEW_RUN)
+    (count,) = counted.fetchone() or (0,)
+    if count != expected:
+        raise not_staged(f"{count:,} of {expected:,} chosen messages are staged.", NEW_RUN)

@@ -87,9 +87,9 @@ def digest(values: Sequence[Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def summed(found: str) -> int:
+def summed(text: str) -> int:
     """What of a digest is summed up."""
-    return int(found[:SUMMED_DIGITS], 16)
+    return int(text[:SUMMED_DIGITS], 16)
 
 
 def _piece(column: Column) -> str:

@@ -44,15 +44,15 @@ def remove(folder: Path) -> None:
 
 def sealed(path: Path, folder: Path) -> Sealed:
     """Force a file to the disk and read it back from there, past the system's memory of it."""
-    found, size = hashlib.sha256(), 0
+    digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         os.fsync(file.fileno())
         with suppress(OSError, AttributeError):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while block := file.read(_BLOCK_BYTES):
-            found.update(block)
+            digest.update(block)
             size += len(block)
-    return Sealed(str(path.relative_to(folder)), size, found.hexdigest())
+    return Sealed(str(path.relative_to(folder)), size, digest.hexdigest())
 
 
 def force(folder: Path) -> None:

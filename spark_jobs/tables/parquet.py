@@ -63,14 +63,14 @@ def read(
     session: "SparkSession", folder: Path, paths: Sequence[Path], columns: Sequence[Column]
 ) -> "DataFrame":
     """The columns of these files as they were before they were written, and `file`, its name."""
-    found = session.read.option("basePath", _address(folder)).parquet(*map(_address, paths))
-    return found.selectExpr(*_converted(columns, "unix_micros"), "_metadata.file_path AS file")
+    rows = session.read.option("basePath", _address(folder)).parquet(*map(_address, paths))
+    return rows.selectExpr(*_converted(columns, "unix_micros"), "_metadata.file_path AS file")
 
 
 def counts(session: "SparkSession", folder: Path) -> dict[str, int]:
     """How many rows the files of a folder have, by name; a file without any is left out."""
-    found = session.read.parquet(_address(folder)).selectExpr("_metadata.file_name AS file")
-    return {str(row["file"]): int(row["count"]) for row in found.groupBy("file").count().collect()}
+    rows = session.read.parquet(_address(folder)).selectExpr("_metadata.file_name AS file")
+    return {str(row["file"]): int(row["count"]) for row in rows.groupBy("file").count().collect()}
 
 
 def tallies(rows: "DataFrame") -> dict[str, Tally]:
@@ -78,19 +78,19 @@ def tallies(rows: "DataFrame") -> dict[str, Tally]:
 
     One task gives the files that it writes into several folders the same name.
     """
-    found: dict[str, Tally] = {}
+    sums: dict[str, Tally] = {}
     for name, count, total in rows.rdd.mapPartitions(_tallied).collect():
-        known = found.get(name, Tally(0, 0))
-        found[name] = Tally(known.rows + count, known.sum + total)
-    return found
+        known = sums.get(name, Tally(0, 0))
+        sums[name] = Tally(known.rows + count, known.sum + total)
+    return sums
 
 
 def _tallied(rows: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
-    found: dict[str, Tally] = {}
+    sums: dict[str, Tally] = {}
     for *values, file in rows:
-        known = found.get(file, Tally(0, 0))
-        found[file] = Tally(known.rows + 1, known.sum + summed(digest(values)))
-    return (("/".join(file.rsplit("/", 2)[1:]), *tally) for file, tally in found.items())
+        known = sums.get(file, Tally(0, 0))
+        sums[file] = Tally(known.rows + 1, known.sum + summed(digest(values)))
+    return (("/".join(file.rsplit("/", 2)[1:]), *tally) for file, tally in sums.items())
 
 
 def _address(path: Path) -> str:

@@ -29,8 +29,8 @@ def moment(database: str) -> Iterator[Moment]:
     """Hold one moment of the database, as long as its rows are read."""
     with psycopg.connect(database, application_name=NAME) as session:
         session.execute(_BEGIN)
-        found = session.execute("SELECT pg_export_snapshot()").fetchone()
-        yield Moment(session, str(found[0]) if found else "")
+        row = session.execute("SELECT pg_export_snapshot()").fetchone()
+        yield Moment(session, str(row[0]) if row else "")
         session.rollback()
 
 

@@ -93,20 +93,20 @@ class Cluster:
         """Raises JobError UNKNOWN_TOPIC, CLUSTER_SILENT, KAFKA_UNUSABLE."""
         with self._asking(name) as admin:
             asked = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
-            found = _answer(asked[name])
-            partitions = [partition.id for partition in found.partitions]
+            described = _answer(asked[name])
+            partitions = [partition.id for partition in described.partitions]
             low, high = (
                 self._offsets(admin, name, dict.fromkeys(partitions, spec))
                 for spec in (_EARLIEST, _LATEST)
             )
-        return Topic(str(found.topic_id), low, high)
+        return Topic(str(described.topic_id), low, high)
 
     def offsets_at(self, name: str, partitions: Sequence[int], at: datetime) -> dict[int, int]:
         """By partition the first offset written at `at` or later; none where nothing is."""
         spec = OffsetSpec.for_timestamp(int(at.timestamp() * 1_000))
         with self._asking(name) as admin:
-            found = self._offsets(admin, name, dict.fromkeys(partitions, spec))
-        return {partition: offset for partition, offset in found.items() if offset >= 0}
+            offsets = self._offsets(admin, name, dict.fromkeys(partitions, spec))
+        return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def read(self, name: str, begin: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Read]:
         """The records between these offsets, partition after partition, until nobody asks on.
@@ -130,10 +130,10 @@ class Cluster:
                 return
             if message is None or error is not None:
                 raise self._silent("no answer came in time" if error is None else error.str())
-            found = _read(message)
-            if found.offset < end:
-                yield found
-            if found.offset >= end - 1:
+            record = _read(message)
+            if record.offset < end:
+                yield record
+            if record.offset >= end - 1:
                 return
 
     @contextmanager

@@ -109,9 +109,9 @@ def bound(text: str) -> Bound:
         return int(text)
     if _PAIRS.fullmatch(text):
         pairs = [pair.strip().split(":") for pair in text.split(",")]
-        found = {int(partition): int(offset) for partition, offset in pairs}
-        if len(found) == len(pairs):
-            return found
+        offsets = {int(partition): int(offset) for partition, offset in pairs}
+        if len(offsets) == len(pairs):
+            return offsets
         raise _bad(f"{text!r} names a partition twice")
     try:
         at = datetime.fromisoformat(text)
@@ -137,7 +137,7 @@ def plan(cluster: Cluster, wanted: Wanted) -> TopicPlan:
         begins = {**highs, **begins}
     ends = {**highs, **_resolved(cluster, wanted.topic, end, highs)}
     parts = tuple(_part(p, begins[p], ends[p], begin, end) for p in partitions)
-    found = TopicPlan(
+    topic_plan = TopicPlan(
         topic=wanted.topic,
         uuid=now.uuid,
         parts=parts,
@@ -149,7 +149,7 @@ def plan(cluster: Cluster, wanted: Wanted) -> TopicPlan:
     )
     for part in parts:
         _there(wanted.topic, part, now)
-    return found
+    return topic_plan
 
 
 def planned(work: Work, wanted: Wanted) -> TopicPlan:
@@ -158,15 +158,15 @@ def planned(work: Work, wanted: Wanted) -> TopicPlan:
     Raises what `plan` and `TopicPlan.check` raise.
     """
     cluster = Cluster(work.arguments.kafka)
-    found = work.planned(TopicPlan, partial(plan, cluster, wanted))
+    topic_plan = work.planned(TopicPlan, partial(plan, cluster, wanted))
     if work.arguments.plan:
-        found.check(cluster.topic(found.topic))
-    for partition in found.oldest:
+        topic_plan.check(cluster.topic(topic_plan.topic))
+    for partition in topic_plan.oldest:
         work.tell.say(
             f"Partition {partition} begins with the oldest message that Kafka still has: whether "
             "older ones belonged to the range cannot be told any more."
         )
-    return found
+    return topic_plan
 
 
 def _partitions(now: Topic, *bounds: Bound) -> list[int]:
