@@ -58,8 +58,8 @@ def judged(session: Any, folder: str) -> Any:
     rows = session.read.csv(folder, schema=SCHEMA, header=True, escape='"')
     flaws = [flaw for name, kind, required in COLUMNS for flaw in _flaws(name, kind, required)]
     members = [_value(name, kind).alias(name) for name, kind, _ in COLUMNS]
-    found = rows.withColumn("why", fn.coalesce(*flaws))
-    return found.select(
+    explained = rows.withColumn("why", fn.coalesce(*flaws))
+    return explained.select(
         fn.monotonically_increasing_id().alias("place"),
         fn.to_json(fn.array(*KEY_COLUMNS)).alias("key"),
         fn.to_json(fn.struct(*members)).alias("document"),

@@ -112,12 +112,12 @@ def _drained(rig: Rig, queue: BenchQueue, count: int) -> None:
 
 
 def _claims(rig: Rig, address: str, count: int) -> dict[str, bool]:
-    found = json.loads(ask(f"{address}order", "GET"))
-    offsets = [int(id_.rpartition("~")[2]) for id_ in found["order"]]
+    arrivals = json.loads(ask(f"{address}order", "GET"))
+    offsets = [int(id_.rpartition("~")[2]) for id_ in arrivals["order"]]
     return {
         "no failure was written": rig.value(_FAILURES) == 0,
         "no retry was spent": rig.value(_RETRIES) == 0,
-        "each arrived once": found["posts"] == found["ids"] == count,
+        "each arrived once": arrivals["posts"] == arrivals["ids"] == count,
         "in order": offsets == list(range(count)),
         "nothing is in doubt": rig.value(_DOUBTED) == 0,
     }

@@ -29,10 +29,10 @@ def post_all(address: str, requests: Sequence[bytes], senders: int) -> Posted:
     where = (str(place.hostname), int(place.port or 80))
     with ThreadPoolExecutor(senders) as pool:
         began = time.perf_counter()
-        found = list(pool.map(lambda own: _sent(where, own), shares))
+        results = list(pool.map(lambda own: _sent(where, own), shares))
         seconds = time.perf_counter() - began
-    took = [one for each, _ in found for one in each]
-    statuses = frozenset(status for _, seen in found for status in seen)
+    took = [one for each, _ in results for one in each]
+    statuses = frozenset(status for _, seen in results for status in seen)
     return Posted(len(requests) / seconds, took, statuses)
 
 
@@ -57,10 +57,10 @@ def _sent(where: tuple[str, int], requests: Sequence[bytes]) -> tuple[list[float
 
 def _answered(line: socket.socket) -> bytes:
     """Read one answer whole; returns its status."""
-    found = b""
-    while _END not in found:
-        found += _more(line)
-    head, _, body = found.partition(_END)
+    answer = b""
+    while _END not in answer:
+        answer += _more(line)
+    head, _, body = answer.partition(_END)
     lower = head.lower()
     at = lower.index(_LENGTH) + len(_LENGTH)
     left = int(lower[at:].split(b"\r\n", 1)[0]) - len(body)

@@ -75,8 +75,8 @@ class Reader:
 
     def networks(self, name: str) -> tuple[str, ...]:
         """IP addresses and networks, by commas."""
-        found = self.words(name)
-        for one in found:
+        networks = self.words(name)
+        for one in networks:
             try:
                 ip_network(one)
             except ValueError:
@@ -84,7 +84,7 @@ class Reader:
                     f"{name} names {one!r}; write addresses such as 10.0.0.7 or networks such as "
                     "10.0.0.0/24, by commas"
                 )
-        return found
+        return networks
 
     def seconds(self, name: str, default: float) -> float:
         value = self.variables.get(name, "").strip()
@@ -108,12 +108,12 @@ class Reader:
         value = self.text(name, "")
         if not value:
             return None
-        found = Path(value)
-        if not found.is_absolute():
+        path = Path(value)
+        if not path.is_absolute():
             self.mistakes.append(f"{name} is {value!r}; write a path that begins with /")
-        elif not found.is_dir():
+        elif not path.is_dir():
             self.mistakes.append(f"{name} is {value!r}, and there is no such folder; make it first")
-        return found
+        return path
 
     def pairs(self, name: str, prefix: str) -> dict[str, str]:
         """Words `name=value` by commas or lines, each name beginning with `prefix`; or JSON.
@@ -121,13 +121,13 @@ class Reader:
         A comma that no such name follows is part of a value.
         """
         text = self.text(name, "")
-        found: Any = None
+        pairs: Any = None
         with suppress(ValueError):
-            found = json.loads(text) if text.startswith("{") else _pairs(text, prefix)
-        if isinstance(found, dict) and all(
-            key.startswith(prefix) and isinstance(value, str) for key, value in found.items()
+            pairs = json.loads(text) if text.startswith("{") else _pairs(text, prefix)
+        if isinstance(pairs, dict) and all(
+            key.startswith(prefix) and isinstance(value, str) for key, value in pairs.items()
         ):
-            return found
+            return pairs
         self.mistakes.append(
             f"{name} is {text!r}; write {prefix}name=value, several by commas, "
             "or an object of JSON with texts"
@@ -175,8 +175,8 @@ def _pairs(text: str, prefix: str) -> dict[str, str]:
 
 
 def _pair(word: str) -> tuple[str, str]:
-    name, found, value = word.partition("=")
-    if not found:
+    name, separator, value = word.partition("=")
+    if not separator:
         raise ValueError
     return name.strip(), value.strip()
 

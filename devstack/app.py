@@ -62,9 +62,9 @@ class App:
 
     def _folder(self, name: str) -> Path:
         """Where endpoints write files, or bulk jobs do: beside the servers' own folders."""
-        found = (self.folder / name).resolve()
-        found.mkdir(parents=True, exist_ok=True)
-        return found
+        path = (self.folder / name).resolve()
+        path.mkdir(parents=True, exist_ok=True)
+        return path
 
     def prepare(self) -> None:
         """Bring the database and the static files up to date; needs PostgreSQL, waits for Kafka.

@@ -24,9 +24,9 @@ MISSING = (
 def find() -> Path | None:
     """Return a Chromium on this machine, or None."""
     for name in NAMES:
-        found = shutil.which(name)
-        if found:
-            return Path(found)
+        program = shutil.which(name)
+        if program:
+            return Path(program)
     for place in PLACES:
         if Path(place).exists():
             return Path(place)

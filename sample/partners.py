@@ -43,8 +43,8 @@ def supplier_counts(address: str) -> dict[str, int] | None:
     try:
         # The address is that of the sample's own endpoint, on this machine.
         with urllib.request.urlopen(f"{address}/counts", timeout=ASK_SECONDS) as answer:  # noqa: S310 - see above
-            found: dict[str, int] = json.loads(answer.read(10_000))
-            return found
+            counts: dict[str, int] = json.loads(answer.read(10_000))
+            return counts
     except (OSError, ValueError):
         return None
 
@@ -64,8 +64,8 @@ def ledger_count() -> int | None:
     """How many rows the other database has; None when it cannot be asked."""
     try:
         with _connected(database_name()) as rows:
-            found = rows.execute(COUNT).fetchone()
-            return None if found is None else int(found[0])
+            row = rows.execute(COUNT).fetchone()
+            return None if row is None else int(row[0])
     except psycopg.Error:
         return None
 
@@ -134,7 +134,7 @@ def database_password() -> str:
 def _connected(name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     """A session of its own, without transactions: a database is not made in one."""
     known = connection.settings_dict
-    found = psycopg.connect(
+    session = psycopg.connect(
         host=known["HOST"] or None,
         port=known["PORT"] or None,
         user=known["USER"] or None,
@@ -144,6 +144,6 @@ def _connected(name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         connect_timeout=3,
     )
     try:
-        yield found
+        yield session
     finally:
-        found.close()
+        session.close()

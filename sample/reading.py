@@ -21,8 +21,8 @@ def fields_of(message: Message) -> Fields:
         raise PermanentError("The payload is neither an object nor an element.", code="NO_OBJECT")
     # <MXASSET><ASSET>…</ASSET></MXASSET>: the outer element is the message, not the object.
     root = body[0] if len(body) == 1 and len(body[0]) else body
-    found = _element(root)
-    return found if isinstance(found, dict) else {}
+    fields = _element(root)
+    return fields if isinstance(fields, dict) else {}
 
 
 def _element(element: Any) -> Any:

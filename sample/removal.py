@@ -125,11 +125,11 @@ def _wait_for_workers() -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         busy = PartitionLease.objects.filter(held).values_list("partition__queue__name", flat=True)
-        found = sorted(set(busy))
-        if not found:
+        queues = sorted(set(busy))
+        if not queues:
             return
         if time.monotonic() > until:
-            raise SampleBusyError(found)
+            raise SampleBusyError(queues)
         time.sleep(0.2)
 
 

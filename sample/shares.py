@@ -97,11 +97,11 @@ def _partner(queue: str) -> tuple[int | None, str]:
         return partners.archive_count(), "files in its folder"
     if queue == names.TO_LEDGER:
         return partners.ledger_count(), "rows in its table"
-    found = partners.supplier_counts(partners.supplier_address())
-    if found is None:
+    counts = partners.supplier_counts(partners.supplier_address())
+    if counts is None:
         return None, "its server does not answer"
     note = (
-        f"orders; {found['repeated']} came again and were dropped, {found['refused']} refused, "
-        f"{found['unavailable']} met it closed"
+        f"orders; {counts['repeated']} came again and were dropped, {counts['refused']} refused, "
+        f"{counts['unavailable']} met it closed"
     )
-    return found["messages"], note
+    return counts["messages"], note

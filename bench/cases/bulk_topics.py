@@ -146,14 +146,14 @@ def _driven(rig: Rig) -> tuple[dict[str, Any], int, int]:
 
 
 def _sizes(root: psutil.Process) -> list[int]:
-    found: list[int] = []
+    sizes: list[int] = []
     try:
         tree = [root, *root.children(recursive=True)]
     except psutil.Error:
-        return found
+        return sizes
     for one in tree:
         try:
-            found.append(int(one.memory_info().rss))
+            sizes.append(int(one.memory_info().rss))
         except psutil.Error:
             continue
-    return found
+    return sizes

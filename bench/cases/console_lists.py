@@ -140,9 +140,9 @@ def _pages(rig: Rig) -> Mapping[str, str]:
 
 
 def _timed(person: Person, pages: Mapping[str, str]) -> dict[str, float]:
-    found = {}
+    seconds = {}
     for name, path in pages.items():
         began = time.perf_counter()
         person.read(path)
-        found[name] = time.perf_counter() - began
-    return found
+        seconds[name] = time.perf_counter() - began
+    return seconds

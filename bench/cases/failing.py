@@ -62,13 +62,13 @@ def _configured(rig: Rig, topic: str, count: int, retries: dict[str, int]) -> Be
 def _rate(rig: Rig, queue: BenchQueue, failing: int) -> float:
     """All messages a second, the failed ones counted as settled when their row is committed."""
     queue.run()
-    found = facts.rate(rig, facts.OURS)
+    rate = facts.rate(rig, facts.OURS)
     facts.every_one_once(rig, facts.OURS, queue.count)
     rows = rig.value("SELECT count(*) FROM integration_messageerror WHERE state = 'RETRY'")
     if rows != failing:
         raise BenchmarkError(f"{failing} messages should wait for a retry, not {rows}")
     queue.switch_off()
-    return found
+    return rate
 
 
 class OnePercent:
@@ -92,11 +92,11 @@ class OnePercent:
         """Good messages a second, once every failure is over."""
         self.queue.run()
         self.rig.until(lambda: _waiting(self.rig) == 0, "no failure waits for a further try")
-        found = facts.rate(self.rig, facts.OURS, f"ended IN ('APPLIED', 'SUPERSEDED') AND {GOOD}")
+        rate = facts.rate(self.rig, facts.OURS, f"ended IN ('APPLIED', 'SUPERSEDED') AND {GOOD}")
         self.held.add(self.rig.value(_HELD))
         self.stale.add(self.rig.value(_STALE))
         self.queue.switch_off()
-        return found
+        return rate
 
     def theirs(self) -> float:
         """The same of the hand-written loop, which sets failures aside."""

@@ -88,9 +88,9 @@ def _round(address: str, path: str, count: int, kept: list[posting.Posted]) -> f
     """One round of posts; their number a second."""
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
     requests = [posting.request(f"/{path}", _body(n), headers) for n in range(count)]
-    found = posting.post_all(address, requests, SENDERS)
-    kept.append(found)
-    return found.rate
+    posted = posting.post_all(address, requests, SENDERS)
+    kept.append(posted)
+    return posted.rate
 
 
 def _body(number: int) -> bytes:

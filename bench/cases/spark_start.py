@@ -49,18 +49,18 @@ def spark_warm_start(ground: Ground) -> Figure:
             if not ground.quick:
                 time.sleep(IDLE_SECONDS)
             idle = _round(rig, source, begun)
-    found = [milliseconds for milliseconds, _ in [*sample, idle]]
+    times = [milliseconds for milliseconds, _ in [*sample, idle]]
     return Figure(
         name=NAME,
-        value=median(found[:rounds]),
+        value=median(times[:rounds]),
         unit="ms",
         n=rounds,
         against="from asked for to the first task's session with the database; median",
         target=below("value", 1_500),
         claims={"every row is read": all(is_whole for _, is_whole in [*sample, idle])},
         facts={
-            "longest_ms": round(max(found[:rounds])),
-            "after_a_minute_idle_ms": round(found[-1]),
+            "longest_ms": round(max(times[:rounds])),
+            "after_a_minute_idle_ms": round(times[-1]),
         },
     )
 

@@ -56,27 +56,27 @@ def repair_stopwatch(ground: Ground) -> Figure:
         try:
             with at_the_console(address, rig.folder) as hand:
                 hand.log_in(NAME, password)
-                found = _repaired(rig, hand, count)
+                repair = _repaired(rig, hand, count)
         finally:
             sent = trickle.end()
         rig.until(lambda: _effects(rig) >= sent, "every message has had its effect")
         claims = _claims(rig, count, sent)
     return Figure(
         name="repair_stopwatch",
-        value=found.seconds,
+        value=repair.seconds,
         unit="s",
         n=count,
         against="from asking for the overview to the page and SQL saying that all are resolved",
         target=below("value", 90),
         claims={
-            f"at most {MOST_CLICKS} clicks": found.clicks <= MOST_CLICKS,
-            "the browser complains of nothing": not found.complaints,
+            f"at most {MOST_CLICKS} clicks": repair.clicks <= MOST_CLICKS,
+            "the browser complains of nothing": not repair.complaints,
             **claims,
         },
         facts={
-            "clicks": found.clicks,
-            "fields": found.fields,
-            "looking_s": (found.clicks + found.fields) * LOOK_SECONDS,
+            "clicks": repair.clicks,
+            "fields": repair.fields,
+            "looking_s": (repair.clicks + repair.fields) * LOOK_SECONDS,
             "meanwhile": sent - 2 * count,
         },
     )

@@ -75,9 +75,9 @@ def tracking_cost(ground: Ground) -> Figure:
 
 
 def _check(queue: BenchQueue) -> None:
-    found = queue.rig.rows(_FOUND)[0]
-    if found != (queue.count,) * 3:
-        raise BenchmarkError(f"each of {queue.count} messages should have its ids, but: {found}")
+    counts = queue.rig.rows(_FOUND)[0]
+    if counts != (queue.count,) * 3:
+        raise BenchmarkError(f"each of {queue.count} messages should have its ids, but: {counts}")
 
 
 def _set(queue: BenchQueue, *, tracks: bool) -> None:
