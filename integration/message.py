@@ -1,4 +1,4 @@
-"""What a handler gets: the message with its context. One object is made per message."""
+"""The message as a handler gets it, with its context. One object is made per message."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from integration.values import Record
 
 
 class Position(NamedTuple):
-    """Where a record stands in Kafka: provenance, never age."""
+    """The place of a record in Kafka: provenance, never age."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class Arrival(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What all messages of one service on one queue have in common."""
+    """The facts that all messages of one service on one queue have in common."""
 
     interface: str
     system: str | None
@@ -75,7 +75,7 @@ class Message:
 
     @property
     def document(self) -> Document | None:
-        """What the envelope said; None for a tombstone. Made here when there was no envelope."""
+        """The envelope's word; None for a tombstone. Made here when there was no envelope."""
         if self._document is None and self.record.value is not None:
             self._document = Bare(self.body, self.record.value)
         return self._document

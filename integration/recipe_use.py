@@ -1,4 +1,4 @@
-"""What a recipe makes of one message: the changed record, nothing new, or why it does not fit.
+"""The use of a recipe on one message: the changed record, nothing new, or why it does not fit.
 
 Without Django: the operations of the console and the repairs on Spark change messages by it.
 """

@@ -14,7 +14,7 @@ SET_ANEW: Final = "set anew"
 
 
 def seal(text: str) -> dict[str, str]:
-    """What is stored instead of the text."""
+    """Return what is stored instead of the text."""
     return {MARK: keyring().encrypt(text.encode()).decode()}
 
 

@@ -94,7 +94,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the message: the verdict as the engine would see it, and what went out.
+    """The fate of the message: the verdict as the engine would see it, and what went out.
 
     After a Failure nothing the handler wrote or published is left, as in the engine.
     """

@@ -30,7 +30,7 @@ class Part:
 
 
 def parts_of(listed: Iterable[tuple[Any, ...]]) -> list[Part]:
-    """What LIST told, in UTC, without the default partition."""
+    """Read what LIST told, in UTC, without the default partition."""
     matches = [(name, _BOUNDS.search(bound)) for name, bound in listed]
     return [Part(name, _moment(m[1]), _aware(m[2])) for name, m in matches if m is not None]
 

@@ -1,4 +1,4 @@
-"""What people did without changing anything: logins, refusals and views, as rows of audit."""
+"""Acts of people that change nothing: logins, refusals and views, as rows of audit."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,7 @@ LONGEST_TYPED: Final = 60
 
 
 class Act(StrEnum):
-    """What was done; the values stand in the table."""
+    """The act; the values stand in the table."""
 
     LOGIN = "login"
     LOGIN_FAILED = "login-failed"
@@ -32,7 +32,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How many rows an act may leave: None = no bound.
+    """The number of rows an act may leave: None = no bound.
 
     The same person at the same address, subject and name leave one row in `same_seconds`; a person
     leaves `a_minute`, and one more that says so. Whoever is not logged in counts as one person.

@@ -24,7 +24,7 @@ SAMPLE: Final = '{"test": true}'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What is sent: a payload as a partner would get it, under an id of its own."""
+    """The sample to send: a payload as a partner would get it, under an id of its own."""
 
     body: str = SAMPLE
     interface: str = "TEST"
@@ -103,7 +103,7 @@ def _bounded(endpoint: Endpoint) -> Endpoint:
 
 
 def mistake_in(sample: Sample) -> str:
-    """Why this sample is not sent, as a sentence; empty when it is."""
+    """Return why this sample is not sent, as a sentence; empty when it is."""
     if not sample.body.strip():
         return "Enter what is to be sent."
     if len(sample.body.encode()) > LARGEST_BYTES:

@@ -1,4 +1,4 @@
-"""What a person may ask for one failure: each is one compare-and-set with its line of history."""
+"""Requests about one failure: each is one compare-and-set with its line of history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -156,7 +156,7 @@ def released(*, late: bool, apply_as_newest: bool = False) -> Values:
 
 
 def lateness_of(row: MessageError) -> str | None:
-    """Why releasing this row needs a confirmation, or None."""
+    """Return why releasing this row needs a confirmation, or None."""
     place = QueuePartition.objects.filter(queue=row.queue_id, partition=row.partition).first()
     return why_late(row, row.queue, place)
 

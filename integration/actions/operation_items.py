@@ -1,4 +1,4 @@
-"""What an operation does with its messages: an edit is tried on all, then chunks are carried out.
+"""The work of an operation on its messages: an edit is tried on all, then chunks are carried out.
 
 A dry run changes every message in memory and stores nothing of it. A chunk is one commit of
 failures, their history and their items. A message is never done twice: its item gets its outcome
@@ -42,7 +42,7 @@ FIRST_IS_OUT: Final = "first"
 
 @dataclass(slots=True)
 class Trial:
-    """How far a dry run is and what it met; `samples` are the first items that change.
+    """The state of a dry run and what it met; `samples` are the first items that change.
 
     `absent` are not on hold, or were changed since they were chosen: the operation skips them.
     """
@@ -137,7 +137,7 @@ def _silent(_: OperationStep) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be done with each message; fixed for as long as a runner holds the operation."""
+    """The work on each message; fixed for as long as a runner holds the operation."""
 
     operation: Operation
     rules: Rules = field(default_factory=Rules)
@@ -155,7 +155,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one commit did. `is_ours`: there is more, and the runner may go on, at this rate."""
+    """The result of one commit. `is_ours`: there is more, and the runner may go on at this rate."""
 
     handled: int = 0
     done: int = 0

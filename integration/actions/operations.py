@@ -1,4 +1,4 @@
-"""What people decide about operations: each decision is a compare-and-set with its row of audit.
+"""Decisions about operations: each is a compare-and-set with its row of audit.
 
 An operation carries out one verb on many failures; `operation_items` works on those.
 """
@@ -47,7 +47,7 @@ NOT_AUDITED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a planned operation is to be carried out; `rate` in messages a second, None = any."""
+    """The way to carry out a planned operation; `rate` in messages a second, None = any."""
 
     reason: str = ""
     rate: int | None = None
@@ -206,7 +206,7 @@ def set_recipe(operation_id: UUID, recipe: str, *, version: int) -> None:
 
 
 def is_tried(operation: Operation) -> bool:
-    """Whether the dry run of an edit came to its end."""
+    """Return whether the dry run of an edit came to its end."""
     return operation.trial is not None and operation.trial.get("at", 0) >= operation.total
 
 

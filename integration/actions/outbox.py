@@ -1,4 +1,4 @@
-"""What people decide about outgoing rows that Kafka refuses, and about a relay in doubt.
+"""Decisions about outgoing rows that Kafka refuses, and about a relay in doubt.
 
 Each decision is a compare-and-set with its line of history in the same transaction.
 """
@@ -75,7 +75,7 @@ class NotInDoubtError(IntegrationError):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What is done to a dead row: the state it leads to and the columns besides."""
+    """The verb for a dead row: the state it leads to and the columns besides."""
 
     action: str
     target: OutboxState
@@ -91,7 +91,7 @@ GIVE_UP: Final = Verb("give up", OutboxState.CANCELLED, True, {})
 
 @dataclass(frozen=True, slots=True)
 class OutboxOutcome:
-    """What became of the rows asked for; both counts add up to all of them."""
+    """The fate of the rows asked for; both counts add up to all of them."""
 
     moved: int = 0
     moved_on: int = 0

@@ -1,4 +1,4 @@
-"""What a person may ask of a queue: switch it, pause it, let it run again."""
+"""Requests about a queue: switch it, pause it, let it run again."""
 
 from collections.abc import Mapping
 from datetime import datetime

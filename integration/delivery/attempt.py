@@ -138,7 +138,7 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
 
 
 def remember(owned: Owned, settled: Settled) -> None:
-    """What the run knows of its partition after a commit."""
+    """Remember the state of its partition after a commit."""
     batch_result = settled.batch_outcome.batch_result
     owned.next_offset = batch_result.next_offset
     if batch_result.state is not None:

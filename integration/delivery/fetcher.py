@@ -1,4 +1,4 @@
-"""Where the next messages come from: the head's row, released and overdue rows, or Kafka."""
+"""The choice of the next messages: the head's row, released and overdue rows, or Kafka."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -172,7 +172,7 @@ class Fetcher:
 
     @property
     def drained(self) -> bool:
-        """Whether Kafka said of every partition being read that its end is reached."""
+        """Return whether Kafka said of every partition being read that its end is reached."""
         return all(owned.partition in self._ends for owned in self.held if owned.reads_kafka)
 
     def _attach(self, reading: dict[int, Owned]) -> None:
@@ -273,7 +273,7 @@ class Fetcher:
         return unit
 
     def _isolates(self, owned: Owned) -> bool:
-        """Whether messages are read under their markers."""
+        """Return whether messages are read under their markers."""
         return owned.isolate_until is not None
 
     def _resolve(self, owned: Owned, units: list[Unit], markers: dict[int, RetryMarker]) -> None:

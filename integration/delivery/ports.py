@@ -1,4 +1,4 @@
-"""What the engine asks of the world.
+"""The ports through which the engine reaches the world.
 
 Each port has an in-memory fake in tests/support; one contract suite runs over the fake and the
 real adapter.
@@ -106,10 +106,10 @@ class UnitOfWork(Protocol):
         """Roll back at the end of the block instead of committing."""
 
     def is_broken(self) -> bool:
-        """Whether a swallowed error has spoilt the transaction. Costs no round trip."""
+        """Return whether a swallowed error has spoilt the transaction. Costs no round trip."""
 
     def is_lost(self) -> bool:
-        """Whether the connection is gone. Costs no round trip."""
+        """Return whether the connection is gone. Costs no round trip."""
 
     def seen(self, ids: Sequence[str]) -> Mapping[str, frozenset[bytes]]:
         """Content hashes of those message ids that were applied, or whose failure is open.
@@ -172,7 +172,7 @@ class Repository(Protocol):
         """
 
     def past(self, owned: Owned) -> Past:
-        """What is known of calls of endpoints at the position and beyond it; sending only."""
+        """Read what is known of calls of endpoints from the position on; sending only."""
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
         """Which of these record keys have an open failure in the queue."""
@@ -214,7 +214,7 @@ class Repository(Protocol):
         """
 
     def open_errors(self) -> int:
-        """How many rows of the queue are open and not released, no further than its limit."""
+        """Count the rows of the queue that are open and not released, no further than its limit."""
 
     def snapshot(self) -> QueueSnapshot:
         """The queue's configuration now. Raises QueueGoneError when it was deleted."""
@@ -227,7 +227,7 @@ class PartitionManager(Protocol):
         """Lock every free partition of the queue and raise its epoch."""
 
     def is_lost(self) -> bool:
-        """Whether the session that holds the locks is gone: then nothing more is settled."""
+        """Return whether the session that holds the locks is gone: then nothing more is settled."""
 
     def working(self) -> None:
         """A call of a handler or of the parser starts now; it may take the handler timeout.

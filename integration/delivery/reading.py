@@ -31,7 +31,7 @@ TRACED_AT_ONCE: Final = 100
 
 
 class RetryMarker(NamedTuple):
-    """What a retry marker says: which error row, and which of its retries is due."""
+    """The contents of a retry marker: which error row, and which of its retries is due."""
 
     error: UUID
     retry_no: int
@@ -81,7 +81,7 @@ def copied_failure(record: Record) -> UUID | None:
 
 
 def is_own_copy(record: Record, deployment: str) -> bool:
-    """Whether this deployment wrote the record as the copy of a failure, and as it stands here.
+    """Return whether this deployment wrote the record as the copy of a failure, as it stands.
 
     Tools copy headers: a message that somebody wrote anew under them has another content, and
     must not pass as a copy of something that is safe elsewhere.
@@ -125,7 +125,7 @@ class Reader:
         self._untraced: list[Unit] = []
 
     def units(self, records: Sequence[Record]) -> list[Unit]:
-        """What is to be done with each record."""
+        """Return what is to be done with each record."""
         self._trace_read_ahead()
         units: list[Unit] = []
         for place, record in enumerate(records):
@@ -168,7 +168,7 @@ class Reader:
             self._trace_read_ahead()
 
     def unit(self, record: Record) -> Unit:
-        """What is to be done with one record. Whatever is wrong with it is known afterwards."""
+        """Return what is to be done with one record. Whatever is wrong is known afterwards."""
         return self._traced([self._read(record)])[0]
 
     def _trace_read_ahead(self) -> None:
@@ -224,7 +224,7 @@ class Reader:
         return Unit(record, message, service.taker, None, message_id, origin.interface)
 
     def _look_up(self, interface: str | None) -> tuple[Service, Origin] | Failure:
-        """Who takes messages of that name; remembered, unless the name is a stranger's."""
+        """Find who takes messages of that name; remembered, unless the name is a stranger's."""
         queue = self.queue
         service = queue.service_for(interface)
         if isinstance(service, Failure):
@@ -267,7 +267,7 @@ class Reader:
         unit.message_id, unit.interface, unit.trace = read.message_id, read.interface, read.trace
 
     def _flawed(self, record: Record, flaw: envelope.Flaw) -> Unit:
-        """What cannot be read has the id and the service that its envelope or headers name."""
+        """Build the unit of what cannot be read: id and service as envelope or headers name it."""
         failure = Failure(FailureClass.PERMANENT, flaw.code, f"{flaw.message} {flaw.hint}")
         interface, message_id = flaw.interface, flaw.message_id
         fields = addressed_by_headers(record.headers or ())

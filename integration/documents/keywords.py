@@ -39,7 +39,7 @@ def one_document() -> Iterator[None]:
 
 
 def _judged(rule: Json, resolver: Json) -> Judged:
-    """What a schema has said so far, for each part of the document by its identity.
+    """Return the schema's verdicts so far, for each part of the document by its identity.
 
     The document and the schema live longer than this, so that an identity means one of them.
     """
@@ -72,7 +72,7 @@ def _reference(validator: Json, ref: str, instance: Json, _: Json) -> Errors:
 
 
 def _once(validator: Json, instance: Json, rule: Json, resolver: Json) -> Errors:
-    """What the rule has against the instance; of that the first alone where it was asked before."""
+    """Return the rule's errors on the instance; of known ones the first alone."""
     judged = _judged(rule, resolver)
     if id(instance) in judged:
         if (known := judged[id(instance)]) is not None:
@@ -190,7 +190,7 @@ def _unique_items(validator: Json, wanted: Json, instance: Json, _: Json) -> Err
 
 
 def _sortable(value: Json) -> tuple[Json, ...]:
-    """What sorts values of all kinds, and is equal where JSON Schema says that they are.
+    """Return what sorts values of all kinds, and is equal where JSON Schema says that they are.
 
     Sorted and not hashed: a sender can choose numbers that have one hash.
     """

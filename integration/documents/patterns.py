@@ -49,7 +49,7 @@ class BadPattern(IntegrationError):  # noqa: N818 - named after what it is about
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern matches anywhere in the text. Raises BadPattern."""
+    """Return whether the pattern matches anywhere in the text. Raises BadPattern."""
     # Half characters, which UTF-8 cannot write, are read as question marks.
     return _compiled(pattern).search(text.encode(errors="replace")) is not None
 

@@ -61,7 +61,7 @@ class Judge:
 
 
 def judge_of(text: str) -> Judge:
-    """What judges documents by the JSON Schema of this text."""
+    """Return the judge of documents by the JSON Schema of this text."""
     # With Decimal, so that bounds and enumerations compare exactly.
     schema = json.loads(text, parse_float=Decimal)
     for one in list(_subschemas(schema)):
@@ -86,7 +86,7 @@ def code_of(error: Exception) -> str:
 
 
 def why_unusable(name: str, error: Exception) -> str:
-    """Why the schema of what has this name cannot judge, and what to do."""
+    """Say why the schema of what has this name cannot judge, and what to do."""
     if isinstance(error, BadPattern):
         return f"The JSON Schema of {name} has a pattern that is not run. {error}"
     if isinstance(error, TooDeep):

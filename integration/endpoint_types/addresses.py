@@ -36,7 +36,7 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
 
 
 def refusal(address: Address, *, private: bool) -> str:
-    """Why this address is not connected to; empty when it is.
+    """Return why this address is not connected to; empty when it is.
 
     >>> refusal(ipaddress.ip_address("169.254.169.254"), private=True)
     'a link-local address, or one of a cloud for its own machines; it is never connected to.'

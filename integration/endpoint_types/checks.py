@@ -1,4 +1,4 @@
-"""What single properties have to be: each check answers the rest of a sentence, empty when good."""
+"""Checks of single properties: each answers the rest of a sentence, empty when all is well."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How an endpoint's properties are declared: once, as fields of a dataclass.
+"""The declaration of an endpoint's properties: once, as fields of a dataclass.
 
 Reading, judging, the console's form and the table in docs/endpoints.md are all made of these.
 """
@@ -23,7 +23,7 @@ _NUL: Final = "\x00"
 
 
 class Shape(StrEnum):
-    """What kind of value a property holds, as JSON has it."""
+    """The kind of value a property holds, as JSON has it."""
 
     TEXT = "text"  # one line
     TEMPLATE = "template"  # one line with {…} in it
@@ -76,7 +76,7 @@ class Properties:
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - most have none
-        """What is wrong between values each of which can be kept, as a sentence for each name."""
+        """Tell what is wrong between values each of which can be kept, as a sentence by name."""
         return {}
 
 
@@ -153,7 +153,7 @@ def made(kind: type[Made], properties: Mapping[str, Any], secrets: Mapping[str, 
 
 
 def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with each property, as the rest of a sentence that begins with its name."""
+    """Tell what is wrong with each property, as the rest of a sentence that its name begins."""
     mistakes: dict[str, str] = {}
     for name, declared in declarations(kind).items():
         if declared.is_secret:
@@ -168,7 +168,7 @@ def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def counts(declared: Declared, kind: type[Any], properties: Mapping[str, Any]) -> bool:
-    """Whether a property means anything beside what the others say."""
+    """Return whether a property means anything beside what the others say."""
     if declared.only is None:
         return True
     name, values = declared.only

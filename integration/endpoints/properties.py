@@ -42,7 +42,7 @@ def choices() -> list[tuple[str, str]]:
 
 
 def mistakes(handler_type: str, properties: Any) -> dict[str, str]:
-    """What is wrong, as a sentence for each property; empty when they can be kept."""
+    """Tell what is wrong, as a sentence for each property; empty when they can be kept."""
     kind = KINDS.get(handler_type)
     if kind is None:
         return {"": f"There is no handler type {handler_type[:80]}."}

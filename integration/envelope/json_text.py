@@ -119,7 +119,7 @@ def element_texts(text: str) -> list[str]:
 
 
 def is_deeper(text: str, max_depth: int) -> bool:
-    """Whether brackets outside strings nest beyond `max_depth`, without parsing or recursing.
+    """Return whether brackets outside strings nest deeper, without parsing or recursing.
 
     Strings are cut away, then each pass takes off the innermost level; what is left after
     the passes is deeper. All steps run at the speed of `bytes.replace`.

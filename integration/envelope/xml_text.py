@@ -74,7 +74,7 @@ def parse_xml(source: bytes, max_depth: int, *, is_utf8: bool = False) -> object
 
 
 def _begins_with_doctype(source: bytes) -> bool:
-    """Whether only blanks, comments and instructions stand before a document type.
+    """Return whether only blanks, comments and instructions stand before a document type.
 
     Goes over each byte once: one pattern for all of it could try every way to cut the blanks.
     """

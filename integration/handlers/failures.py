@@ -1,4 +1,4 @@
-"""What a handler may raise or return, and the failure that every exception comes to."""
+"""Failures that a handler may raise or return, and what every other exception comes to."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -190,7 +190,7 @@ _SEEN_THROUGH: Final = frozenset({FailureClass.CONFLICT, FailureClass.OUTAGE})
 
 
 class Judged(NamedTuple):
-    """What one exception of a chain means."""
+    """The meaning of one exception of a chain."""
 
     kind: FailureClass
     code: str

@@ -25,7 +25,7 @@ GivenHeaders = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | byte
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is said of one outgoing message beside its payload.
+    """The facts about one outgoing message beside its payload.
 
     `cause` is the id of the consumed message that it answers, None outside handlers.
     """

@@ -1,4 +1,4 @@
-"""What publish() makes of a payload: text in its channel's format, judged, with its key."""
+"""The payload of publish(): text in its channel's format, judged, with its key."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +44,7 @@ class PayloadTooLargeError(PayloadRefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a channel judges payloads; `plan` is its structure's."""
+    """The rules by which a channel judges payloads; `plan` is its structure's."""
 
     channel: str
     is_xml: bool

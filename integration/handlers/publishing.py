@@ -16,7 +16,7 @@ from integration.values import Outgoing
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What one publish() wrote: the message id for each external system that gets one.
+    """The result of one publish(): the message id for each external system that gets one.
 
     `ids` is empty where the channel, or each of its targets, is switched off.
     """

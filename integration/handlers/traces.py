@@ -1,4 +1,4 @@
-"""What may be shown of an exception: its sentence and its frames, but no contents of messages."""
+"""The part of an exception that may be shown: its sentence and frames, no contents of messages."""
 
 import linecache
 import re
@@ -36,7 +36,7 @@ _ENGINE: Final = str(Path(__file__).resolve().parent.parent / "delivery")
 
 
 def sentence(exception: BaseException) -> str:
-    """What the exception says, for people who may not see payloads.
+    """Return what the exception says, for people who may not see payloads.
 
     What others quote of the message is left out: PostgreSQL's DETAIL, jsonschema's instance,
     the values in Django's and Python's own sentences. A handler's own sentence, raised as one of

@@ -1,4 +1,4 @@
-"""Who calls: from the credentials of a request to the external system it speaks for."""
+"""Callers: from the credentials of a request to the external system it speaks for."""
 
 import base64
 import binascii
@@ -68,7 +68,7 @@ class Credentials(NamedTuple):
 
 
 def credentials_in(authorization: str, maxauth: str) -> Credentials | None:
-    """What the two headers hold; None when that is nothing usable. MAXAUTH counts alone."""
+    """Read the two headers; None when they hold nothing usable. MAXAUTH counts alone."""
     scheme, _, rest = authorization.strip().partition(" ")
     if scheme.lower() == "bearer" and rest.strip():
         return Credentials(rest.strip(), None)
@@ -87,7 +87,7 @@ def _pair(text: str, *, is_legacy: bool) -> Credentials | None:
 
 
 def caller_of(given: Credentials | None, *, is_legacy_path: bool = False) -> Caller:
-    """Who it is. Raises NotAuthenticatedError, TokenOverError or LegacyAddressOffError."""
+    """Identify them. Raises NotAuthenticatedError, TokenOverError or LegacyAddressOffError."""
     prefix = None if given is None else prefix_of(given.token)
     if given is None or prefix is None:
         raise NotAuthenticatedError

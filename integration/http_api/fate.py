@@ -1,4 +1,4 @@
-"""What became of a posted message, as its sender may know it: never a payload."""
+"""The fate of a posted message, as its sender may know it: never a payload."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ _ENDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Where one message is: `at` since when, `code` and `text` why it is not through."""
+    """The state of one message: `at` since when, `code` and `text` why it is not through."""
 
     message_id: str
     state: str
@@ -75,7 +75,7 @@ class Fate:
 
 
 def fate_of(system_id: int, id_: str) -> Mapping[str, object]:
-    """What became of a post or one of its messages, by its message id or the sender's own.
+    """Tell what became of a post or one of its messages, by its message id or the sender's own.
 
     Raises NoSuchMessageError, also for messages of other systems.
     """

@@ -1,4 +1,4 @@
-"""How often a system may post: counted in Valkey, for all processes together."""
+"""The pace at which a system may post: counted in Valkey, for all processes together."""
 
 import logging
 import time

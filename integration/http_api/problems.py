@@ -1,4 +1,4 @@
-"""Why the HTTP API refuses a request: a stable code, a sentence, and what to change."""
+"""Refusals of the HTTP API: a stable code, a sentence, and what to change."""
 
 from datetime import timedelta
 from typing import ClassVar, Final

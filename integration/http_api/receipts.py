@@ -52,7 +52,7 @@ class AnotherWasFasterError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """What a sender wants: so many bytes for a service, under an id of its own or none.
+    """The wish of a sender: so many bytes for a service, under an id of its own or none.
 
     `address` is how: into its queue, at once, or published. `format` is the announced one (json,
     xml or nothing), `most_bytes` what its system may post.
@@ -87,7 +87,7 @@ class Post:
         return str(uuid.uuid5(ID_SPACE, f"door\n{self.system_id}\n{self.sender_id}"))
 
     def facts(self, count: int, state: str) -> dict[str, object]:
-        """What an answer says of its messages."""
+        """Return what an answer says of its messages."""
         said = {"message_id": self.message_id, "service": self.service}
         if self.sender_id is not None:
             said["sender_id"] = self.sender_id
@@ -96,7 +96,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the sender gets; `is_repeat` = it was answered so before."""
+    """The answer to the sender; `is_repeat` = it was answered so before."""
 
     status: int
     facts: Mapping[str, Any]
@@ -104,7 +104,7 @@ class Answer:
 
 
 def answered_once(post: Post, act: Callable[[], Answer]) -> Answer:
-    """What was answered to the same post before, else what `act` answers to it.
+    """Return what was answered to the same post before, else what `act` answers to it.
 
     Of several requests with one sender's id one is accepted; the others wait for it and get its
     answer. Raises OtherContentError for an id that was used for something else.

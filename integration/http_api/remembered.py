@@ -1,4 +1,4 @@
-"""What a process remembers for a moment, so that a post costs no query for what rarely changes."""
+"""The short memory of a process, so that a post costs no query for what rarely changes."""
 
 import time
 from collections.abc import Callable, Hashable

@@ -1,4 +1,4 @@
-"""Where a posted message goes: its service, and the one inbound queue that takes it."""
+"""The route of a posted message: its service, and the one inbound queue that takes it."""
 
 from typing import Final
 

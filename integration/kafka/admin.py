@@ -74,7 +74,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Whether a cluster answers, and the sentence to show; `next_step` where it does not."""
+    """The reachability of a cluster, and the sentence to show; `next_step` where there is none."""
 
     ok: bool
     text: str
@@ -162,7 +162,7 @@ def in_words(topic: TopicDescription) -> str:
 
 
 def remarks(topic: TopicDescription) -> list[str]:
-    """What a person should know about a topic although it does not forbid the queue."""
+    """List what a person should know about a topic although it does not forbid the queue."""
     sentences = []
     if topic.replication < 2:
         sentences.append(f"{topic.name} has one copy only: a lost disk loses its messages.")
@@ -275,7 +275,7 @@ def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) 
 def group_offsets(
     provider: Provider, group: str, topic: str, partitions: Iterable[int]
 ) -> dict[int, int]:
-    """What a consumer group has committed, by partition; those without an offset are missing."""
+    """Read a group's committed offsets, by partition; those without an offset are missing."""
     places = [TopicPartition(topic, partition) for partition in partitions]
     wanted = ConsumerGroupTopicPartitions(group, places)
     with asking(provider) as (to, admin):

@@ -86,7 +86,7 @@ _SECRET: Final = frozenset({"sasl.password", "ssl.key.pem"})
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach one cluster. The properties are left out of its repr: some are secret."""
+    """The way to reach one cluster. The properties are left out of its repr: some are secret."""
 
     provider_id: int
     name: str

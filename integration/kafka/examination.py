@@ -32,7 +32,7 @@ PARALLEL: Final = 16
 
 
 class Verdict(StrEnum):
-    """How a step went."""
+    """The verdict on a step."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -156,7 +156,7 @@ def _advertised(provider: Provider, nodes: Sequence[str]) -> list[Finding]:
 
 
 def _led_astray(provider: Provider, to: Connection) -> list[Finding]:
-    """Where the first broker sends us, when nobody is there; the client tells of no answer only.
+    """Tell where the first broker sends us when nobody is there; the client tells of no answer.
 
     Asked by a client of its own: one that was sent on already waits longer and longer before it
     comes back to the first broker.

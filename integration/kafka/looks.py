@@ -64,7 +64,7 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
 
 
 def longest_transaction(provider: Provider) -> float | None:
-    """How many seconds the brokers let a transaction last; None where they do not tell us.
+    """Return how many seconds the brokers let a transaction last; None where they do not tell.
 
     Reading a broker's settings needs a right that nothing else here does. Raises
     BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.

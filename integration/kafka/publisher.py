@@ -91,7 +91,7 @@ class _Reports:
         return left
 
     def verdict(self, rows: Sequence[OutgoingRow], left: int) -> Verdict | None:
-        """What the reports say; None when every record is confirmed."""
+        """Return what the reports say; None when every record is confirmed."""
         refused = [i for i, error in self.failures.items() if error.code() in FOR_THE_RECORD]
         if refused:
             # The broker refuses the client's whole packet: the largest in it is the suspect.

@@ -53,7 +53,7 @@ class UnknownTopics:
 
 
 def _asked(topic: str, reader: Consumer) -> KafkaError | None:
-    """Why a broker does not know the topic; None when it does, or does not tell."""
+    """Return why a broker does not know the topic; None when it does, or does not tell."""
     try:
         known = reader.list_topics(topic, ASK_SECONDS).topics[topic]
     except (*RAISED, KeyError):

@@ -50,7 +50,7 @@ COORDINATOR_PAUSE_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be done on a cluster.
+    """The work to be done on a cluster.
 
     `ids` begins our transactional ids and the groups of the relay's watermark, `relay_topic` is
     what the watermark is an offset of, `lag_groups` begins the groups for lag tools.
@@ -184,7 +184,7 @@ class _Asking:
     def _unanswered(
         self, resource: Resource, needed: Sequence[str], problem: KafkaException, text: str
     ) -> Finding:
-        """Who may not even describe a thing is told nothing else: other rights imply that one."""
+        """Report the one answer there is: without Describe, a client is told nothing else."""
         if has_code(problem, LOGGED_IN):
             return judged(self._provider, resource, needed, frozenset(), text)
         is_absent = has_code(problem, UNKNOWN_TOPIC)

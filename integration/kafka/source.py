@@ -158,7 +158,7 @@ class KafkaSource:
         return self._sort(messages, self._ahead)
 
     def _kept(self, limit: int) -> Fetched:
-        """What was read ahead; where that is more than is wanted now, it is read again later."""
+        """Return what was read ahead; where it is more than is wanted, it is read again later."""
         kept = self._ahead
         if kept.count > limit:
             self.attach(self._next)

@@ -1,4 +1,4 @@
-"""What the client library says, translated once into the engine's own words."""
+"""Reports of the client library, translated once into the engine's own words."""
 # ruff: noqa: SLF001 - the library spells the codes of its own errors with an underscore
 
 from collections.abc import Collection
@@ -123,7 +123,7 @@ def error_of(exception: BaseException | None) -> KafkaError | None:
 
 
 def has_code(exception: BaseException | None, codes: Collection[int]) -> bool:
-    """Whether the library's error in an exception is one of these."""
+    """Return whether the library's error in an exception is one of these."""
     error = error_of(exception)
     return error is not None and error.code() in codes
 
@@ -138,7 +138,7 @@ def sentence(error: KafkaError) -> str:
 
 
 def said(exception: Exception) -> str:
-    """What an exception says, in the library's own words where it has some."""
+    """Return what an exception says, in the library's own words where it has some."""
     error = error_of(exception)
     return str(exception).rstrip(".") if error is None else sentence(error)
 

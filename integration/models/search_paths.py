@@ -1,4 +1,4 @@
-"""What may be written as the paths of an external id and of search ids."""
+"""The rules for paths of an external id and of search ids."""
 
 from django.core.exceptions import ValidationError
 

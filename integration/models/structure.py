@@ -13,7 +13,7 @@ class ObjectStructure(models.Model):
     """A document type. `key_paths` are JSONPath (`$.…`) or XPath (`/…`) expressions."""
 
     class Tombstone(models.TextChoices):
-        """What a message without a value means for its key."""
+        """The meaning of a message without a value for its key."""
 
         HOLD = "hold", "Hold it for a person"
         DELETE = "delete", "Delete the document of its key"

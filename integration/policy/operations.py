@@ -33,7 +33,7 @@ OPERATION_MOVES: Final[Mapping[OperationState, frozenset[OperationState]]] = {
 
 
 class ItemOutcome(StrEnum):
-    """What an operation did to one of its messages; an item without an outcome still waits."""
+    """The effect of an operation on one of its messages; an item without an outcome still waits."""
 
     DONE = "DONE"  # the verb was carried out
     WRONG_STATE = "WRONG_STATE"  # the verb is not possible from the state it is in
@@ -46,7 +46,7 @@ class ItemOutcome(StrEnum):
 
 
 class Became(StrEnum):
-    """What became of a message after the operation had done its part."""
+    """The fate of a message after the operation had done its part."""
 
     RESOLVED = "RESOLVED"  # tried again, and it ended well
     FAILED = "FAILED"  # tried again, and failed again
@@ -68,7 +68,7 @@ class Seen:
 def verdict(
     seen: Seen, version: int, *, expected: Collection[ErrorState], late_allowed: bool
 ) -> ItemOutcome:
-    """Whether the verb may be carried out on a message that was chosen at `version`."""
+    """Judge whether the verb may be carried out on a message that was chosen at `version`."""
     if seen.version != version:
         return ItemOutcome.MOVED_ON
     if seen.state not in expected:
@@ -80,7 +80,7 @@ def verdict(
 
 @dataclass(slots=True)
 class Pace:
-    """How many messages may be taken now, at `rate` messages a second (None: no limit).
+    """The number of messages that may be taken now, at `rate` a second (None: no limit).
 
     Seconds come from any clock that only goes forward. `idle_seconds` is how long the operation
     has rested when this pace begins: what it might have done meanwhile is made up for, up to
@@ -103,7 +103,7 @@ class Pace:
         self.credit = 0.0 if rate is None else self._most(self.credit + rate * passed)
 
     def next(self, most: int) -> int:
-        """How many may be taken now, at most `most`."""
+        """Return how many may be taken now, at most `most`."""
         return most if self.rate is None else min(most, int(self.credit))
 
     def took(self, count: int) -> None:
@@ -111,7 +111,7 @@ class Pace:
             self.credit -= count
 
     def wait_seconds(self) -> float:
-        """How long until one more may be taken."""
+        """Return how long until one more may be taken."""
         if self.rate is None or self.credit >= 1:
             return 0.0
         return (1 - self.credit) / self.rate
@@ -150,7 +150,7 @@ class StopRule:
         return cls(share=number) if is_share else cls(after=number)
 
     def enough(self, released: int) -> int | None:
-        """How many failures again are enough once so many were released; None for never.
+        """Return how many failures again are enough after so many releases; None for never.
 
         >>> StopRule(share=5).enough(1_000)
         50

@@ -1,4 +1,4 @@
-"""What people decide after a restore: one finding at a time, each once, each written down."""
+"""Decisions after a restore: one finding at a time, each once, each written down."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What can be decided about a finding, in words: one place for the pages, commands and actions."""
+"""The options for a finding, in words: one place for the pages, commands and actions."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,7 +41,7 @@ class Card:
 
 
 def card(finding: RestoreFinding) -> Card:
-    """What was found, what is known and what is not, and the ways out."""
+    """Tell what was found, what is known and what is not, and the ways out."""
     facts = finding.facts
     if facts.get("problem"):
         return _silent(finding)
@@ -61,7 +61,7 @@ def _range(facts: dict[str, Any]) -> tuple[int, str]:
 
 
 def _besides(facts: dict[str, Any], count: int) -> str:
-    """What else is known of the range."""
+    """Tell what else is known of the range."""
     known = []
     if facts["expired"]:
         known.append(
@@ -177,7 +177,7 @@ def _sent(finding: RestoreFinding) -> Card:
 
 
 def to_deliver(failures: int, calls: int) -> str:
-    """How many failures and interrupted calls, as the beginning of a sentence."""
+    """Count failures and interrupted calls, as the beginning of a sentence."""
     parts = [so_many(failures, "failure")] if failures or not calls else []
     return " and ".join([*parts, *([so_many(calls, "interrupted call")] if calls else [])])
 

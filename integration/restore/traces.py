@@ -1,4 +1,4 @@
-"""What Kafka has of the database that is lost: how far its queues had read, what it had sent."""
+"""Traces in Kafka of the database that is lost: how far its queues had read, what it had sent."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ ROWS_AT_ONCE: Final = 2_000
 
 @dataclass(slots=True)
 class Traces:
-    """What a person has to decide about, not stored yet, and what is good to know.
+    """Traces that a person has to decide about, not stored yet, and what is good to know.
 
     `watermarks` are relays' last batches that are ahead but meet no row.
     """
@@ -267,7 +267,7 @@ def _in_doubt(traces: Traces) -> None:
 
 
 def _of_silent(provider: Provider, text: str) -> list[RestoreFinding]:
-    """What is held of a cluster that does not answer: one finding a partition, one a relay."""
+    """Tell what is held of a silent cluster: one finding a partition, one a relay."""
     places = QueuePartition.objects.filter(queue__provider=provider).select_related("queue")
     in_order = places.order_by("queue__name", "partition")
     read = [_position(place.queue, place, {"problem": text}) for place in in_order]

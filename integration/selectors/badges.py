@@ -18,7 +18,7 @@ CAP: Final = 999
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """How many wait, up to the cap, and what they are: "12 held"."""
+    """The number of things that wait, up to the cap, and what they are: "12 held"."""
 
     count: int
     word: str

@@ -100,7 +100,7 @@ def actors(scope: Scope) -> list[str]:
 
 
 def differences(before: Values, after: Values) -> tuple[Difference, ...]:
-    """What was there before and after, field by field in their order."""
+    """Compare before and after, field by field in their order."""
     old, new = before or {}, after or {}
     names = list(dict.fromkeys([*old, *new]))
     return tuple(Difference(n, old.get(n), new.get(n), n in old, n in new) for n in names)

@@ -1,4 +1,4 @@
-"""Whether this database belongs to this installation, and whether it may act."""
+"""The check whether this database belongs to this installation, and may act."""
 
 from integration.store import deployments
 from integration.store.deployments import Standing
@@ -12,12 +12,12 @@ def foreign_environment() -> str | None:
 
 
 def may_act() -> bool:
-    """Whether anything may be read, sent, delivered or accepted with this database."""
+    """Return whether anything may be read, sent, delivered or accepted with this database."""
     with django_connection().cursor() as cursor:
         return deployments.may_act(cursor)
 
 
 def standing() -> Standing:
-    """How this database stands to this process; changes nothing."""
+    """Tell how this database stands to this process; change nothing."""
     with django_connection().cursor() as cursor:
         return deployments.standing(cursor)

@@ -34,5 +34,5 @@ class Page(Generic[Row, Mark]):
 
 
 def capped_count(rows: QuerySet[Any, Any], cap: int) -> int:
-    """How many rows there are, at most one more than the cap."""
+    """Count rows, at most one more than the cap."""
     return rows.order_by()[: cap + 1].count()

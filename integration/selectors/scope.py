@@ -1,4 +1,4 @@
-"""What a person may know of: everything, or what belongs to some external systems."""
+"""The scope of a person: everything, or what belongs to some external systems."""
 
 from dataclasses import dataclass
 from typing import Final

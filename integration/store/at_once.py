@@ -61,7 +61,7 @@ INTENT: Final = ("endpoint", "at", "message", "interface", "attempt", "circuit")
 
 
 def is_ordinary(batch_result: BatchResult, owned: Owned) -> bool:
-    """Whether the one statement says it all."""
+    """Return whether the one statement says it all."""
     dispatch = batch_result.dispatch
     if dispatch is None or dispatch.returned or owned.isolate_until is not None:
         return False

@@ -45,7 +45,7 @@ def holds_relay(provider: str, shard: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What this database is to this process. `mark` is what it is by now."""
+    """The standing of this database to this process. `mark` is what it is by now."""
 
     name: str | None
     environment: str | None
@@ -65,17 +65,17 @@ class Standing:
 
     @property
     def is_moved(self) -> bool:
-        """Whether the data is not where it was written, or went on from another state."""
+        """Return whether the data is not where it was written, or went on from another state."""
         return self.noted_mark not in {"", self.mark}
 
     @property
     def is_another_database(self) -> bool:
-        """Whether it was restored or copied; a promoted standby is the same database."""
+        """Return whether it was restored or copied; a promoted standby is the same database."""
         return self.is_moved and self.noted_mark.rsplit("/", 1)[0] != self.mark.rsplit("/", 1)[0]
 
 
 def standing(cursor: Any) -> Standing:
-    """How this database stands now. Raises the cursor's own error when it is away."""
+    """Tell how this database stands now. Raises the cursor's own error when it is away."""
     ours = (settings.SLUICE_DEPLOYMENT, settings.SLUICE_ENVIRONMENT)
     cursor.execute(_STANDING, ours)
     name, environment, noted, mark, restore_id, is_examined = cursor.fetchone()
@@ -91,7 +91,7 @@ def foreign_environment(cursor: Any) -> str | None:
 
 
 def may_act(cursor: Any) -> bool:
-    """Whether anything may be read, sent, delivered or accepted with this database.
+    """Return whether anything may be read, sent, delivered or accepted with this database.
 
     Not in a copy, and not between noticing a restore and having looked what it means; what is
     held after that look, each queue and relay asks for itself. The first who finds the database
@@ -106,7 +106,7 @@ def may_act(cursor: Any) -> bool:
 
 
 def may_run(cursor: Any, queue_id: int) -> bool:
-    """Whether this queue may be read: see `may_act`, and no decision about it is open."""
+    """Return whether this queue may be read: see `may_act`, and no decision about it is open."""
     if not may_act(cursor):
         return False
     cursor.execute(f"SELECT NOT {holds_queue('%s')}", (queue_id,))

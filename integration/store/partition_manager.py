@@ -176,7 +176,7 @@ class DatabasePartitionManager:
         self._working_since = None
 
     def _worked_seconds(self) -> float | None:
-        """How long the call has been under way; None between calls."""
+        """Return how long the call has been under way; None between calls."""
         since = self._working_since
         return None if since is None else time.monotonic() - since
 

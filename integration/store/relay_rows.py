@@ -149,7 +149,7 @@ BY_INDEX: Final = "SET enable_seqscan = off"
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What every write of the relay carries; the parameters of its statements."""
+    """The ownership that every write of the relay carries; the parameters of its statements."""
 
     lease: int
     epoch: int

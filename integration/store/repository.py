@@ -151,7 +151,7 @@ class DatabaseRepository:
             return fetch_all(sql, parameters)
 
     def _count(self, sql: str, parameters: Any) -> int:
-        """How many rows a statement between batches changed."""
+        """Count the rows that a statement between batches changed."""
         with self._guarded():
             return execute(sql, parameters)
 

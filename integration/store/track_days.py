@@ -137,7 +137,7 @@ def _summarized(table: str) -> int:
 
 
 def _rows(*statements: str) -> list[tuple[Any, ...]]:
-    """What the last of these says, in a transaction of their own."""
+    """Return what the last of these says, in a transaction of their own."""
     with _cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)

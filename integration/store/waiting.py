@@ -1,4 +1,4 @@
-"""What would be waiting for the server becomes time for something else."""
+"""Time for something else, made of what would be waiting for the server."""
 
 import select
 from collections.abc import Callable, Generator, Iterator

@@ -34,7 +34,7 @@ Stop = Callable[[], bool]
 
 
 class RelayEnd(StrEnum):
-    """Why a relay came home."""
+    """The reason why a relay came home."""
 
     STOPPED = "stopped"  # it was asked to
     HELD = "held"  # another process relays this shard

@@ -20,7 +20,7 @@ IN_DOUBT: Final = Failure(
 
 
 def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> tuple[Outcome, DeliveryState]:
-    """What an answer means: for the message, and for the row of its call.
+    """Return what an answer means: for the message, and for the row of its call.
 
     `is_free`: a failed probe, which is held against the endpoint and not the message.
     """

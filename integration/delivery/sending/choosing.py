@@ -65,7 +65,7 @@ class Choosing:
 
     @property
     def waits(self) -> bool:
-        """Whether something is left that only waits for its turn by the endpoint's limit."""
+        """Return whether something is left that only waits for its turn by the endpoint's limit."""
         return self.wait_seconds > 0 and bool(self.pending)
 
     def _open_keys(self) -> set[bytes]:
@@ -118,7 +118,7 @@ class Choosing:
         return self._on_the_way < limit
 
     def _ended_without_a_call(self, unit: Unit, results: Results) -> bool:
-        """What is known before any call: unreadable, delivered before, parked, in doubt."""
+        """Tell if its end is known before any call: unreadable, delivered, parked, in doubt."""
         if self.context.queue.sequential and self._on_the_way:
             return False
         if self._has_ended_before(unit):
@@ -141,7 +141,7 @@ class Choosing:
         return True
 
     def _has_ended_before(self, unit: Unit) -> bool:
-        """Whether this offset is read again: its ending was written when it came about."""
+        """Return whether this offset is read again: its ending was written when it came about."""
         if unit.row is not None:
             return False
         at = unit.record.offset
@@ -165,7 +165,7 @@ class Choosing:
         return self.past.doubts.get(unit.record.offset)
 
     def _final(self, unit: Unit, doubt: Doubt) -> Failure | None:
-        """Why a message in doubt is not sent again, or None when it is."""
+        """Return why a message in doubt is not sent again, or None when it is."""
         endpoint = self.context.queue.endpoint_for(unit.interface)
         if endpoint is None or not endpoint.idempotent or doubt.is_held:
             return IN_DOUBT

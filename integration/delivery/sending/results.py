@@ -1,4 +1,4 @@
-"""What the calls of one batch came to, gathered until the next commit."""
+"""Results of the calls of one batch, gathered until the next commit."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain

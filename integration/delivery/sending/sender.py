@@ -21,7 +21,7 @@ from integration.policy.states import PartitionState
 
 
 class Sender:
-    """What `deliver` is for an inbound queue. Made for one run, closed at its end."""
+    """The counterpart of `deliver` for outbound queues. Made for one run, closed at its end."""
 
     def __init__(
         self, limits: Limits, call_threads: CallThreads, open_endpoint: Callable[[int], Deliverer]
@@ -72,7 +72,7 @@ class Sender:
         return True
 
     def past(self, context: RunContext, owned: Owned, units: Sequence[Unit]) -> Past:
-        """What is known of calls beyond the position; read again where something is read again."""
+        """Return what is known of calls beyond the position; read again where anything is."""
         key = (owned.id, owned.epoch)
         ahead = [unit.at for unit in units if unit.moves]
         # Beyond the position is what this run had in flight, and what has ended from its row.

@@ -1,4 +1,4 @@
-"""What an error of the target database means: for one message, or for all of them."""
+"""The meaning of an error of the target database: for one message, or for all of them."""
 
 from typing import Final
 
@@ -31,12 +31,12 @@ RAISED: Final = "P0"
 
 
 def is_of_message(problem: psycopg.Error) -> bool:
-    """Whether another message might well be taken."""
+    """Return whether another message might well be taken."""
     return isinstance(problem, (*BUSY, *VALUES)) or _is_raised(problem.sqlstate)
 
 
 def _is_raised(state: str | None) -> bool:
-    """Whether a trigger judged the row, under a state of its own making or PL/pgSQL's."""
+    """Return whether a trigger judged the row, in a state of its own making or PL/pgSQL's."""
     if state is None or state.startswith(RAISED):
         return state is not None
     try:

@@ -14,7 +14,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Rows:
-    """What is written for a message, as the properties of an endpoint say."""
+    """The rows to write for a message, as the properties of an endpoint say."""
 
     def __init__(self, properties: DatabaseProperties) -> None:
         self._columns = {c: Template(text) for c, text in properties.columns.items()}
@@ -46,7 +46,7 @@ class Rows:
         return True
 
     def is_there(self, connection: Connection, message_id: str) -> bool:
-        """Whether the target has the message; waits for a transaction that is writing it."""
+        """Return whether the target has the message; waits for a transaction that is writing it."""
         if not self._own:
             return connection.execute(self._mark, [message_id]).rowcount == 0
         asked = sql.SQL("SELECT 1 FROM {} WHERE {} = %s").format(

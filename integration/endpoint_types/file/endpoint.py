@@ -75,7 +75,7 @@ class FileEndpoint:
         return [answers[at] for at in range(len(messages))]
 
     def connect(self) -> Answer:
-        """Whether a file can be written; the one that proves it is taken away again."""
+        """Check that a file can be written; the one that proves it is taken away again."""
         try:
             with folder(self._root, self._folder) as handle:
                 probe(handle)

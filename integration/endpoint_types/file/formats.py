@@ -1,4 +1,4 @@
-"""What files hold: each message as a record, and records put together. Pure."""
+"""The contents of files: each message as a record, and records put together. Pure."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ class Format:
         self._separator = SEPARATORS.get(properties.separator, properties.separator)
 
     def record(self, message: OutboundMessage) -> bytes:
-        """What a message is in a file. Raises NotDeliveredError, FieldMissingError."""
+        """Return a message as it is in a file. Raises NotDeliveredError, FieldMissingError."""
         wanted, fields = self._properties.format, Fields(message)
         if wanted == "raw":
             return message.body
@@ -65,7 +65,7 @@ class Format:
                 return b"\n".join(records) + b"\n" if is_many else records[0]
 
     def holds(self, content: bytes, record: bytes) -> bool:
-        """Whether a file that was written before has this record among its own."""
+        """Return whether a file that was written before has this record among its own."""
         properties = self._properties
         if properties.at_once == 1:
             return content == self.whole([record])

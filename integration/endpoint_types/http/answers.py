@@ -1,4 +1,4 @@
-"""What a status of HTTP means for a message. Pure: values in, answer out."""
+"""The meaning of a status of HTTP for a message. Pure: values in, answer out."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ def answer_to(
 
 
 def after_seconds(value: str, now: datetime) -> float | None:
-    """What Retry-After asks for, at most an hour; None when it asks nothing that can be read.
+    """Return the seconds of Retry-After, at most an hour; None when it asks nothing readable.
 
     >>> after_seconds("120", datetime(2026, 1, 1, tzinfo=UTC))
     120.0
@@ -81,7 +81,7 @@ def after_seconds(value: str, now: datetime) -> float | None:
 
 
 def without(said: bytes, secrets: Iterable[str]) -> bytes:
-    """What a partner sends back with each of our secrets replaced, the longest first.
+    """Replace each of our secrets in what a partner sends back, the longest first.
 
     >>> without(b"you sent Basic dTpwdw==", ["dTpwdw==", ""])
     b'you sent Basic [hidden]'

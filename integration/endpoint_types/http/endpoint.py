@@ -211,7 +211,7 @@ class HttpEndpoint:
             return answer, None
 
     def _secrets(self, sent: Mapping[str, str]) -> list[str]:
-        """What an answer that quotes the request must not bring into a page or a log."""
+        """List what an answer that quotes the request must not bring into a page or a log."""
         known = self._properties
         login = sent.get("Authorization", "").partition(" ")[2]
         return [login, known.password, known.token, known.api_key, known.client_secret]

@@ -173,7 +173,7 @@ def _lags(queues: Iterable[int]) -> Mapping[int, int]:
 
 
 def _sum(lags: Iterable[int | None]) -> int | None:
-    """What waits in all; 0 for no queue, None where nobody has looked at any of them."""
+    """Sum what waits in all; 0 for no queue, None where nobody has looked at any of them."""
     known = list(lags)
     if not known:
         return 0

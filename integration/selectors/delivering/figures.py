@@ -1,4 +1,4 @@
-"""How fast and how well endpoints answer: counted among the newest calls, which bounds the cost."""
+"""Speed and success of endpoints: counted among the newest calls, which bounds the cost."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many calls ended in the same way. `status` is the answer's, as text; empty for none."""
+    """Calls that ended in the same way. `status` is the answer's, as text; empty for none."""
 
     state: str
     status: str
@@ -73,7 +73,7 @@ class Outcome:
 def windows(
     endpoints: Collection[int], within: timedelta, most: int = TABLE_CALLS
 ) -> Mapping[int, Window]:
-    """What each endpoint did within that time, in one query; nothing where it was not called."""
+    """Return each endpoint's calls within that time, in one query; none where it was not called."""
     asked = within.total_seconds()
     by_endpoint = dict.fromkeys(endpoints, Window(seconds=asked))
     rows = fetch_all(_WINDOW, [list(endpoints), asked, most]) if endpoints else []
@@ -86,5 +86,5 @@ def windows(
 
 
 def outcomes(endpoint: int, within: timedelta, most: int = NEWEST_CALLS) -> list[Outcome]:
-    """How its calls ended within that time, the most frequent first; one query."""
+    """Count how its calls ended within that time, the most frequent first; one query."""
     return [Outcome(*row) for row in fetch_all(_OUTCOMES, [endpoint, within.total_seconds(), most])]

@@ -28,7 +28,7 @@ _COUNTS: Final = f"""
 
 @dataclass(slots=True)
 class Open:
-    """How many calls of an endpoint are under way, and how many messages wait for a person."""
+    """Calls of an endpoint that are under way, and messages that wait for a person, counted."""
 
     sending: int = 0
     unknown: int = 0

@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """What the page of a queue that sends shows beside its position. Counts stop above a cap."""
+    """The page of a queue that sends, beside its position. Counts stop above a cap."""
 
     endpoints: list[EndpointRow]
     open: Open

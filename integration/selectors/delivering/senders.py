@@ -21,7 +21,7 @@ def senders() -> frozenset[int]:
 
 
 def sends(queue: Queue) -> bool:
-    """Whether the messages of this queue are delivered to an endpoint, its own or a target's."""
+    """Return whether this queue's messages are delivered to an endpoint, its own or a target's."""
     if queue.direction != Queue.Direction.OUTBOUND:
         return False
     return queue.endpoint_id is not None or queue.targets.filter(endpoint__isnull=False).exists()

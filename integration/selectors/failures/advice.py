@@ -1,4 +1,4 @@
-"""What helps with a failed message that waits for a person: one true step for every code."""
+"""Advice on a failed message that waits for a person: one true step for every code."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -22,7 +22,7 @@ TREND_ROWS: Final = 150_000
 
 
 class By(StrEnum):
-    """What makes a group. A cause is a code, the text without what varies in it, and a service."""
+    """The parts of a group. A cause is a code, the text without what varies, and a service."""
 
     CAUSE = "cause"
     QUEUE = "queue"
@@ -167,7 +167,7 @@ def _places(scope: Scope) -> dict[int, _Place]:
 def _conditions(
     wanted: FailureFilter, scope: Scope, places: Mapping[int, _Place]
 ) -> tuple[str, list[Any]]:
-    """What narrows the scan, and its values. Only columns of indexes are named."""
+    """Return what narrows the scan, and its values. Only columns of indexes are named."""
     words: list[str] = []
     values: list[Any] = []
     if not scope.is_whole or wanted.queue or wanted.system or wanted.run:

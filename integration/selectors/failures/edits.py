@@ -1,4 +1,4 @@
-"""What a person gets to edit of a held message: the document, or the whole record."""
+"""The part of a held message that a person edits: the document, or the whole record."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,7 @@ FIELD_CHARACTERS: Final = 2**20
 
 
 class Part(StrEnum):
-    """What the text on the page stands for."""
+    """The part of the message that the text on the page stands for."""
 
     DOCUMENT = "document"
     RECORD = "record"
@@ -42,7 +42,7 @@ class Editable:
 
     @property
     def record(self) -> bytes:
-        """What the next attempt would read."""
+        """The record that the next attempt would read."""
         return self.error.current_payload or b""
 
     @property
@@ -78,7 +78,7 @@ class Editable:
         return self.record if text == self.content else rewrap(self.record, self.headers, text)
 
     def tried(self, record: bytes) -> bytes | None:
-        """What the engine would try: a tombstone nobody wrote a text for stays one."""
+        """Return what the engine would try: a tombstone nobody wrote a text for stays one."""
         return None if self.is_tombstone and not record else record
 
 

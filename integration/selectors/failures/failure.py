@@ -28,7 +28,7 @@ UNKNOWN: Final = "This failure is not in the error table (any more); cleanup rem
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What happened, in one sentence, and what to do now."""
+    """The account of what happened, in one sentence, and what to do now."""
 
     what: str
     now: str
@@ -36,7 +36,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """What waits behind this message: records of the partition and other open failures.
+    """The messages that wait behind this one: records of the partition and other open failures.
 
     `same_key` are open failures of the same queue with the same record key, before and behind.
     """
@@ -74,7 +74,7 @@ class FailureDetail:
 
     @property
     def sender(self) -> tuple[str, bool]:
-        """Who sent it, and whether a header alone says so."""
+        """The sender, and whether a header alone names it."""
         return sender_of(self.error)
 
     @property
@@ -83,7 +83,7 @@ class FailureDetail:
 
     @property
     def record_named_by_id(self) -> str:
-        """What an id of the form `<provider>~<topic>~<partition>~<offset>` says; else empty."""
+        """The record that an id `<provider>~<topic>~<partition>~<offset>` names; else empty."""
         place = parse_founding_id(self.error.message_id)
         if place is None:
             return ""
@@ -114,7 +114,7 @@ NOW: Final[Mapping[ErrorState, str]] = {
 
 
 def is_known(error_id: UUID, scope: Scope) -> bool:
-    """Whether there is such a failure for someone of this scope."""
+    """Return whether there is such a failure for someone of this scope."""
     return MessageError.objects.filter(scope.within("queue__system"), pk=error_id).exists()
 
 
@@ -150,7 +150,7 @@ def contents(error: MessageError) -> Contents:
 
 
 def edited_difference(error: MessageError) -> Diff | None:
-    """What an edit changed in the document, or in the record; None where they are not text."""
+    """Tell what an edit changed in the document, or in the record; None where they are not text."""
     headers = decode_headers(error.headers)
     record, original = error.current_payload, error.payload
     if record is None or original is None:

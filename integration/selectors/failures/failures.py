@@ -25,7 +25,7 @@ WITHOUT: Final = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFilter:
-    """What a list shows. `state` is one state, "OPEN" for all open ones, or empty for all.
+    """The filter of a list. `state` is one state, "OPEN" for all open ones, or empty for all.
 
     `since` and `until` bound the last failure. `text` is looked for in payloads, which only
     selectors.payload_search does; all other texts must match exactly, WITHOUT matches none. `run`
@@ -78,7 +78,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a filter offers: names that there are."""
+    """The choices of a filter: names that there are."""
 
     queues: tuple[str, ...]
     systems: tuple[str, ...]
@@ -114,7 +114,7 @@ def page(
 
 @planned_anew()
 def count(wanted: FailureFilter, scope: Scope) -> int:
-    """How many match, counted no further than COUNT_CAP + 1; queries as `page` makes them."""
+    """Count what matches, no further than COUNT_CAP + 1; queries as `page` makes them."""
     return capped_count(matching(wanted, scope), COUNT_CAP)
 
 
@@ -139,7 +139,7 @@ SELECT code FROM found WHERE code IS NOT NULL LIMIT 200
 
 
 def names(scope: Scope) -> Choices:
-    """What filters offer that know of no codes, in one query."""
+    """List what filters offer that know of no codes, in one query."""
     named = list(
         Queue.objects.filter(scope.within("system"))
         .order_by("name")
@@ -150,7 +150,7 @@ def names(scope: Scope) -> Choices:
 
 
 def choices(scope: Scope) -> Choices:
-    """What the filter offers, in two queries. Codes belong to nobody: all of them are offered."""
+    """List what the filter offers, in two queries. Codes belong to nobody: all are offered."""
     return replace(names(scope), codes=tuple(code for (code,) in fetch_all(CODES)))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an edited text before any handler sees it, and at which line and column."""
+"""Faults of an edited text before any handler sees it, with their lines and columns."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Fault:
 def faults_of(
     record: bytes, headers: Headers, interface: str, *, text: str | None = None
 ) -> list[Fault]:
-    """What the engine's reading, the key paths and the schema object to, in one query.
+    """List what the engine's reading, the key paths and the schema object to, in one query.
 
     Places are those in `text`, as an editor shows the document, else in the document as it is
     written; in the record where that is what cannot be read. `interface` is the service where
@@ -105,7 +105,7 @@ def _step(frame: list[str | int | None], kind: str) -> None:
 
 
 def _is_name(frames: list[list[str | int | None]], kinds: list[str], piece: str) -> bool:
-    """Whether this is a member's name, which is then noted."""
+    """Return whether this is a member's name, which is then noted."""
     if not kinds or kinds[-1] != "{" or frames[-1][0] is not None:
         return False
     frames[-1][0] = str(json.loads(piece))

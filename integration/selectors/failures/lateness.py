@@ -1,4 +1,4 @@
-"""Whether releasing a failure would put it behind what came after it, and what that was."""
+"""The check whether releasing a failure would put it behind what came after it, and what."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from integration.policy.states import Ended, ErrorState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newer:
-    """What is newer: a stored document (`failure` is None), or a later failure that succeeded."""
+    """The newer thing: a stored document (`failure` is None), or a later failure that succeeded."""
 
     what: str
     at: datetime
@@ -25,7 +25,7 @@ class Newer:
 
 
 def keeps_order(queue: Queue) -> bool:
-    """Whether a held message stops the ones behind it, so that passing it makes it late."""
+    """Return whether a held message stops the ones behind it, so that passing it makes it late."""
     return queue.is_sequential and (queue.strict_order or not queue.is_error_queue)
 
 
@@ -46,7 +46,7 @@ def why_late(error: MessageError, queue: Queue, partition: QueuePartition | None
 
 
 def newer_data(error: MessageError) -> Newer | None:
-    """What was applied to this message's key after it arrived, in at most three queries."""
+    """Find what was applied to this message's key after it arrived, in at most three queries."""
     return _stored(error) or _resolved(error)
 
 

@@ -43,7 +43,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """What was found among the `looked` newest failures of the window.
+    """The hits among the `looked` newest failures of the window.
 
     `next_after` is where to go on from; `reached` is how far back it got when it stopped early,
     None when all of the window was looked through or the page is full.
@@ -57,7 +57,7 @@ class SearchPage:
 
 @dataclass(slots=True)
 class _Look:
-    """Where a search stands. `at` is the last failure looked into."""
+    """The progress of a search. `at` is the last failure looked into."""
 
     hits: list[UUID]
     at: Cursor | None

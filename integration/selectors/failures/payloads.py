@@ -56,14 +56,14 @@ class Contents:
 
 
 class BulkRow(NamedTuple):
-    """Where a row stood: the file's name, and its line in it (the row's number in Parquet)."""
+    """The place of a row: the file's name, and its line in it (the row's number in Parquet)."""
 
     file: str
     line: str
 
 
 def sender_of(error: MessageError) -> tuple[str, bool]:
-    """Who sent a message, and whether only its header says so; empty where nothing does.
+    """Tell who sent a message, and whether only its header says so; empty where nothing does.
 
     The header is all there is of a message whose envelope could not be read.
     """
@@ -96,7 +96,7 @@ def contents_of(
 
 
 def show(value: Binary, headers: Headers) -> PayloadView:
-    """How a page shows a record. Never raises, whatever the bytes are."""
+    """Show a record as a page does. Never raises, whatever the bytes are."""
     if value is None:
         return PayloadView(size=0, is_absent=True)
     record = bytes(value)
@@ -127,7 +127,7 @@ def bytes_as_text(value: Binary) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether this is an object or array by JSON's grammar, so that blanks may be put into it.
+    """Return whether JSON's grammar has it as object or array, so that it may get blanks.
 
     More generous than the engine: a key named twice, NaN or a number that is too long stays in
     the text whatever its layout.

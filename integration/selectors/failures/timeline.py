@@ -66,7 +66,7 @@ def timeline(
 def events_of(
     error: MessageError, tries: Sequence[ErrorAttempt], changes: Sequence[ErrorChange]
 ) -> list[Event]:
-    """What is known of one failure, in no order."""
+    """List what is known of one failure, in no order."""
     is_sent = error.queue.direction == Queue.Direction.OUTBOUND
     return [
         *_received(error),
@@ -124,7 +124,7 @@ def _title(number: int, ends: str, *, failed: bool) -> str:
 
 
 def decision(change: ErrorChange) -> Event:
-    """What a person decided, whether its failure is still there or not."""
+    """Tell what a person decided, whether its failure is still there or not."""
     title = DONE.get(change.action, change.action.capitalize())
     return Event(
         at=change.at,

@@ -24,7 +24,7 @@ OPEN_STATES: Final = (OutboxState.DEAD, OutboxState.PENDING, OutboxState.STAMPED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxFilter:
-    """What a list shows: one open state; every other text must match exactly.
+    """The filter of a list: one open state; every other text must match exactly.
 
     `queue` is an outbound queue's name: its topic, or its own rows where it keeps an order.
     """
@@ -160,7 +160,7 @@ def doubts(scope: Scope = EVERYTHING) -> list[Doubt]:
 
 
 def dead_count() -> int:
-    """How many rows Kafka refused, counted no further than the cap."""
+    """Count the rows Kafka refused, no further than the cap."""
     return capped_count(OutboxRow.objects.filter(state=OutboxState.DEAD), COUNT_CAP)
 
 
@@ -170,7 +170,7 @@ def recent_changes(scope: Scope = EVERYTHING, limit: int = CHANGES) -> list[Outb
 
 
 def dead_codes(scope: Scope = EVERYTHING, limit: int = 50) -> list[str]:
-    """Why rows are dead, for a filter."""
+    """List why rows are dead, for a filter."""
     dead = OutboxRow.objects.filter(within(scope), state=OutboxState.DEAD).order_by("dead_code")
     return list(dead.values_list("dead_code", flat=True).distinct()[:limit])
 
@@ -239,7 +239,7 @@ def _placed(rows: list[OutboxRow]) -> list[tuple[OutboxRow, Place]]:
 
 
 def _behind(row: OutboxRow) -> int:
-    """How many rows a dead one of a strict queue holds back, counted to the cap."""
+    """Count the rows that a dead one of a strict queue holds back, to the cap."""
     if row.strict_queue is None:
         return 0
     waiting = OutboxRow.objects.filter(

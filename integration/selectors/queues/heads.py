@@ -90,7 +90,7 @@ def is_blocked_by_head(row: QueueRow) -> bool:
 
 
 def blocked_for(row: QueueRow, head: Head | None, now: datetime) -> str:
-    """What stands in the way and since when: "Blocked 7 h by AZ163: siteid missing."."""
+    """Say what stands in the way and since when: "Blocked 7 h by AZ163: siteid missing."."""
     since = f" {spoken(now - row.since)}" if row.since is not None else ""
     if head is None:
         return f"Blocked{since}: {row.found[1].why}"
@@ -99,7 +99,7 @@ def blocked_for(row: QueueRow, head: Head | None, now: datetime) -> str:
 
 
 def behind(row: QueueRow, now: datetime) -> str:
-    """What waits and what threatens it: "4,212 wait behind it; the first expires Sunday 02:10."."""
+    """Say what waits and what threatens it: "4,212 wait behind it; the first expires Sunday"."""
     if row.lag is None:
         return "It is not known how many wait behind it."
     count = max(0, row.lag - 1) if HEAD_CODE in row.blocked_codes else row.lag

@@ -74,7 +74,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
 
 
 def situation_of(queue: Queue, partition: QueuePartition) -> Situation:
-    """What the engine found there, with the commands that end a transaction which hangs.
+    """Tell what the engine found there, with the commands that end a transaction which hangs.
 
     The client library does not ask for producers and transactions; Kafka's own tool does.
     """
@@ -113,12 +113,12 @@ def noted_transaction(partition: QueuePartition) -> str:
 
 
 def is_held_back(partition: QueuePartition) -> bool:
-    """Whether such a transaction has lasted longer than the lag monitor waits before it tells."""
+    """Return whether such a transaction has lasted longer than the lag monitor waits to tell."""
     return noted_transaction(partition) == TRANSACTION_HANGS
 
 
 def _end(partition: QueuePartition) -> int | None:
-    """Where the partition ends at least: the broker's last word, or the position beyond it."""
+    """Return where the partition ends at least: the broker's last word, or the position after."""
     if partition.high_watermark is None:
         return None
     return max(partition.high_watermark, partition.next_offset)

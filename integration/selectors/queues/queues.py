@@ -1,4 +1,4 @@
-"""How the queues stand: one row a queue for the overview, partitions and history for its page."""
+"""The state of queues: one row each for the overview, partitions and history for its page."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def overview(
 def standing(
     live_processes: LiveProcesses | None = None, scope: Scope = EVERYTHING
 ) -> list[QueueRow]:
-    """How every queue stands, the most urgent first, its failures not counted: five queries."""
+    """List all queues as they stand, the most urgent first, failures not counted: five queries."""
     queues = Queue.objects.select_related("provider", "system").filter(scope.within("system"))
     return sorted(_rows(list(queues), live_processes), key=lambda row: (row.status.rank, row.name))
 

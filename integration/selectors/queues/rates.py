@@ -1,4 +1,4 @@
-"""How fast messages come and go, from the samples of the last minutes."""
+"""Rates at which messages come and go, from the samples of the last minutes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Pace:
     outgoing: float
 
     def eta(self, lag: int | None) -> timedelta | None:
-        """How long until nothing waits, at this pace; None when that is never, or not known."""
+        """Return how long until nothing waits, at this pace; None for never, or when not known."""
         if lag is None:
             return None
         gain = self.outgoing - self.incoming
@@ -69,7 +69,7 @@ class Rates:
         return self.quarter or self.minute
 
     def eta(self, lag: int | None) -> timedelta | None:
-        """How long until nothing waits; None when that is never, or not known."""
+        """Return how long until nothing waits; None when that is never, or not known."""
         return None if self.best is None else self.best.eta(lag)
 
 

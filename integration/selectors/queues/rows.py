@@ -79,7 +79,7 @@ class QueueRow:
 
     @property
     def is_read(self) -> bool:
-        """Whether it has a position here: inbound, or delivered to an endpoint."""
+        """Return whether it has a position here: inbound, or delivered to an endpoint."""
         return self.sends or self.direction == Queue.Direction.INBOUND
 
     @property
@@ -159,7 +159,7 @@ def _standing(
     stuck: Standing | None,
     sends: bool,
 ) -> Standing:
-    """How it stands with those that live.
+    """Tell how it stands with those that live.
 
     What is delivered from here has two ways that can be closed: into Kafka, and out of it.
     """
@@ -179,7 +179,7 @@ def _worse(into: Standing, out: Standing) -> Standing:
 def _verdict(
     queue: Queue, rows: Sequence[PartitionRow], live_processes: LiveProcesses | None
 ) -> Standing:
-    """What people switched comes first, then who is alive: they explain why nothing moves."""
+    """Explain why nothing moves: by what people switched, then by who is alive."""
     switched = _switched(queue)
     worst = _worst(rows)
     if switched is None:
@@ -192,7 +192,7 @@ def _verdict(
 
 
 def _switched(queue: Queue) -> Standing | None:
-    """What people switched off, outermost first."""
+    """Return what people switched off, outermost first."""
     if not queue.enabled:
         return Status.OFF, Situation(
             "A person switched this queue off; its positions are kept.", "Switch it on to go on."
@@ -216,7 +216,7 @@ def _switched(queue: Queue) -> Standing | None:
 
 
 def _worst(rows: Sequence[PartitionRow]) -> Standing:
-    """What the engine found: the worst of the partitions speaks for the queue."""
+    """Return what the engine found: the worst of the partitions speaks for the queue."""
     if not rows:
         return Status.NOT_STARTED, Situation(
             "No worker has opened this queue yet.", "Check the flow: it names the missing link."
@@ -248,7 +248,7 @@ def _manned(live_processes: LiveProcesses | None, standing: Standing) -> Standin
 
 
 def _relayed(live_processes: LiveProcesses | None, stuck: Standing | None = None) -> Standing:
-    """How the way of an outbound queue into Kafka stands: what is published leaves by the relay.
+    """Tell how an outbound queue's way into Kafka stands: what is published leaves by the relay.
 
     `stuck` is what waits for a person, whether a relay lives or not.
     """

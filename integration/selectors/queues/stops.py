@@ -17,7 +17,7 @@ Refused = Mapping[tuple[int, str, int | None], tuple[int, int, str]]
 
 
 def stops(queues: Sequence[Queue]) -> dict[int, QueueChange]:
-    """Who stopped each queue that is paused or off, when and why; one query, none without any."""
+    """Tell who stopped each queue that is paused or off, when and why; one query, or none."""
     wanted = {
         queue.pk: PAUSED if queue.enabled else DISABLED
         for queue in queues

@@ -1,4 +1,4 @@
-"""What the page of an endpoint shows: its settings in words, what uses it, what tests found."""
+"""The page of an endpoint: its settings in words, what uses it, what tests found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def uses_of_endpoint(endpoint: Endpoint, scope: Scope) -> list[Use]:
 
 
 def stopped_with_endpoint(endpoint: Endpoint) -> str:
-    """What switching it off stops, as a sentence with counts."""
+    """Say what switching it off stops, as a sentence with counts."""
     queues, targets = endpoint.queues.count(), endpoint.targets.count()
     if not queues + targets:
         return "nothing. Nothing delivers to it yet."

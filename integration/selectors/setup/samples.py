@@ -1,4 +1,4 @@
-"""What a test message may begin with: made up of a structure, or copied from a stored message.
+"""The first draft of a test message: made up of a structure, or copied from a stored message.
 
 It is a beginning for a person to correct, not a promise that the structure takes it.
 """
@@ -118,7 +118,7 @@ def sample_of(structure: ObjectStructure | None, *, is_xml: bool = False) -> str
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What a partner posts to a service, quoted for a shell; `several` is empty for XML."""
+    """The command of a partner that posts to a service, for a shell; `several` is empty for XML."""
 
     service: str
     content_type: str

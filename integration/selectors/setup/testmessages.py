@@ -23,7 +23,7 @@ LATE: Final = timedelta(seconds=10)
 
 
 class Standing(StrEnum):
-    """How a step stands."""
+    """The standing of a step."""
 
     DONE = "done"
     NOW = "now"
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journey:
-    """Where the message is that `sent` is the audit of.
+    """The journey of the message that `sent` is the audit of.
 
     `verdict` is the sentence at its end, empty while it goes on.
     """
@@ -65,7 +65,7 @@ class Journey:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What became of it: the last step, and the sentence if there is nothing more to come."""
+    """The end: the last step, and the sentence if there is nothing more to come."""
 
     step: Step
     verdict: str = ""

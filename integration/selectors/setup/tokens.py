@@ -1,4 +1,4 @@
-"""What people see of a system's tokens: everything but what they were."""
+"""The tokens of a system as people see them: everything but what they were."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +29,7 @@ class TokenRow:
 
     @property
     def may(self) -> list[str]:
-        """What it allows, in words."""
+        """The permissions, in words."""
         return [words for name, words in (d.value for d in Doing) if getattr(self.token, name)]
 
 

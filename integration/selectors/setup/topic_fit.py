@@ -15,7 +15,7 @@ WEEK_SECONDS: Final = 604_800
 
 @dataclass(frozen=True, slots=True)
 class TopicFit:
-    """What is there, as pairs of a title and a text, and what a person should know of it."""
+    """The facts of a topic, as pairs of a title and a text, and what a person should know of it."""
 
     facts: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]

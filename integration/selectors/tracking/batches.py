@@ -53,7 +53,7 @@ Said = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is walked through: these queues from `begin` up to, and without, `end`."""
+    """The span that is walked through: these queues from `begin` up to, and without, `end`."""
 
     queues: Sequence[int]
     begin: datetime
@@ -65,7 +65,7 @@ class Span:
         return {"queues": list(self.queues), "begin": self.begin, "end": self.end}
 
     def beyond(self, moment: datetime) -> "Span":
-        """What is left of it after all batches of a moment."""
+        """Return what is left of it after all batches of a moment."""
         if self.newest_first:
             return replace(self, end=moment)
         return replace(self, begin=moment + MICROSECOND)
@@ -79,7 +79,7 @@ class Span:
         return replace(self, end=self.begin + length)
 
     def without(self, first: "Span") -> "Span":
-        """What is left of it after what was cut."""
+        """Return what is left of it after what was cut."""
         if self.newest_first:
             return replace(self, end=first.begin)
         return replace(self, begin=first.end)
@@ -149,7 +149,7 @@ class Walk:
         yield _rest(span)
 
     def _reach(self, left: Span, began: datetime, longer: float) -> timedelta:
-        """How far to look for so many times the batches that there were since it began.
+        """Return how far to look for so many times the batches that there were since it began.
 
         Else as many would be read of each queue, and most of them for nothing.
         """
@@ -169,14 +169,14 @@ def beginning(cursor: Any, span: Span, rows: int) -> tuple[Part | None, bool]:
 
 
 def _longer(most: int, read: int, share: float) -> int:
-    """How much of the list to read next, when what was read had that share of what is wanted."""
+    """Return how much of the list to read next, after that share of what was read was wanted."""
     if not share:
         return LONGER * most
     return max(DOUBLE * most, math.ceil(SURELY * read / share) - read)
 
 
 def counted(cursor: Any, span: Span, most: int) -> int:
-    """How many rows the span has; with more than `most` batches in it, something above `most`."""
+    """Count the span's rows; with more than `most` batches in it, something above `most`."""
     cursor.execute(_COUNTED, {**span.said, "most": most + 1})
     return int(cursor.fetchone()[0])
 
@@ -189,7 +189,7 @@ def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:
 
 
 def _enough(listed: Sequence[Listed], rows: int) -> int:
-    """How many batches it takes for so many rows, those of one moment together."""
+    """Count the batches it takes for so many rows, those of one moment together."""
     there, number = 0, 0
     while number < len(listed) and (there < rows or listed[number][0] == listed[number - 1][0]):
         there += listed[number][1]

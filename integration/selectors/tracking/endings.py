@@ -1,4 +1,4 @@
-"""What tries ended in of late, for each queue."""
+"""The latest endings of tries, for each queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ COLUMNS: Final = "t.queue_id, t.ended"
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """How many tries ended in what, by queue number, within the last so many seconds."""
+    """Counts of tries by their ending, by queue number, within the last so many seconds."""
 
     seconds: float
     counts: Mapping[int, Mapping[str, int]]

@@ -1,4 +1,4 @@
-"""What is near a tracked message: before and after it, its cause, and what it caused."""
+"""The neighbours of a tracked message: before and after it, its cause, and what it caused."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,7 +44,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is close by on one side of a track. Of its key nothing may be known yet."""
+    """The tracks close by on one side. Of the track's key nothing may be known yet."""
 
     nearest: TrackRow | None
     of_key: TrackRow | None
@@ -56,7 +56,7 @@ class Side:
 
 
 def neighbours(track: TrackRow, readable: Queues) -> Neighbours:
-    """What is near this track; each look is bounded by a week, an index and a number of rows."""
+    """Find what is near this track; each look is bounded by a week, an index and rows."""
     earlier, later = (_side(track, span, behind) for span, behind in _sides(track))
     before, after = _of_key(track, earlier, later) if track.key else (None, None)
     return Neighbours(
@@ -69,7 +69,7 @@ def neighbours(track: TrackRow, readable: Queues) -> Neighbours:
 
 
 def _sides(track: TrackRow) -> tuple[tuple[Span, str], tuple[Span, str]]:
-    """Where to look on either side, and what is meant there among rows of one moment."""
+    """Return where to look on either side, and what is meant there among rows of one moment."""
     earlier = Span([track.queue_id], track.at - FAR, track.at + MICROSECOND)
     later = Span([track.queue_id], track.at, track.at + FAR, newest_first=False)
     return (earlier, _BEFORE), (later, _AFTER)
@@ -118,7 +118,7 @@ def _nearest(span: Span, condition: str, said: Said, queues: Queues) -> tuple[li
 
 
 def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | None, TrackRow | None]:
-    """What is not close by is rare, and looked up whole; else it is somewhere near."""
+    """Find what is not close by: the rare is looked up whole, else it is somewhere near."""
     if earlier.knows_key and later.knows_key:
         return earlier.of_key, later.of_key
     said, queues = _said(track), _own_queue(track)

@@ -58,7 +58,7 @@ class Outgoing:
 
     @property
     def stands(self) -> str:
-        """Where it is, in a sentence, while nothing is known of any try."""
+        """The sentence on where it is, while nothing is known of any try."""
         return STANDS.get(self.state, "")
 
 

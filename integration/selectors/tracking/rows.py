@@ -208,7 +208,7 @@ def in_order(
 
 
 def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
-    """How many rows of the span meet the condition: above `cap` it is any number above it."""
+    """Count the span's rows that meet the condition: above `cap` it is any number above it."""
     number = 0
     with reading(NEVER_WHOLE) as cursor:
         if condition == ALL:
@@ -237,7 +237,7 @@ def newest_unusual(condition: str, said: Said, queues: Queues, *, limit: int) ->
 
 
 def count_unusual(condition: str, said: Said, *, cap: int) -> int:
-    """How many rows meet such a condition, at most cap + 1."""
+    """Count the rows that meet such a condition, at most cap + 1."""
     with reading(AS_ASKED) as cursor:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "

@@ -31,7 +31,7 @@ BEHIND: Final = "t.at <= %(at)s AND (t.at < %(at)s OR t.id < %(row)s)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackFilter:
-    """What a list shows. `id` is any of a message's ids; every text must match exactly.
+    """The filter of a list. `id` is any of a message's ids; every text must match exactly.
 
     Without `sees_contents` only message ids are looked for: the other ids and the key come from
     payloads.
@@ -89,7 +89,7 @@ def _by_time(
 def _by_index(
     wanted: TrackFilter, exact: list[str], said: dict[str, Any], queues: Queues, size: int
 ) -> tuple[list[TrackRow], int]:
-    """What the conditions find by the index; where one finds too much, all find it by its time."""
+    """Find what the conditions do by the index; where one finds too much, go by time."""
     ending = f" AND {_ENDED}" if wanted.ended else ""
     tracks = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
     if tracks is None:

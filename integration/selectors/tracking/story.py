@@ -90,7 +90,7 @@ class Story:
 
     @property
     def stands(self) -> str:
-        """Where it is, in a sentence, as long as no try of it has ended; else nothing."""
+        """The sentence on where it is, as long as no try of it has ended; else nothing."""
         if self.tracks or self.failures:
             return ""
         if any(call.state == DeliveryState.SENDING for call in self.calls):
@@ -104,7 +104,7 @@ class Story:
 
 
 def story(message_id: str, scope: Scope) -> Story | None:
-    """What became of it; None when nothing is known that this person may know."""
+    """Tell what became of it; None when nothing is known that this person may know."""
     queues = queues_of(scope)
     tracks = _tracks(message_id, queues)
     failures = _failures(message_id, scope)
@@ -247,7 +247,7 @@ def _is_listed(
     failures: Sequence[MessageError],
     tried: Sequence[ErrorAttempt | ErrorChange],
 ) -> bool:
-    """Whether a failure's own story has this ending already: a try, or a person's decision."""
+    """Return whether a failure's own story has this ending: a try, or a person's decision."""
     ids = {
         error.pk
         for error in failures
