@@ -32,7 +32,7 @@ _ALIVE: Final = """
 
 
 def nodes(database: Mapping[str, Any], kind: str, host: str) -> dict[str, bool]:
-    """Who of this kind lives on this host, and whether it does its work. Raises psycopg.Error."""
+    """Map this kind's nodes on this host to whether they do their work. Raises psycopg.Error."""
     heart, queue = KINDS[kind]
     with psycopg.connect(
         dbname=database["NAME"],

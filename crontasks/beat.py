@@ -118,7 +118,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         return self.Model.objects.enabled().select_related("instance", "interval", "crontab")
 
     def schedule_changed(self) -> bool:
-        """Whether an instance was saved since the last look.
+        """Return whether an instance was saved since the last look.
 
         The library asks whether the time stored with the last change is later than at the look
         before, and takes the first look for no change: what is saved while beat reads for the
@@ -205,7 +205,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         return leads
 
     def _look(self) -> None:
-        """Whether any worker lives; who else should say it when none does."""
+        """Look whether any worker lives: nobody else says it when none does."""
         now = time.monotonic()
         if now - self.looked_at < LOOK_EVERY_SECONDS:
             return

@@ -43,7 +43,7 @@ class Asked:
     parameters: Mapping[str, object] | None = None
 
     def lines(self) -> Iterator[str]:
-        """What the run's log begins with."""
+        """Yield the first lines of the run's log."""
         yield f"Asked for by {self.by}."
         if self.parameters is not None:
             given = [f"{name} = {value}" for name, value in masked(self.parameters).items()]
@@ -145,7 +145,7 @@ def _outcome(instance: CronInstance, definition: Definition, context: Context) -
 
 @contextmanager
 def _busy(instance: CronInstance) -> Iterator[bool]:
-    """Whether this run may work; its lock ends with the process, whatever happens to it."""
+    """Hold the run's lock, which ends with the process; yields whether this run may work."""
     shared = instance.overlap == CronInstance.Overlap.ALLOW
     statement = locks.TRY_SHARED if shared else locks.TRY
     session = raw_connection(f"sluice cron instance {instance.pk}")

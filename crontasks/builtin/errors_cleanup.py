@@ -15,7 +15,7 @@ from integration.counting import so_many
 
 @dataclass(frozen=True)
 class CleanupParameters:
-    """How the cleanup works."""
+    """The settings of the cleanup."""
 
     chunk_rows: int = option(1_000, "Rows in one transaction.", least=1, most=50_000)
     simulate: bool = option(False, "Only count what would go; nothing is removed.")

@@ -17,7 +17,7 @@ from integration.store import track_days
 
 @dataclass(frozen=True)
 class HistoryParameters:
-    """How long each kind of history is kept."""
+    """The time for which each kind of history is kept."""
 
     outbox_days: int = option(7, "Sent and cancelled outbox rows, in days.", least=0, most=3_650)
     tracking_days: int = option(30, "What became of every message, in days.", least=0, most=3_650)

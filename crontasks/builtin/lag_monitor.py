@@ -97,7 +97,7 @@ def _look(
 def _note_transactions(
     provider: Provider, there: Iterable[tuple[Queue, TopicLook]], patience: int
 ) -> None:
-    """How long they may last is asked only where one hangs."""
+    """Note the open transactions; how long they may last is asked only where one hangs."""
     hanging = [(queue, seen) for queue, seen in there if _hangs(queue, seen, patience)]
     longest = looks.longest_transaction(provider) if hanging else None
     if longest is not None:
@@ -127,7 +127,7 @@ def _write_down(queue: Queue, seen: TopicLook, *, follows: bool) -> None:
 
 
 def _retention_follows() -> bool:
-    """Whether the queues' retention follows their topics': as the instance of its task is set."""
+    """Return whether queues' retention follows the topics': as the instance of its task is set."""
     sync = CronInstance.objects.filter(task="retention_sync", active=True).first()
     return sync is not None and sync.parameters.get("apply", True) is not False
 

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SyncParameters:
-    """Whether the queues follow."""
+    """The setting whether the queues follow."""
 
     apply: bool = option(True, "Set the queue's retention; off = only tell the difference.")
 

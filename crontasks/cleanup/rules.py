@@ -57,7 +57,7 @@ class Rule:
         return f"({self.due.format(at=at)})"
 
     def condition(self, at: str = AT) -> str:
-        """What is removed at that moment: due, and spared by nothing."""
+        """Select what is removed at that moment: due, and spared by nothing."""
         return " AND ".join([self.is_due(at), *(f"NOT ({one.condition})" for one in self.spared)])
 
     def pick(self) -> str:

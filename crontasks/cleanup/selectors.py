@@ -1,4 +1,4 @@
-"""What the console shows of cleanup: its rules, its last runs, and what the next ones remove."""
+"""Cleanup as the console shows it: its rules, its last runs, and what the next ones remove."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a run at `at` would remove; what it would not, and why; the five runs that follow."""
+    """The rows a run at `at` would remove; those it would not, and why; the next five runs."""
 
     at: datetime
     forecasts: tuple[RuleForecast, ...]

@@ -40,7 +40,7 @@ class Protected:
 
 @dataclass(frozen=True, slots=True)
 class RuleForecast:
-    """What one rule would remove at a moment, what it spares, and what becomes due later.
+    """The rows that one rule would remove at a moment, those it spares, and what becomes due later.
 
     `later` are the rows that each of the moments behind it would find besides.
     """
@@ -69,7 +69,7 @@ class RuleForecast:
 def forecast(
     rules: Sequence[Rule], parameters: Mapping[str, object], moments: Sequence[datetime]
 ) -> list[RuleForecast]:
-    """What a run at the first of these moments removes; removes nothing itself.
+    """Forecast what a run at the first of these moments removes; remove nothing.
 
     The others are later runs. Raises SimulationTooLongError.
     """

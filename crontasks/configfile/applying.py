@@ -67,7 +67,7 @@ class _Subject:
 
 
 def plan(content: bytes, *, lookup: Lookup, author: Author, prune: bool = False) -> list[Step]:
-    """What applying the file would do; nothing is changed. Raises ConfigFileError."""
+    """Plan what applying the file would do; nothing is changed. Raises ConfigFileError."""
     with transaction.atomic():
         steps = apply(content, lookup=lookup, author=author, prune=prune)
         transaction.set_rollback(True)
@@ -233,13 +233,13 @@ def _names(entries: Iterable[Entry]) -> set[str | None]:
 
 
 def _text(entry: Entry, field: str) -> str | None:
-    """What the entry says for a field, if that is a text."""
+    """Return what the entry says for a field, if that is a text."""
     given = entry.values.get(field)
     return given.value if given is not None and isinstance(given.value, str) else None
 
 
 def _name(section: Section, entry: Entry) -> str | None:
-    """What the entry is called; None where it does not say."""
+    """Return the entry's name; None where it does not say."""
     values = [_text(entry, key) for key in section.keys]
     return section.named(values) if all(values) else None
 

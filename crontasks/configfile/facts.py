@@ -82,7 +82,7 @@ def _hidden(names: Names | None, *parts: str) -> str:
 
 
 def differs(column: Column, before: Any, after: Any) -> bool:
-    """Whether two raw values are stored differently."""
+    """Return whether two raw values are stored differently."""
     if isinstance(column, models.JSONField):
         # Numbers of JSON come back from the database as they went in; key order does not count.
         return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
@@ -90,7 +90,7 @@ def differs(column: Column, before: Any, after: Any) -> bool:
 
 
 def meant(row: models.Model, column: Column, given: Given, lookup: Lookup) -> Any:
-    """What the file means for this column of this row.
+    """Return what the file means for this column of this row.
 
     Raises ValueError with a sentence, SecretReferenceError.
     """

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Health(Enum):
-    """How one look ended."""
+    """The result of one look."""
 
     OK = "ok"
     FAILING = "failing"
@@ -15,7 +15,7 @@ class Health(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """What was found: `next_step` is empty when there is nothing to do.
+    """The finding of one look: `next_step` is empty when there is nothing to do.
 
     `detail` may name internal hosts and environments: for commands and mails, not for pages.
     """

@@ -19,7 +19,7 @@ QUIET: Final = timedelta(minutes=15)
 
 
 def channel(queue: Queue) -> HealthCheck:
-    """Whether what names this queue may write to it: its channels and their targets."""
+    """Check that what names this queue may write to it: its channels and their targets."""
     targets = list(queue.targets.select_related("channel"))
     if not targets:
         return good("channel", "No channel sends here; handlers name the queue themselves.")
@@ -36,7 +36,7 @@ def channel(queue: Queue) -> HealthCheck:
 
 
 def switches(queue: Queue) -> HealthCheck:
-    """What people switch stops reading; sending is decided where publish() is called."""
+    """Check what stops reading; sending is decided where publish() is called."""
     text = "Outbound: what handlers give to publish() is sent."
     if not queue.enabled or queue.paused:
         word = "paused" if queue.enabled else "switched off"
@@ -87,7 +87,7 @@ def outbox(queue: Queue) -> HealthCheck:
 
 
 def endpoint(queue: Queue) -> HealthCheck:
-    """Whether the endpoints take messages: switches first, then what their circuits say."""
+    """Check that the endpoints take messages: switches first, then what their circuits say."""
     rows = of_queue(queue)
     stopped = next((row for row in rows if row.standing.stops), None)
     if stopped is not None:
@@ -101,7 +101,7 @@ def endpoint(queue: Queue) -> HealthCheck:
 
 
 def unknown(queue: Queue) -> HealthCheck:
-    """Whether messages that may have arrived wait for a person."""
+    """Check that no messages that may have arrived wait for a person."""
     count = sum(row.open.unknown for row in of_queue(queue))
     if not count:
         return good("unknown", "Of every call it is known how it ended.")

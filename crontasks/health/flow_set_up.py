@@ -94,7 +94,7 @@ def topic(queue: Queue) -> HealthCheck:
 
 
 def _topic_settings(queue: Queue) -> str:
-    """What the broker says about the topic; reading it needs a right that consuming does not."""
+    """Tell the broker's word on the topic; reading it needs a right that consuming does not."""
     try:
         return admin.in_words(admin.describe(queue.provider, queue.topic))
     except IntegrationError as e:

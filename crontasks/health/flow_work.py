@@ -56,12 +56,12 @@ def _instance_of(queue: Queue) -> CronInstance | None:
 
 
 def _is_relayed(queue: Queue) -> bool:
-    """Whether the relay alone works for it: nothing is delivered from here."""
+    """Return whether the relay alone works for it: nothing is delivered from here."""
     return queue.direction == Queue.Direction.OUTBOUND and not sends(queue)
 
 
 def beat(queue: Queue) -> HealthCheck:
-    """Whether one leads, and whether it ticks for this queue."""
+    """Check that one leads, and that it ticks for this queue."""
     check = live_processes.beat()
     overdue = _overdue(queue) if check.ok else None
     if overdue is None:
@@ -80,7 +80,7 @@ def _overdue(queue: Queue) -> str | None:
 
 
 def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
-    """Whether a slot is there for its start, and none of its own calls hangs.
+    """Check that a slot is there for its start, and that none of its own calls hangs.
 
     Of queues outside `scope` there is a number and no name.
     """

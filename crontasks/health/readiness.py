@@ -1,4 +1,4 @@
-"""Whether the installation makes progress: what /readyz answers, in counts and without names.
+"""The answer of /readyz: whether the installation makes progress, in counts without names.
 
 It is asked by monitoring, often and without a login: every look is cheap, and no answer names a
 queue, a host or an address. What waits for a person's decision is named and is not ill health.
@@ -212,7 +212,7 @@ def _progress() -> HealthCheck:
 
 
 def _for_people(counts: dict[str, int]) -> str:
-    """What is not ill health, but somebody's work."""
+    """Tell what is not ill health, but somebody's work."""
     count = counts.get("person", 0) + counts.get("unopened", 0)
     if not count:
         return ""

@@ -1,4 +1,4 @@
-"""What a released message waits for: the links between its row and its next try.
+"""Reasons why a released message waits: the links between its row and its next try.
 
 Asks the database alone. The row lies there, so topic, relay and beat are no part of its way.
 """
@@ -73,7 +73,7 @@ def _is_inbound(queue: Queue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What the released messages of some queues wait for, and what to do."""
+    """The thing that released messages of some queues wait for, and what to do."""
 
     queues: tuple[str, ...]
     why: str

@@ -1,4 +1,4 @@
-"""What to say of slots that calls take: why, and what to do at each stage. Pure."""
+"""Sentences about slots that calls take: why, and what to do at each stage. Pure."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -80,7 +80,7 @@ def of_all(slots: Slots, known: Known = EVERYTHING.allows) -> Situation:
 
 
 def step(slots: Slots) -> str:
-    """What to do while all slots are taken."""
+    """Say what to do while all slots are taken."""
     more = MORE.format(n=slots.total + max(1, len(slots.waits)))
     if not slots.hung:
         return more

@@ -97,7 +97,7 @@ _WAITS: Final = f"""
 
 
 class Stage(Enum):
-    """How far a run is with its call; all but WORKS belong to a call that hangs or did."""
+    """The stage of a run's call; all but WORKS belong to a call that hangs or did."""
 
     WORKS = "works"
     HANGS = "hangs"
@@ -129,7 +129,7 @@ class Run:
     ends_by: datetime | None = None
 
     def has_lapsed(self, now: datetime) -> bool:
-        """Whether its lease is over: the next run may take the partition."""
+        """Return whether its lease is over: the next run may take the partition."""
         return self.is_silent and self.ends_by is not None and self.ends_by < now
 
 

@@ -1,4 +1,4 @@
-"""What a person may do with a cron task's instance: run it now, pause it, remove it."""
+"""Actions of a person on a cron task's instance: run it now, pause it, remove it."""
 
 from collections.abc import Mapping
 from typing import Final

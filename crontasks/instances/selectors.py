@@ -287,7 +287,7 @@ def _annotated(one: CronInstance, name: str) -> Any:
 
 
 def _place(text: str) -> tuple[datetime, int] | None:
-    """Where a page ended; None for anything else: the list then begins at its start."""
+    """Read where a page ended; None for anything else: the list then begins at its start."""
     at, _, number = text.rpartition("_")
     try:
         moment = datetime.fromisoformat(at)

@@ -37,13 +37,13 @@ class CronInstance(models.Model):
     """
 
     class Overlap(models.TextChoices):
-        """What happens when a run is due while the one before is still at work."""
+        """The rule for a run that is due while the one before is still at work."""
 
         SKIP = "skip", "Skip it"
         ALLOW = "allow", "Run both"
 
     class Misfire(models.TextChoices):
-        """What happens to moments that passed while nothing could run."""
+        """The rule for moments that passed while nothing could run."""
 
         RUN_ONCE = "run_once", "Run once, late"
         SKIP = "skip", "Wait for the next moment"
@@ -153,7 +153,7 @@ class CronInstance(models.Model):
             raise ValidationError({"parameters": str(e)}) from e
 
     def _is_moved(self) -> bool:
-        """Whether its moments are other ones than before, so that counting begins now."""
+        """Return whether its moments have changed, so that counting begins now."""
         stored = type(self).objects.filter(pk=self.pk).values(*MOMENTS).first()
         return stored is None or any(stored[name] != getattr(self, name) for name in MOMENTS)
 

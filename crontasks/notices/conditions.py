@@ -1,4 +1,4 @@
-"""What is wrong right now, found by plain queries; nothing here tells anybody."""
+"""Conditions that are wrong right now, by plain queries; nothing here tells anybody."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -121,7 +121,7 @@ def kinds_of_beat(*, workers_alive: bool) -> frozenset[NoticeKind]:
 
 
 def seen_by_beat(*, workers_alive: bool) -> list[Condition]:
-    """What workers cannot say of themselves. Asks the broker of Celery where none is alive."""
+    """List what workers cannot say of themselves. Asks the broker of Celery where none is alive."""
     if workers_alive:
         return []
     return [_of_all(NoticeKind.NO_WORKER, NO_WORKER), *_broker()]

@@ -1,4 +1,4 @@
-"""What is wrong around the queues: processes, slots, clusters, partners, schedules. Pure."""
+"""Problems around the queues: processes, slots, clusters, partners, schedules. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _has_code(end: str, waiting: list[QueueRow], noticed: str) -> bool:
 
 
 def _cause(row: QueueRow) -> str:
-    """What the client said: the engine's words without the sentence around them."""
+    """Return the client's words: the engine's without the sentence around them."""
     return next((part.said for part in row.partitions if part.code.startswith("KAFKA_")), "")
 
 

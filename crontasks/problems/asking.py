@@ -87,7 +87,7 @@ def _late(providers: set[str]) -> list[Late]:
 
 
 def providers_away() -> dict[str, str]:
-    """What was last noticed of each provider that does not serve us: name -> code and sentence."""
+    """Map each provider that does not serve us to what was last noticed: code and sentence."""
     return _noticed()[0]
 
 

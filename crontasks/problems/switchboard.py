@@ -12,7 +12,7 @@ from integration.selectors.queues.queues import Switch
 
 
 def switches(queue: Queue, people: tuple[Switch, ...]) -> tuple[Switch, ...]:
-    """What people switch, then schedule, beat, worker and cluster; asks the database alone.
+    """List what people switch, then schedule, beat, worker and cluster; asks the database alone.
 
     The cluster stands as it was last noticed; the flow check asks it now.
     """

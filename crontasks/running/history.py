@@ -33,7 +33,7 @@ _TELLING: Final[frozenset[str]] = frozenset(
 
 
 class Report(Protocol):
-    """What the engine returns of one run."""
+    """The engine's report of one run."""
 
     @property
     def counts(self) -> Mapping[str, int]: ...

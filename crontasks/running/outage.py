@@ -1,4 +1,4 @@
-"""What a Celery task does when the database goes away under it: end with one line."""
+"""The end of a Celery task under which the database goes away: one line in the log."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_of_database(error: BaseException) -> bool:
-    """Whether the database is down, full or cut off; not a lock, a deadlock or a wrong value."""
+    """Return whether the database is down, full or cut off; not a lock, deadlock or wrong value."""
     # Django's own, without a cause: a connection that broke in a transaction is not opened anew.
     if isinstance(error, InterfaceError):
         return True

@@ -99,7 +99,7 @@ def ask(queue_id: int, *, was_mine: bool = False) -> bool:
 
 
 def stands(queue_id: int, requested_at: datetime) -> bool:
-    """Whether this request is still the queue's: not served, not repeated since."""
+    """Return whether this request is still the queue's: not served, not repeated since."""
     with django_cursor() as cursor:
         cursor.execute(_STANDS, (queue_id, requested_at))
         return cursor.fetchone() is not None
