@@ -47,7 +47,7 @@ class Owned(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """How a run stands: whether it was done, what it came to, and whether it is to stop."""
+    """The standing of a run: whether it was done, what it came to, and whether it is to stop."""
 
     applied: bool
     counts: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""What came as JSON is read by the annotations of frozen dataclasses: parameters, and plans."""
+"""Reading JSON by the annotations of frozen dataclasses: parameters, and plans."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -12,7 +12,7 @@ from spark_jobs.problems import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParameters:
-    """What a job is to do, checked before anything is read. `JOB` is what people call the job."""
+    """The parameters of a job, checked before anything is read. `JOB` is its name for people."""
 
     JOB: ClassVar[str]
 
@@ -45,7 +45,7 @@ class JobParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What a run reads, stored before it reads: whoever goes on with the run reads the same."""
+    """The plan of a run, stored before it reads: whoever goes on with the run reads the same."""
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""Why a job cannot go on, as a person can use it."""
+"""Reasons why a job cannot go on, as a person can use them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -45,7 +45,7 @@ def unbalanced(counts: Mapping[str, int]) -> JobError:
 
 
 def gone(code: str, what: str) -> JobError:
-    """What the run is about was there when it was asked for."""
+    """Report that what the run is about was there when it was asked for."""
     return JobError(
         code, f"There is no {what} any more.", "Start a new run with one that is there."
     )

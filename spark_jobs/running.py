@@ -66,7 +66,7 @@ def run(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:
 
 
 def preview(arguments: Arguments) -> Preview:
-    """What the job would meet; nothing is written, and no Spark is needed.
+    """Preview what the job would meet; nothing is written, and no Spark is needed.
 
     Raises JobError, also for what nobody foresaw.
     """

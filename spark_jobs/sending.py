@@ -26,7 +26,7 @@ Records = Callable[[Session], Iterator[tuple[bytes | None, bytes]]]
 
 
 class Sending(NamedTuple):
-    """What a task needs: the database and Kafka, whose run it is, and the queue that takes it."""
+    """The needs of a task: the database and Kafka, whose run it is, and the queue that takes it."""
 
     database: str
     kafka: Mapping[str, str]

@@ -47,7 +47,7 @@ FIXED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """What a session is made of. `jars` is the folder of the pinned connectors.
+    """The settings of a session. `jars` is the folder of the pinned connectors.
 
     Without a master it is that of spark-submit, else this machine's processors. `extra` are
     settings of Spark's own and win over ours.
@@ -106,7 +106,7 @@ def open_session(settings: SessionSettings) -> "SparkSession":
 
 
 def is_alive() -> bool:
-    """Whether this process has a session that runs jobs; asks the JVM."""
+    """Return whether this process has a session that runs jobs; asks the JVM."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - as above
     from pyspark import SparkContext  # noqa: PLC0415
 

@@ -66,7 +66,7 @@ def _end(context: "SparkContext", group: str, thread: threading.Thread) -> None:
 
 
 def progress_of(session: "SparkSession", group: str) -> tuple[int, int]:
-    """How many tasks of the group's jobs have ended, and how many there are."""
+    """Return how many tasks of the group's jobs have ended, and how many there are."""
     tracker = session.sparkContext.statusTracker()
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):

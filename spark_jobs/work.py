@@ -43,7 +43,7 @@ class Work:
         return claimed(self.database, self.owned)
 
     def planned(self, kind: type[Plan], make: Callable[[], Plan]) -> Plan:
-        """What was planned for this run, or a plan that is made now and stored."""
+        """Return the plan of this run, or make one now and store it."""
         if self.arguments.plan:
             return kind.of(self.arguments.plan)
         made = make()

@@ -73,7 +73,7 @@ def _drop_day(archive: Archive, manifest: Manifest) -> bool:
 
 
 def _is_held(archive: Archive, table: str) -> bool:
-    """Whether the day is still here; nobody adds, changes or removes a row of it from here on."""
+    """Return whether the day is still here, from now on without a row added, changed or gone."""
     session = archive.work.database
     held = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(sql.Identifier(table))
 
@@ -90,7 +90,7 @@ def _is_held(archive: Archive, table: str) -> bool:
 
 
 def _is_same(archive: Archive, manifest: Manifest) -> bool:
-    """Whether the day has as many rows as its files, and these sum up to the same."""
+    """Return whether the day has as many rows as its files, and these sum up to the same."""
     if not _has_all(archive, manifest):
         return False
     statement = tally_sql(_columns(manifest), f"{manifest['table']} t", "true")
@@ -135,7 +135,7 @@ def _drop_rows(archive: Archive, manifest: Manifest) -> int:
 
 
 def _has_all(archive: Archive, manifest: Manifest) -> bool:
-    """Whether the files have every column: a release may have brought one since.
+    """Return whether the files have every column: a release may have brought one since.
 
     One that was gone when it was to be read has none, and is another table if it is here now.
     """

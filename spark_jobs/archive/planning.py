@@ -34,7 +34,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What is archived at once: the rows of these ranges of a table."""
+    """The rows that are archived at once: those of these ranges of a table."""
 
     number: int
     table: str

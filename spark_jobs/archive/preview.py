@@ -1,4 +1,4 @@
-"""What an archive would take: its first rows and about how many; nothing is written or removed."""
+"""The preview of an archive: its first rows and about how many; nothing is written or removed."""
 
 from typing import Any, Final, LiteralString
 
@@ -38,14 +38,14 @@ def preview(arguments: Arguments) -> Preview:
 
 
 def _parts(session: psycopg.Connection[Any], parameters: ArchiveParameters) -> tuple[Part, ...]:
-    """Where a rule names the rows, ranges are of no use here, and take all rows to be planned."""
+    """Return the parts; where a rule names the rows, ranges are of no use and take all of them."""
     if parameters.rule is None:
         return planning.plan(session, parameters).parts
     return (Part(number=0, table=parameters.rule.table, ranges=()),)
 
 
 def _counted(session: psycopg.Connection[Any], part: Part, source: Source) -> tuple[int, bool]:
-    """How many rows a part has, and whether they were counted; else it is the planner's guess."""
+    """Count a part's rows, and tell whether they were counted or are the planner's guess."""
     statement = f"SELECT count(*) FROM {source.source} WHERE {source.condition}"
     counted = seen(session, statement, source.said)
     if counted is not None:

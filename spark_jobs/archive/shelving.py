@@ -1,4 +1,4 @@
-"""Where an archive's files lie, and how far each part of a run has come there.
+"""The folder of an archive's files, and how far each part of a run has come there.
 
 The files of a part are written into a hidden folder. Once they are verified a **pending** manifest
 names them: from then on the part is never written again, only brought to its end. When its rows are
@@ -112,7 +112,7 @@ class Shelf:
 
 
 def damaged(name: str, why: str) -> JobError:
-    """What was read back is not what was written: nothing more is dropped."""
+    """Report that what was read back is not what was written: nothing more is dropped."""
     return JobError(
         "ARCHIVE_DAMAGED",
         f"{name} cannot be trusted: {why}. Nothing more is removed here.",

@@ -1,4 +1,4 @@
-"""What is read of a part: all columns of its table, and of the tables whose rows go along."""
+"""The source of a part: all columns of its table, and of the tables whose rows go along."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def rule_of(parameters: ArchiveParameters, table: str) -> Rule:
 def source_of(
     session: psycopg.Connection[Any], parameters: ArchiveParameters, part: Part
 ) -> Source:
-    """What is read of a part; its columns are those that the table has now."""
+    """Return what is read of a part; its columns are those that the table has now."""
     rule = rule_of(parameters, part.table)
     return Source(
         columns=columns_of(session, rule),

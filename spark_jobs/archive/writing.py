@@ -22,7 +22,7 @@ ROWS: Final = "rows"
 
 
 class Archive(NamedTuple):
-    """What a part is worked on with."""
+    """The means to work on a part."""
 
     work: Work
     parameters: ArchiveParameters
@@ -95,7 +95,7 @@ def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
 def _read_back(
     work: Work, source: Source, folder: Path, paths: Sequence[Path]
 ) -> Mapping[str, Tally]:
-    """What each file holds, by its day and name, out of its own values."""
+    """Tell what each file holds, by its day and name, out of its own values."""
     if not paths:
         return {}
     frame = parquet.read(parquet.settled(work.session), folder, paths, source.columns)
@@ -105,7 +105,7 @@ def _read_back(
 def _file(
     archive: Archive, part: Part, number: int, one: Sealed, tallies: Mapping[str, Tally]
 ) -> dict[str, Any]:
-    """Where a file is, where it goes, what it holds, and how it is known again there."""
+    """Note where a file is, where it goes, what it holds, and how it is known again there."""
     place = PurePath(one.name)
     day = place.parent.name
     tally = tallies.get(f"{day}/{place.name}", Tally(0, 0))

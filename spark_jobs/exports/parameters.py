@@ -1,4 +1,4 @@
-"""What an export is to do: which rows, as what, and where they go."""
+"""The parameters of an export: which rows, as what, and where they go."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ MOST_COLUMNS: Final = 500
 
 
 class What(StrEnum):
-    """What is exported."""
+    """The things that are exported."""
 
     DOCUMENTS = "documents"
     MESSAGES = "messages"
 
 
 class Format(StrEnum):
-    """How the rows are written."""
+    """The format of the rows."""
 
     JSON_LINES = "jsonl"
     CSV = "csv"
@@ -29,7 +29,7 @@ class Format(StrEnum):
 
 
 class Formulas(StrEnum):
-    """What becomes of CSV values that a spreadsheet would take for formulas."""
+    """The treatment of CSV values that a spreadsheet would take for formulas."""
 
     EXACT = "exact"
     QUOTED = "quoted"
@@ -100,7 +100,7 @@ class ExportParameters(JobParameters):
 
     @property
     def _is_bare(self) -> bool:
-        """Whether each line is the document itself."""
+        """Return whether each line is the document itself."""
         return self.format is Format.JSON_LINES and not self.columns
 
 

@@ -30,7 +30,7 @@ class Payload:
 
     @property
     def base64(self) -> str | None:
-        """What is no text, so that nothing of it is lost."""
+        """The value that is no text, so that nothing of it is lost."""
         return base64.b64encode(self.raw).decode() if self.text is None else None
 
     def json_at(self, steps: Sequence[str | int]) -> str | None:

@@ -1,4 +1,4 @@
-"""What an export would write: its first rows and how many there are; nothing is written."""
+"""The preview of an export: its first rows and how many there are; nothing is written."""
 
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ def preview(arguments: Arguments) -> Preview:
 
 
 def _counted(session: psycopg.Connection[Any], chosen: Selection) -> tuple[int, bool]:
-    """How many rows there are, and whether they were counted; else it is the planner's guess."""
+    """Count the rows, and tell whether they were counted or are the planner's guess."""
     counted = seen(session, chosen.counting(), chosen.said)
     if counted is not None:
         return int(counted[0][0]), True

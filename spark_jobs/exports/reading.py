@@ -17,7 +17,7 @@ from spark_jobs.work import Work
 
 
 class Source(NamedTuple):
-    """Where a task reads: the database, the snapshot that all share, and which rows."""
+    """The source of a task: the database, the snapshot that all share, and which rows."""
 
     database: str
     snapshot: str
@@ -26,7 +26,7 @@ class Source(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """What is exported, as it is at the moment that is held, and how many rows that are."""
+    """The rows to export, as they are at the moment that is held, and their number."""
 
     source: Source
     plan: Plan

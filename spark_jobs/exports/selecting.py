@@ -59,7 +59,7 @@ WHOLE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, t.xml)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is read: the columns of `source` for the rows that meet `condition`, given `said`.
+    """The rows to read: the columns of `source` where `condition` is met, given `said`.
 
     `source` holds {table} where the rows lie. `wanted` are the columns that are written; where
     they come out of payloads, `columns` has the payload instead.
@@ -175,7 +175,7 @@ def _document_column(one: Wanted, place: int, *, is_json: bool) -> Column:
 
 
 def _value_at(parameter: str) -> str:
-    """What is at a path of the document; nothing where it leads nowhere."""
+    """Return what is at a path of the document; nothing where it leads nowhere."""
     return f"jsonb_path_query_first(t.document, %({parameter})s::jsonpath, '{{}}', true)"
 
 

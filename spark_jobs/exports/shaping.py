@@ -71,7 +71,7 @@ def _asked(ask: Callable[[Payload], Any]) -> _Getter:
 
 
 def json_lines(columns: Sequence[Column]) -> Callable[[Sequence[Row]], str]:
-    """What makes lines of JSON of rows of values; of a bare document its own text."""
+    """Make lines of JSON of rows of values; of a bare document its own text."""
     if tuple(columns) in ((BARE,), (WHOLE,)):
         return lambda rows: "".join([f"{row[0]}\n" for row in rows])
     names = [f"{_quoted(column.name)}:" for column in columns]
@@ -91,7 +91,7 @@ def json_lines(columns: Sequence[Column]) -> Callable[[Sequence[Row]], str]:
 def csv_lines(
     columns: Sequence[Column], parameters: ExportParameters
 ) -> Callable[[Sequence[Row]], str]:
-    """What makes CSV as RFC 4180 has it: in quotes is what holds a delimiter, a quote or a line."""
+    """Make CSV as RFC 4180 has it: in quotes is what holds a delimiter, a quote or a line."""
     kinds = [column.kind for column in columns]
     is_exact = parameters.formulas is Formulas.EXACT
 

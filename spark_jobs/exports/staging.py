@@ -62,7 +62,7 @@ class Sums(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a row becomes."""
+    """The message that a row becomes."""
 
     id: str
     key: str | None
@@ -89,7 +89,7 @@ class Stage(staging.Stage):
         session.execute(self.sql(_SEAL, whole=sql.Literal(_WHOLE)))
 
     def is_whole(self, session: Session, ranges: int) -> bool:
-        """Whether all ranges are there; after a crash of the database the tables are empty."""
+        """Return whether all ranges are there; after the database crashed the tables are empty."""
         name = sql.Literal(f"{self.name}_messages")
         seal = session.execute(self.sql(_SEALED, name=name)).fetchone()
         return seal == (_WHOLE,) and self.sums(session).ranges == ranges

@@ -36,7 +36,7 @@ def write(source: Source, part: Range, folder: Path) -> int:
 
 
 def count_rows(path: Path, parameters: ExportParameters) -> int:
-    """How many rows a file has, read from it."""
+    """Count the rows of a file by reading it."""
     if parameters.format is Format.JSON_LINES:
         with path.open("rb") as lines:
             return sum(1 for _ in lines)

@@ -34,7 +34,7 @@ def values_of(array: Any) -> list[Any]:
 
 
 def category(kind: Any) -> str:
-    """What values of a type are in JSON, in a word; "" for a type that JSON has no form of."""
+    """Name what values of a type are in JSON; "" for a type that JSON has no form of."""
     if _is_extension(kind):
         return category(kind.storage_type)
     if types.is_dictionary(kind):

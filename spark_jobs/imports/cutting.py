@@ -38,7 +38,7 @@ def _pairs_up(file: BinaryIO, begin: int, quote: bytes) -> bool:
 def _marks(
     file: BinaryIO, begin: int, size: int, quote: bytes, range_bytes: int
 ) -> Sequence[tuple[int, int]]:
-    """Where the next ranges begin, each with its line: behind a line's end outside of quotes."""
+    """Find where the next ranges begin, with their lines: behind a line's end outside of quotes."""
     marks: list[tuple[int, int]] = []
     file.seek(begin)
     place, line, is_open, wanted = begin, 1, False, begin + range_bytes

@@ -38,7 +38,7 @@ _NO_TEXT: Final = Flaw("BAD_ENCODING", "It has bytes that are no UTF-8.")
 
 
 class Document(NamedTuple):
-    """What is stored or sent: JSON or XML text.
+    """The text that is stored or sent: JSON or XML.
 
     Its key, and its version where the structure has a path for it; without a structure neither.
     """
@@ -252,7 +252,7 @@ def _writable(value: Any) -> Any:
 
 
 def _has_nul(value: object) -> bool:
-    """Whether a NUL character is in any text or name of a document."""
+    """Return whether a NUL character is in any text or name of a document."""
     if isinstance(value, dict):
         return any(_has_nul(name) or _has_nul(member) for name, member in value.items())
     if isinstance(value, list):

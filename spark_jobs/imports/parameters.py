@@ -1,4 +1,4 @@
-"""What an import is to do: where rows come from, and what becomes of them."""
+"""The parameters of an import: where rows come from, and what becomes of them."""
 
 import codecs
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from spark_jobs.topics.target import Target
 
 
 class Format(StrEnum):
-    """How the rows lie in their files."""
+    """The format of the files."""
 
     CSV = "csv"
     JSON_LINES = "jsonl"
@@ -22,7 +22,7 @@ class Format(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a column's text becomes in the document."""
+    """The kind of value that a column's text becomes in the document."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -72,7 +72,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportParameters(JobParameters):
-    """Where rows come from, what becomes of them, and the queue that takes the rejects.
+    """The source of the rows, what becomes of them, and the queue that takes the rejects.
 
     Documents go into the structure; where there is a `target` they go there, and the structure,
     if its service has one, judges them and makes their keys. `columns` map rows; without a map
@@ -98,12 +98,12 @@ class ImportParameters(JobParameters):
 
     @property
     def are_documents(self) -> bool:
-        """Whether rows are documents already."""
+        """Return whether rows are documents already."""
         return self.format is Format.JSON_LINES or not self.columns
 
     @property
     def are_xml(self) -> bool:
-        """Whether documents are XML; else they are JSON."""
+        """Return whether documents are XML; else they are JSON."""
         return self.format is Format.XML and self.are_documents
 
     def check(self) -> None:

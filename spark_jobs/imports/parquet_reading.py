@@ -36,7 +36,7 @@ def cuts(path: Path, range_bytes: int) -> Iterator[Cut]:
 
 
 def row_count(path: Path) -> int:
-    """How many rows a file has, by its footer. Raises JobError UNREADABLE_FILE."""
+    """Count the rows of a file by its footer. Raises JobError UNREADABLE_FILE."""
     return int(_footer(path).num_rows)
 
 

@@ -18,7 +18,7 @@ RANGE_BYTES: Final = 8 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(RunPlan):
-    """What a run reads: each file as it was (size, time of its last change), and the ranges."""
+    """The files of a run, each as it was (size, time of its last change), and the ranges."""
 
     files: tuple[tuple[str, int, int], ...]
     ranges: tuple[Range, ...]

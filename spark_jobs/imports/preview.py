@@ -1,4 +1,4 @@
-"""What an import would make of the first rows of its source; nothing is written anywhere."""
+"""The preview of an import: what it would make of the first rows; nothing is written anywhere."""
 
 from typing import Final
 

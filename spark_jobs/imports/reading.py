@@ -229,7 +229,7 @@ def _whole(eaten: Sequence[str]) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether `_checked` would find nothing, as in most rows."""
+    """Return whether `_checked` would find nothing, as in most rows."""
     return text.isascii() and "\0" not in text and len(text) <= LARGEST_ROW_CHARACTERS
 
 

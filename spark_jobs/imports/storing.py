@@ -91,7 +91,7 @@ SORTING: Final = "SET LOCAL work_mem = '128MB'"
 
 
 class Staged(NamedTuple):
-    """What the ranges came to, and what is in the tables by now."""
+    """The sums of the ranges, and what is in the tables by now."""
 
     sums: Sums
     documents: int
@@ -103,7 +103,7 @@ class Staged(NamedTuple):
 
 
 def complete(session: Session, tables: Stage, plan: Plan) -> Staged:
-    """What is staged, if all of it is. Raises JobError NOT_STAGED."""
+    """Return what is staged, if all of it is. Raises JobError NOT_STAGED."""
     sums = tables.sums(session)
     if sums.ranges != len(plan.ranges):
         raise not_staged(f"{sums.ranges:,} of {len(plan.ranges):,} ranges are staged.")
@@ -153,7 +153,7 @@ def finish(
 
 
 def _whole(session: Session, tables: Stage, parameters: ImportParameters, plan: Plan) -> Staged:
-    """What is staged, held against what the ranges came to.
+    """Hold what is staged against what the ranges came to.
 
     Raises JobError NOT_STAGED, UNBALANCED.
     """

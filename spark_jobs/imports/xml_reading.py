@@ -114,7 +114,7 @@ class Records:
             element = element[-1] if len(element) else None
 
     def _rest(self, broken: Break) -> Row:
-        """What is not read, from the record on in which the grammar breaks."""
+        """Return what is not read, from the record on in which the grammar breaks."""
         line, column, name, is_end = broken
         where = f"line {line:,}, column {column:,}"
         if is_end:
@@ -130,7 +130,7 @@ class Records:
         return Row(line, self._text_from(begin), (), flaw)
 
     def _record_before(self, at: int) -> int:
-        """Where the record begins that was being read: the last one of its portion."""
+        """Return where the record begins that was being read: the last one of its portion."""
         first = max(0, self._began_at - _TAG_BYTES)
         with self._file.open("rb") as opened:
             opened.seek(first)

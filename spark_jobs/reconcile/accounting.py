@@ -27,7 +27,7 @@ Write = Callable[[Iterable[Name]], None]
 
 @dataclass(slots=True)
 class Account:
-    """What became of some records. `named` are at most NAMED of `names`."""
+    """The fates of some records. `named` are at most NAMED of `names`."""
 
     fates: Counter[str] = field(default_factory=Counter)
     named: list[Name] = field(default_factory=list)
@@ -66,7 +66,7 @@ def shown(name: Name) -> dict[str, object]:
 
 @contextmanager
 def share(file: str, number: int) -> Iterator[Write]:
-    """What writes one task's share of the file, which appears whole or not at all.
+    """Yield what writes one task's share of the file, which appears whole or not at all.
 
     Also when the task is tried again: two tries of it may be at work when a worker was thought
     dead. Where no file is asked for nothing is written.

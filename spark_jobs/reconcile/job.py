@@ -60,7 +60,7 @@ def _account(
 def _judged(
     database: str, reading: Reading, file: str, number: int, rows: Iterator[Any]
 ) -> Account:
-    """What one task reads; nothing of it is kept but counts and a bounded list."""
+    """Judge what one task reads; nothing of it is kept but counts and a bounded list."""
     account = Account()
     with (
         psycopg.connect(database, autocommit=True, application_name=APPLICATION) as session,

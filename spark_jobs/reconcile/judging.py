@@ -1,4 +1,4 @@
-"""What became of each offset, from what is known of its stretch. Pure: values in, fates out.
+"""The fate of each offset, from what is known of its stretch. Pure: values in, fates out.
 
 Lost is said only where a trace must be: a batch that tracked others of its messages, or a log of
 batches that is whole. Everywhere else it is said that nobody knows any more.

@@ -1,4 +1,4 @@
-"""What the database knows of a stretch of offsets of one partition, read at one moment.
+"""The database's knowledge of a stretch of offsets of one partition, read at one moment.
 
 Four things tell: the position, the log of batches (which ranges were passed, in the commit that
 moved the position), the failures, and tracking, which may be off, or gone with its day.
@@ -85,7 +85,7 @@ class Reading:
 
 @dataclass(slots=True, kw_only=True)
 class Known:
-    """What is known of the offsets of one stretch.
+    """The knowledge of the offsets of one stretch.
 
     `next_offset` is None where the queue has not met the partition yet. `first` is the lowest
     offset that the log of batches still knows; the log is `whole` when the cleanup can only have
@@ -115,7 +115,7 @@ def begin(session: psycopg.Connection[Any], queue: int, uuid: str) -> Reading:
 def known(
     session: psycopg.Connection[Any], reading: Reading, partition: int, ends: tuple[int, int]
 ) -> Known:
-    """What is known of the offsets between these ends, both included.
+    """Read what is known of the offsets between these ends, both included.
 
     All of it is of one moment: while a queue goes on, the log would else be newer than the
     position. Raises JobError OTHER_TOPIC.
@@ -165,7 +165,7 @@ def _endings(
     batches: Sequence[Batch],
     ends: tuple[int, int],
 ) -> tuple[dict[int, list[str]], set[int]]:
-    """What tries of these batches ended in, by offset, and the batches that were tracked at all.
+    """Read what tries of these batches ended in, by offset, and the batches that were tracked.
 
     A row of another batch tells of a try from the error table, or of a topic of earlier days:
     tracking does not know which.

@@ -1,4 +1,4 @@
-"""What became of the first records of a range, read by a plain client; no Spark is needed."""
+"""The fates of the first records of a range, read by a plain client; no Spark is needed."""
 
 from itertools import groupby, islice
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""What the change makes of one message, without storing anything.
+"""The effect of a repair's change on one message, without storing anything.
 
 By the same code as the console's bulk edit, so that both make the same bytes.
 """
@@ -16,7 +16,7 @@ from spark_jobs.repairs.parameters import RepairParameters
 
 
 class Kind(StrEnum):
-    """What comes of one message."""
+    """The effect on one message."""
 
     FITS = "FITS"  # it will be changed
     SAME = "SAME"  # it has that value already

@@ -1,4 +1,4 @@
-"""What a repair is to do: in which failures, what it changes, and how they are released."""
+"""The parameters of a repair: in which failures, what it changes, and how they are released."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a repair would meet: all of it counted, and the change tried on a bounded sample of it."""
+"""The preview of a repair: all of it counted, and the change tried on a bounded sample of it."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -109,7 +109,7 @@ def _facts(
 
 
 def causes(ranked: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Why the change does not fit, the commonest first; the rare ones are counted together."""
+    """Count why the change does not fit, the commonest first; rare ones are counted together."""
     first = [{"why": why, "messages": count} for why, count in ranked[:MOST_CAUSES]]
     rest = sum(count for _, count in ranked[MOST_CAUSES:])
     return [*first, {"why": OTHERWISE, "messages": rest}] if rest else first

@@ -83,7 +83,7 @@ class Chooser:
             )
 
     def fits(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
-        """What the columns tell, of a record that was read without Spark."""
+        """Apply the columns' condition to a record that was read without Spark."""
         if value == b"" and any(name == RETRY_MARKER_HEADER for name, _ in headers):
             return False
         if self._wanted.key and key != self._wanted.key.encode():

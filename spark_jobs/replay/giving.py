@@ -150,7 +150,7 @@ def check_numbers(session: Session, table: LiteralString) -> None:
 def left_out(
     session: Session, table: LiteralString, share: Share, left: tuple[int, str]
 ) -> dict[str, int]:
-    """How many messages are left out, and why; `left` are all, and why the table's rest is."""
+    """Count messages left out by reason; `left` are all, and the reason of the table's rest."""
     count, otherwise = left
     whys = session.execute(sql.SQL(_WHY).format(table=sql.Identifier(table)))
     counts = {why: number for why, number in whys if why != otherwise}

@@ -1,4 +1,4 @@
-"""What a replay is to do: which messages of a topic range, and where they go."""
+"""The parameters of a replay: which messages of a topic range, and where they go."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from spark_jobs.topics.planning import Wanted, bound
 
 
 class Into(StrEnum):
-    """Where the messages go."""
+    """The destination of the messages."""
 
     QUEUE = "queue"
     TOPIC = "topic"

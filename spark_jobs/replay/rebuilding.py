@@ -119,7 +119,7 @@ WHERE e.queue_id = %s AND e.topic_uuid = %s AND e.partition = %s AND e."offset" 
 
 
 class Readable(NamedTuple):
-    """What a structure's plan looks at in a message."""
+    """The part of a message that a structure's plan looks at."""
 
     body: object
     key: bytes | None

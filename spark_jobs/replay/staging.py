@@ -1,4 +1,4 @@
-"""What a replay has chosen, kept in tables of the run's own until all of it is handed out.
+"""The choice of a replay, kept in tables of the run's own until all of it is handed out.
 
 A task's share is staged in one transaction that also says so: whoever comes again finds it done.
 """
@@ -59,7 +59,7 @@ Place = tuple[int, int]
 
 
 class Share(NamedTuple):
-    """What one task's share came to."""
+    """The result of one task's share."""
 
     read: int = 0
     chosen: int = 0
@@ -76,7 +76,7 @@ class Stage(staging.Stage):
         session.execute(self.sql(_TABLES))
 
     def staged(self, session: Session) -> tuple[int, Share]:
-        """How many shares are staged, and what they came to together."""
+        """Count the shares that are staged, and sum up what they came to."""
         row = session.execute(
             self.sql(
                 "SELECT count(*), coalesce(sum(read), 0)::bigint, "

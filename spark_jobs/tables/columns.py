@@ -11,7 +11,7 @@ SUMMED_DIGITS: Final = 15
 
 
 class Kind(StrEnum):
-    """What a value is. A moment is microseconds since 1970: no zone and no calendar in between."""
+    """The kind of a value. A moment is microseconds since 1970: no zone or calendar in between."""
 
     TEXT = "text"
     JSON = "json"
@@ -88,7 +88,7 @@ def digest(values: Sequence[Any]) -> str:
 
 
 def summed(text: str) -> int:
-    """What of a digest is summed up."""
+    """Return the part of a digest that is summed up."""
     return int(text[:SUMMED_DIGITS], 16)
 
 

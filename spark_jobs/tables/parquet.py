@@ -24,7 +24,7 @@ _FIXED: Final = {
 
 
 class Tally(NamedTuple):
-    """How many rows a file has, and the sum of their digests' beginnings."""
+    """The number of rows of a file, and the sum of their digests' beginnings."""
 
     rows: int
     sum: int
@@ -68,13 +68,13 @@ def read(
 
 
 def counts(session: "SparkSession", folder: Path) -> dict[str, int]:
-    """How many rows the files of a folder have, by name; a file without any is left out."""
+    """Count the rows of a folder's files, by name; a file without any is left out."""
     rows = session.read.parquet(_address(folder)).selectExpr("_metadata.file_name AS file")
     return {str(row["file"]): int(row["count"]) for row in rows.groupBy("file").count().collect()}
 
 
 def tallies(rows: "DataFrame") -> dict[str, Tally]:
-    """What the rows of `read` come to, by the last two parts of each file's path.
+    """Sum up the rows of `read`, by the last two parts of each file's path.
 
     One task gives the files that it writes into several folders the same name.
     """

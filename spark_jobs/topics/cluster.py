@@ -1,4 +1,4 @@
-"""What bulk jobs ask a Kafka cluster themselves: whose topic it is, where it begins and ends.
+"""Questions of bulk jobs to a Kafka cluster: whose topic it is, where it begins and ends.
 
 Plans are made of the answers, and a preview reads its few records here, without Spark.
 """

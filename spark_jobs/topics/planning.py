@@ -44,7 +44,7 @@ class Wanted(JobParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What is read of one partition: from offset `begin` up to, and without, `end`."""
+    """The part of one partition that is read: from offset `begin` up to, and without, `end`."""
 
     partition: int
     begin: int
@@ -53,7 +53,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan(RunPlan):
-    """What a run reads, resolved. `oldest` are partitions whose time may begin before what is left.
+    """The range a run reads, resolved. `oldest`: partitions whose time may begin before the rest.
 
     Asked for by time, messages that had expired cannot be told from messages that never were.
     """
@@ -65,7 +65,7 @@ class TopicPlan(RunPlan):
 
     @property
     def offsets(self) -> int:
-        """How many offsets lie in it: never fewer than records, for offsets have gaps."""
+        """The number of offsets in it: never fewer than records, for offsets have gaps."""
         return sum(part.end - part.begin for part in self.parts)
 
     @property
