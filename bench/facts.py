@@ -1,4 +1,4 @@
-"""What the database knows: how fast messages were settled, by the commit times it keeps itself."""
+"""Facts from the database: how fast messages were settled, by the commit times it keeps."""
 
 import math
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ END: Final = b"\r\n\r\n"
 
 
 class Counts:
-    """What arrived since the last DELETE; `order` are the ids as they came first."""
+    """Arrivals since the last DELETE; `order` are the ids as they came first."""
 
     def __init__(self, latency_seconds: float) -> None:
         self.latency_seconds = latency_seconds

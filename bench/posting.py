@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """How many posts a second were answered, and how long each took, in seconds."""
+    """The number of posts answered a second, and how long each took, in seconds."""
 
     rate: float
     took: Sequence[float]

@@ -168,7 +168,7 @@ class Rig:
 
 
 def answers(address: str) -> bool:
-    """Whether a web server gives any answer there, be it a redirection to the login."""
+    """Return whether a web server gives any answer there, be it a redirection to the login."""
     try:
         with urllib.request.urlopen(address, timeout=5):  # noqa: S310 - our own http address
             return True

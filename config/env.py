@@ -189,7 +189,7 @@ def _is_fernet_key(key: str) -> bool:
 
 
 class Env:
-    """What the environment says. Durations carry their unit in the name."""
+    """The settings in the environment. Durations carry their unit in the name."""
 
     def __init__(self, r: Reader) -> None:
         self.database = r.database("SLUICE_DATABASE_URL")

@@ -61,7 +61,7 @@ class App:
         }
 
     def _folder(self, name: str) -> Path:
-        """Where endpoints write files, or bulk jobs do: beside the servers' own folders."""
+        """Make the folder where endpoints write files, or bulk jobs do: beside the servers' own."""
         path = (self.folder / name).resolve()
         path.mkdir(parents=True, exist_ok=True)
         return path

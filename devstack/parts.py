@@ -1,4 +1,4 @@
-"""What Sluice runs on one machine: a table of its own processes, and which of them are wanted."""
+"""The parts of Sluice on one machine: a table of its processes, and which of them are wanted."""
 
 import os
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
 
 
 def shows_sample(variables: Mapping[str, str]) -> bool:
-    """Whether the sample's configuration is the first data, and its traffic runs.
+    """Return whether the sample's configuration is the first data, and its traffic runs.
 
     So it is unless `make run SAMPLE=0` says no, or its app is not installed. Raises Problem
     BAD_SWITCH.

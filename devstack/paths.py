@@ -1,4 +1,4 @@
-"""Where things lie: the checkout, what was fetched, and what the running stack keeps."""
+"""Places on this machine: the checkout, what was fetched, and what the running stack keeps."""
 
 import sys
 import sysconfig

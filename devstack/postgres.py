@@ -92,7 +92,7 @@ class Postgres(Server):
 
     @override
     def is_answering(self) -> bool:
-        """Whether it takes connections: the server notes that in its own file, as pg_ctl knows."""
+        """Return whether it takes connections: the server notes it in its file, as pg_ctl knows."""
         try:
             noted = (self.data / "postmaster.pid").read_text().split()
         except OSError:

@@ -1,4 +1,4 @@
-"""What the operating system knows about processes: who lives, since when, and whose child."""
+"""Processes as the operating system knows them: who lives, since when, and whose child."""
 
 import os
 import subprocess

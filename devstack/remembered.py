@@ -1,4 +1,4 @@
-"""What was written down at the last start: the next one compares, and keeps its apps."""
+"""Notes of the last start: the next one compares with them, and keeps its apps."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ AT_FIRST = "sample"
 
 
 def read(file: Path) -> dict[str, Any]:
-    """What a file of JSON says; nothing before the first start, or when it is damaged."""
+    """Read a file of JSON; nothing before the first start, or when it is damaged."""
     try:
         kept = json.loads(file.read_text())
     except (OSError, ValueError):

@@ -34,7 +34,7 @@ def identity(account: Account | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What to run: arguments, environment, folder, and an unprivileged account, if need be."""
+    """A command: arguments, environment, folder, and an unprivileged account, if need be."""
 
     argv: Sequence[str | Path]
     environment: Mapping[str, str]
@@ -129,7 +129,7 @@ class Process:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it was asked to stop and still lives: whoever asked did not wait for its end."""
+        """Return whether it still lives, asked to stop: the asker did not wait for its end."""
         return self.is_alive() and bool(remembered.read(self.pid_file).get("is_ending"))
 
     def stop(self, *, with_signal: signal.Signals = signal.SIGTERM, grace_seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""What the sample department does with its messages: one handler for each kind."""
+"""The handlers of the sample department: one for each kind of message."""
 
 import os
 import signal

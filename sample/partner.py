@@ -42,7 +42,7 @@ SAY: Final = "INSERT INTO said VALUES (?, 1) ON CONFLICT (what) DO UPDATE SET ti
 
 
 class Ledger:
-    """What was taken, in a file: a restart forgets nothing."""
+    """The messages that were taken, in a file: a restart forgets nothing."""
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class Ledger:
             self._rows.execute(statement)
 
     def take(self, message_id: str, ponum: str) -> bool:
-        """Whether it is new."""
+        """Take a message; returns whether it is new."""
         with self._lock:
             (times,) = self._rows.execute(TAKE, (message_id, ponum)).fetchone()
             return bool(times == 1)
@@ -100,7 +100,7 @@ class Moods:
 
 
 def refusal(order: object) -> str:
-    """Why it does not take this order; empty when it does."""
+    """Return why it does not take this order; empty when it does."""
     if not isinstance(order, dict) or not order.get("ponum"):
         return "This is no purchase order: ponum is missing."
     try:

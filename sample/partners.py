@@ -27,7 +27,7 @@ COUNT: Final = f"SELECT count(*) FROM {TABLE}"
 
 
 def supplier_address() -> str:
-    """Where the supplier's server listens, as it wrote it down; else where it would by itself."""
+    """Return where the supplier's server listens, as it wrote it down; else its own default."""
     root: Path | None = settings.SLUICE_FILES_ROOT
     if root is None:
         return ADDRESS_AT_FIRST
@@ -39,7 +39,7 @@ def supplier_address() -> str:
 
 
 def supplier_counts(address: str) -> dict[str, int] | None:
-    """What the supplier counts itself; None when it does not answer."""
+    """Ask the supplier for its own counts; None when it does not answer."""
     try:
         # The address is that of the sample's own endpoint, on this machine.
         with urllib.request.urlopen(f"{address}/counts", timeout=ASK_SECONDS) as answer:  # noqa: S310 - see above
@@ -50,7 +50,7 @@ def supplier_counts(address: str) -> dict[str, int] | None:
 
 
 def archive_count() -> int | None:
-    """How many order files there are; None where this process cannot see the folder."""
+    """Count the order files; None where this process cannot see the folder."""
     root: Path | None = settings.SLUICE_FILES_ROOT
     if root is None:
         return None
@@ -61,7 +61,7 @@ def archive_count() -> int | None:
 
 
 def ledger_count() -> int | None:
-    """How many rows the other database has; None when it cannot be asked."""
+    """Count the rows of the other database; None when it cannot be asked."""
     try:
         with _connected(database_name()) as rows:
             row = rows.execute(COUNT).fetchone()
@@ -107,7 +107,7 @@ def forget() -> list[str]:
 
 
 def database_properties() -> dict[str, Any]:
-    """How an endpoint reaches the ledger's database, without the password."""
+    """Return how an endpoint reaches the ledger's database, without the password."""
     known = connection.settings_dict
     return {
         "host": known["HOST"] or "127.0.0.1",

@@ -80,7 +80,7 @@ def is_there() -> bool:
 
 
 def was_removed() -> bool:
-    """Whether a person took it away: it then stays away until it is planted by hand."""
+    """Return whether a person took it away: it then stays away until it is planted by hand."""
     if is_there():
         return False
     last = ConfigurationChange.objects.filter(kind="externalsystem", name=names.SYSTEM).first()
@@ -134,7 +134,7 @@ def _wait_for_workers() -> None:
 
 
 def _remove_rows(queues: list[Queue]) -> int:
-    """What is no configuration: messages, failures, positions, what handlers stored."""
+    """Remove what is no configuration: messages, failures, positions, what handlers stored."""
     said: dict[str, Any] = {
         "queues": [queue.pk for queue in queues],
         "topics": [queue.topic for queue in queues],

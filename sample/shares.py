@@ -1,4 +1,4 @@
-"""What each partner of the sample got, beside what was committed for it."""
+"""The share of each partner of the sample, beside what was committed for it."""
 
 from collections import Counter
 from dataclasses import dataclass

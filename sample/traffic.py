@@ -1,4 +1,4 @@
-"""What the partners send: mostly sound messages, some that fail, one that blocks a queue."""
+"""The partners' messages: mostly sound ones, some that fail, one that blocks a queue."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ class Traffic:
         ]
 
     def opening(self, now: datetime) -> Iterator[Sent]:
-        """What everything else refers to, one failure of each kind, and a terminal's long night."""
+        """Yield what all else refers to, one failure of each kind, and a terminal's long night."""
         for machine in documents.MACHINES:
             yield self._asset(machine)
         for _ in range(6):
@@ -59,7 +59,7 @@ class Traffic:
                 yield self._level()
 
     def due(self, now: datetime, elapsed_seconds: float) -> Iterator[Sent]:
-        """What happens at its time: the block, the crash, the outages."""
+        """Yield what happens at its time: the block, the crash, the outages."""
         for planned in [one for one in self._planned if elapsed_seconds >= one[0]]:
             self._planned.remove(planned)
             yield from planned[1](now)

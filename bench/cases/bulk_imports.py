@@ -1,4 +1,4 @@
-"""How fast rows of files come into the object store and into a queue, and on two processors."""
+"""The speed at which rows of files come into the object store and a queue; on two processors."""
 
 import json
 from collections.abc import Callable, Mapping

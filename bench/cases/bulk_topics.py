@@ -1,4 +1,4 @@
-"""What it takes to say of five million offsets what became of each of them."""
+"""The cost of telling for five million offsets what became of each of them."""
 
 import json
 import subprocess
@@ -122,7 +122,7 @@ def _payloads(count: int) -> Iterator[bytes]:
 
 
 def _driven(rig: Rig) -> tuple[dict[str, Any], int, int]:
-    """What the run told, the largest memory in bytes, and how many processes that was of."""
+    """Return the run's report, the largest memory in bytes, and the number of processes of that."""
     words = ["bulk_reconcile", QUEUE, "--file", "names.jsonl"]
     out = rig.folder / "reconcile.out"
     with (rig.folder / "reconcile.log").open("wb") as log, out.open("wb") as said:

@@ -1,4 +1,4 @@
-"""How fast the console's pages are on a database of one million failures."""
+"""The speed of the console's pages on a database of one million failures."""
 
 import time
 from collections.abc import Mapping

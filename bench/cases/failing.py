@@ -1,4 +1,4 @@
-"""What failing messages cost the others, and whether they leave old data behind."""
+"""The cost of failing messages to the others, and proof that they leave no old data behind."""
 
 import json
 from typing import Final

@@ -1,4 +1,4 @@
-"""How fast messages go out over HTTP: against a plain loop, and in parallel against in turn."""
+"""The speed of messages out over HTTP: against a plain loop, and in parallel against in turn."""
 
 import json
 import urllib.request

@@ -1,4 +1,4 @@
-"""How soon a message is taken: after a tick, while attached, and among many queues."""
+"""The delay before a message is taken: after a tick, while attached, among many queues."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Whether a consumer grows while it works through a million messages."""
+"""The memory of a consumer while it works through a million messages."""
 
 from functools import partial
 from pathlib import Path

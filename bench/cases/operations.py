@@ -1,4 +1,4 @@
-"""How fast one bulk operation gets 50,000 held messages through, from the click to RESOLVED."""
+"""The speed at which one operation gets 50,000 held messages from the click to RESOLVED."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""How many posts a second the HTTP API takes for good."""
+"""The number of posts a second that the HTTP API takes for good."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""How long nothing moves after the process that holds the lock was killed."""
+"""The standstill after the process that holds the lock was killed."""
 
 import time
 from statistics import median

@@ -1,4 +1,4 @@
-"""How fast committed outgoing messages come to Kafka, and how old they grow at half that load."""
+"""The speed of committed outgoing messages into Kafka, and their age at half that load."""
 
 import threading
 import time

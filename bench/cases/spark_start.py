@@ -1,4 +1,4 @@
-"""How soon a bulk run that was asked for has its first task at work, on a driver that is warm."""
+"""The delay before a bulk run that was asked for has its first task at work, on a warm driver."""
 
 import json
 import threading

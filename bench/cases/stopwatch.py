@@ -1,4 +1,4 @@
-"""How long a person needs for a bad morning: 5,000 failures of one cause, mended with a mouse."""
+"""The time a person needs for a bad morning: 5,000 failures of one cause, mended with a mouse."""
 
 import json
 import re
@@ -38,7 +38,7 @@ WHERE a.seq IS DISTINCT FROM n.seq
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What the stopwatch said, and what the browser complained of."""
+    """The reading of the stopwatch, and what the browser complained of."""
 
     seconds: float
     clicks: int
@@ -159,7 +159,7 @@ def _effects(rig: Rig) -> int:
 
 
 def _claims(rig: Rig, count: int, sent: int) -> dict[str, bool]:
-    """What SQL says of the failures and of every message that was sent."""
+    """Compare what SQL says of the failures and of every message that was sent."""
     states = rig.rows("SELECT state, count(*) FROM integration_messageerror GROUP BY state")
     effects = rig.rows("SELECT count(*), count(DISTINCT seq) FROM bench_effect")
     items = rig.rows("SELECT outcome, count(*) FROM integration_operationitem GROUP BY outcome")

@@ -1,4 +1,4 @@
-"""What tracking costs: the same batches with it and without it."""
+"""The cost of tracking: the same batches with it and without it."""
 
 import json
 from typing import Final

@@ -61,7 +61,7 @@ class Smoke:
         return sum(plan.expected_held for plan in self.plans)
 
     def look(self) -> None:
-        """What a bad night and a person on duty do about what they find."""
+        """Do what a bad night and a person on duty do about what they find."""
         if self.kills < KILLS and self._effects() > self.messages * (self.kills + 1) // (KILLS + 1):
             self.worker.kill()
             self.kills += 1

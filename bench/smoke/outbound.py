@@ -57,7 +57,7 @@ class WayOut:
         }
 
     def is_over(self) -> bool:
-        """Whether the partner has as many messages as are to reach it."""
+        """Return whether the partner has as many messages as are to reach it."""
         return int(json.loads(ask(self.address, "GET"))["ids"]) >= len(self.expected)
 
     def account(self) -> SentOut:

@@ -1,4 +1,4 @@
-"""What the smoke run sends: two queues, and which of their messages fail in which way."""
+"""The plan of the smoke run: two queues, and which of their messages fail in which way."""
 
 import json
 from collections.abc import Mapping

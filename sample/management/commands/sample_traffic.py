@@ -104,7 +104,7 @@ class Command(BaseCommand):
 
 
 def is_first_time() -> bool:
-    """Whether nothing was read from the partners yet: what people repaired stays repaired."""
+    """Return whether nothing was read from partners yet: what people repaired stays repaired."""
     return not MessageTrack.objects.filter(queue__name__in=names.TOPICS).exists()
 
 

@@ -54,7 +54,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(ids))
 
     def _taker(self, wanted: dict[str, Any], system: ExternalSystem) -> dict[str, Any]:
-        """What takes the queue's messages: a handler, or an endpoint over HTTP."""
+        """Return what takes the queue's messages: a handler, or an endpoint over HTTP."""
         address = wanted.pop("address", None)
         if address is None:
             interface = wanted.pop("interface")
