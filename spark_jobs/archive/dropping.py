@@ -19,7 +19,7 @@ from spark_jobs.contract import Progress
 from spark_jobs.problems import JobError
 from spark_jobs.staging import Session
 from spark_jobs.tables import parquet
-from spark_jobs.tables.columns import Column, Kind, digest, digest_sql, select, tally_sql
+from spark_jobs.tables.columns import Column, ColumnKind, digest, digest_sql, select, tally_sql
 
 ROWS_AT_ONCE: Final = 1_000
 PATIENT: Final = "SET LOCAL lock_timeout = '5s'"
@@ -144,7 +144,7 @@ def _has_all(archive: Archive, manifest: Manifest) -> bool:
 
 
 def _columns(manifest: Manifest) -> list[Column]:
-    return [Column(name, Kind(kind), text) for name, kind, text in manifest["columns"]]
+    return [Column(name, ColumnKind(kind), text) for name, kind, text in manifest["columns"]]
 
 
 def _archived(

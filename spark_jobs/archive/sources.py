@@ -8,7 +8,7 @@ import psycopg
 
 from spark_jobs.archive.parameters import ArchiveParameters, Rule
 from spark_jobs.archive.planning import Part, Range
-from spark_jobs.tables.columns import Column, Kind, quoted, select
+from spark_jobs.tables.columns import Column, ColumnKind, quoted, select
 from spark_jobs.tables.ranges import within
 
 DAY: Final = "day"
@@ -17,12 +17,12 @@ _COLUMNS: Final = """
 SELECT a.attname, a.atttypid::regtype::text FROM pg_attribute a
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 _KINDS: Final = {
-    "bigint": Kind.WHOLE,
-    "integer": Kind.WHOLE,
-    "smallint": Kind.WHOLE,
-    "boolean": Kind.FLAG,
-    "timestamp with time zone": Kind.MOMENT,
-    "bytea": Kind.BYTES,
+    "bigint": ColumnKind.WHOLE,
+    "integer": ColumnKind.WHOLE,
+    "smallint": ColumnKind.WHOLE,
+    "boolean": ColumnKind.FLAG,
+    "timestamp with time zone": ColumnKind.MOMENT,
+    "bytea": ColumnKind.BYTES,
 }
 
 
@@ -40,7 +40,7 @@ class Source:
     def dated(self) -> tuple[Column, ...]:
         """The columns, and behind them the day as the folders' names tell it."""
         day = f"to_char({self.since} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
-        return (*self.columns, Column(DAY, Kind.TEXT, day))
+        return (*self.columns, Column(DAY, ColumnKind.TEXT, day))
 
     def statement(self, part: Range) -> tuple[str, dict[str, Any]]:
         """SQL for the rows of a range, with their day, and what it is given."""
@@ -79,11 +79,12 @@ def source_of(
 def columns_of(session: psycopg.Connection[Any], rule: Rule) -> tuple[Column, ...]:
     """All columns that a table has now, and one for each table whose rows go along."""
     rows = session.execute(_COLUMNS, [rule.table]).fetchall()
-    own = [Column(name, _KINDS.get(kind, Kind.TEXT), f"t.{quoted(name)}") for name, kind in rows]
+    kinds = {name: _KINDS.get(kind, ColumnKind.TEXT) for name, kind in rows}
+    own = [Column(name, kind, f"t.{quoted(name)}") for name, kind in kinds.items()]
     return (*own, *(_along(other, refers) for other, refers in rule.along))
 
 
 def _along(table: str, refers: str) -> Column:
     """All rows of another table that go with a row, as a JSON array."""
     rows = f"SELECT jsonb_agg(to_jsonb(x) ORDER BY x.id) FROM {table} x WHERE x.{refers} = t.{KEY}"
-    return Column(table.partition("_")[2], Kind.TEXT, rows)
+    return Column(table.partition("_")[2], ColumnKind.TEXT, rows)

@@ -8,7 +8,7 @@ from spark_jobs.contract import SAMPLES, Arguments, Preview, Sample
 from spark_jobs.exports.parameters import ExportParameters, Format
 from spark_jobs.exports.selecting import Selection, selection
 from spark_jobs.exports.shaping import Row, csv_lines, json_lines, shaped
-from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.columns import Column, ColumnKind
 from spark_jobs.tables.reading import look, seen
 
 SHOWN_CHARACTERS: Final = 2_000
@@ -58,7 +58,10 @@ def _texts(parameters: ExportParameters, columns: tuple[Column, ...], rows: list
     if parameters.format is Format.CSV:
         text = csv_lines(columns, parameters)
     else:
-        shown = [Column(c.name, Kind.TEXT if c.kind is Kind.BYTES else c.kind, "") for c in columns]
+        shown = [
+            Column(c.name, ColumnKind.TEXT if c.kind is ColumnKind.BYTES else c.kind, "")
+            for c in columns
+        ]
         text = json_lines(shown if parameters.format is Format.PARQUET else columns)
         rows = [[_shown(value) for value in row] for row in rows]
     return [text([row]).rstrip("\r\n") for row in rows]

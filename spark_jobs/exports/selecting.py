@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_jobs.exports.parameters import ExportParameters, Format, Wanted, What, steps_of
-from spark_jobs.tables.columns import Column, Kind, select
+from spark_jobs.tables.columns import Column, ColumnKind, select
 
 DOCUMENTS: Final = "integration_storedobject"
 MESSAGES: Final = "integration_messagetrack"
@@ -15,46 +15,48 @@ _DELETED: Final = "t.document IS NULL AND t.xml = ''"
 OF_DOCUMENTS: Final[Mapping[str, Column]] = {
     one.name: one
     for one in (
-        Column("key", Kind.TEXT, "t.key"),
-        Column("version", Kind.WHOLE, "t.version"),
-        Column("updated_at", Kind.MOMENT, "t.updated_at"),
-        Column("deleted", Kind.FLAG, _DELETED),
-        Column("document", Kind.JSON, "t.document"),
-        Column("xml", Kind.TEXT, "nullif(t.xml, '')"),
-        Column("message_id", Kind.TEXT, "t.message_id"),
-        Column("arrival_batch", Kind.WHOLE, "t.arrival_batch"),
-        Column("arrival_index", Kind.WHOLE, "t.arrival_index"),
+        Column("key", ColumnKind.TEXT, "t.key"),
+        Column("version", ColumnKind.WHOLE, "t.version"),
+        Column("updated_at", ColumnKind.MOMENT, "t.updated_at"),
+        Column("deleted", ColumnKind.FLAG, _DELETED),
+        Column("document", ColumnKind.JSON, "t.document"),
+        Column("xml", ColumnKind.TEXT, "nullif(t.xml, '')"),
+        Column("message_id", ColumnKind.TEXT, "t.message_id"),
+        Column("arrival_batch", ColumnKind.WHOLE, "t.arrival_batch"),
+        Column("arrival_index", ColumnKind.WHOLE, "t.arrival_index"),
     )
 }
 OF_MESSAGES: Final[Mapping[str, Column]] = {
     one.name: one
     for one in (
-        Column("message_id", Kind.TEXT, "t.message_id"),
-        Column("queue", Kind.TEXT, "q.name"),
-        Column("direction", Kind.TEXT, "q.direction"),
-        Column("partition", Kind.WHOLE, "t.partition"),
-        Column("offset", Kind.WHOLE, 't."offset"'),
-        Column("service", Kind.TEXT, "t.interface"),
-        Column("state", Kind.TEXT, "t.ended"),
-        Column("at", Kind.MOMENT, "t.at"),
-        Column("kafka_ms", Kind.WHOLE, "nullif(t.kafka_ms, 0)"),
-        Column("key", Kind.TEXT, "t.key"),
-        Column("external_id", Kind.TEXT, "t.external_id"),
-        Column("search_a", Kind.TEXT, "t.search_a"),
-        Column("search_b", Kind.TEXT, "t.search_b"),
-        Column("caused_by", Kind.TEXT, "t.caused_by"),
-        Column("arrival_batch", Kind.WHOLE, "t.arrival_batch"),
+        Column("message_id", ColumnKind.TEXT, "t.message_id"),
+        Column("queue", ColumnKind.TEXT, "q.name"),
+        Column("direction", ColumnKind.TEXT, "q.direction"),
+        Column("partition", ColumnKind.WHOLE, "t.partition"),
+        Column("offset", ColumnKind.WHOLE, 't."offset"'),
+        Column("service", ColumnKind.TEXT, "t.interface"),
+        Column("state", ColumnKind.TEXT, "t.ended"),
+        Column("at", ColumnKind.MOMENT, "t.at"),
+        Column("kafka_ms", ColumnKind.WHOLE, "nullif(t.kafka_ms, 0)"),
+        Column("key", ColumnKind.TEXT, "t.key"),
+        Column("external_id", ColumnKind.TEXT, "t.external_id"),
+        Column("search_a", ColumnKind.TEXT, "t.search_a"),
+        Column("search_b", ColumnKind.TEXT, "t.search_b"),
+        Column("caused_by", ColumnKind.TEXT, "t.caused_by"),
+        Column("arrival_batch", ColumnKind.WHOLE, "t.arrival_batch"),
     )
 }
 # As the record had it; tracking keeps it compressed.
-PAYLOAD: Final = Column("payload", Kind.BYTES, "t.payload")
+PAYLOAD: Final = Column("payload", ColumnKind.BYTES, "t.payload")
 BASE64: Final = "payload_base64"
 # A value of JSON as its own text: without the quotes of a text, with all digits of a number.
 _AS_TEXT: Final = "#>> '{}'"
 # The line itself: a document, or the text of one that came as XML.
-BARE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, to_jsonb(t.xml)::text)")
+BARE: Final = Column(
+    "document", ColumnKind.JSON, "coalesce(t.document::text, to_jsonb(t.xml)::text)"
+)
 # The same as a payload: XML stays XML.
-WHOLE: Final = Column("document", Kind.JSON, "coalesce(t.document::text, t.xml)")
+WHOLE: Final = Column("document", ColumnKind.JSON, "coalesce(t.document::text, t.xml)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +172,8 @@ def _document_column(one: Wanted, place: int, *, is_json: bool) -> Column:
         return Column(one.name, field.kind, field.sql)
     value = _value_at(f"path{place}")
     if is_json:
-        return Column(one.name, Kind.JSON, value)
-    return Column(one.name, Kind.TEXT, f"{value} {_AS_TEXT}")
+        return Column(one.name, ColumnKind.JSON, value)
+    return Column(one.name, ColumnKind.TEXT, f"{value} {_AS_TEXT}")
 
 
 def _value_at(parameter: str) -> str:

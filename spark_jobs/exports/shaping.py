@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from spark_jobs.exports.parameters import ExportParameters, Format, Formulas, Wanted, What, steps_of
 from spark_jobs.exports.payloads import Payload
 from spark_jobs.exports.selecting import BARE, BASE64, PAYLOAD, WHOLE, Selection
-from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.columns import Column, ColumnKind
 
 Row = Sequence[Any]
 _Getter = Callable[[Row, Payload | None], Any]
@@ -52,16 +52,16 @@ def _of_message(
 ) -> tuple[Column, _Getter]:
     if one.is_path:
         steps, is_json = steps_of(one.source), form is Format.JSON_LINES
-        kind = Kind.JSON if is_json else Kind.TEXT
+        kind = ColumnKind.JSON if is_json else ColumnKind.TEXT
         return Column(one.name, kind, ""), _asked(
             lambda payload: payload.json_at(steps) if is_json else payload.text_at(steps)
         )
     if one.source == BASE64:
-        return Column(one.name, Kind.TEXT, ""), _asked(attrgetter("base64"))
+        return Column(one.name, ColumnKind.TEXT, ""), _asked(attrgetter("base64"))
     if one.source == PAYLOAD.name and form is not Format.PARQUET:
-        return Column(one.name, Kind.TEXT, ""), _asked(attrgetter("text"))
+        return Column(one.name, ColumnKind.TEXT, ""), _asked(attrgetter("text"))
     if one.source == PAYLOAD.name:
-        return Column(one.name, Kind.BYTES, ""), _asked(attrgetter("raw"))
+        return Column(one.name, ColumnKind.BYTES, ""), _asked(attrgetter("raw"))
     place = places[one.source]
     return Column(one.name, selection.columns[place].kind, ""), lambda row, _: row[place]
 
@@ -108,7 +108,7 @@ def csv_lines(
 
 def header(columns: Sequence[Column], parameters: ExportParameters) -> str:
     """The first row of a CSV file."""
-    named = [Column(column.name, Kind.TEXT, "") for column in columns]
+    named = [Column(column.name, ColumnKind.TEXT, "") for column in columns]
     return csv_lines(named, parameters)([[column.name for column in columns]])
 
 
@@ -133,19 +133,19 @@ def moment(micros: int) -> str:
     return f"{at.isoformat(timespec='microseconds')}Z"
 
 
-def _as_json(value: Any, kind: Kind) -> str:
+def _as_json(value: Any, kind: ColumnKind) -> str:
     if value is None:
         return "null"
-    if kind is Kind.JSON:
+    if kind is ColumnKind.JSON:
         return str(value)
-    return _quoted(moment(value) if kind is Kind.MOMENT else value)
+    return _quoted(moment(value) if kind is ColumnKind.MOMENT else value)
 
 
-def _as_text(value: Any, kind: Kind) -> str:
+def _as_text(value: Any, kind: ColumnKind) -> str:
     if value is None:
         return ""
-    if kind is Kind.MOMENT:
+    if kind is ColumnKind.MOMENT:
         return moment(value)
-    if kind is Kind.FLAG:
+    if kind is ColumnKind.FLAG:
         return "true" if value else "false"
     return str(value)

@@ -21,7 +21,7 @@ from spark_jobs.fencing import Owned
 from spark_jobs.problems import JobError
 from spark_jobs.sending import Sending, claim_range, send_range
 from spark_jobs.staging import Session, copy_rows, places
-from spark_jobs.tables.columns import Column, Kind
+from spark_jobs.tables.columns import Column, ColumnKind
 from spark_jobs.topics.target import Target
 
 # The row, and which state of it: a rerun names it so again, and what changed since otherwise. No
@@ -30,7 +30,7 @@ _IDS: Final = {
     What.DOCUMENTS: "t.id || '.' || t.version",
     What.MESSAGES: "(extract(epoch FROM t.at) * 1000000)::bigint || '.' || t.id",
 }
-_KEY: Final = Column("its key", Kind.TEXT, "nullif(t.key, '')")
+_KEY: Final = Column("its key", ColumnKind.TEXT, "nullif(t.key, '')")
 _TABLES: Final = """
 CREATE UNLOGGED TABLE {ranges} (number int PRIMARY KEY, rows bigint NOT NULL, sent bigint);
 CREATE UNLOGGED TABLE {messages} (
@@ -139,7 +139,7 @@ def _messages(source: Source, run: str, part: Range) -> Iterator[Message]:
     assert target is not None  # noqa: S101 - else there are no messages
     columns, values = shaped(parameters, selection)
     lines = json_lines(columns)
-    id_ = Column("its id", Kind.TEXT, _IDS[parameters.what])
+    id_ = Column("its id", ColumnKind.TEXT, _IDS[parameters.what])
     named = replace(selection, columns=(*selection.columns, id_, _KEY))
     for row in raw_rows(source._replace(selection=named), part):
         *_, own, key = row

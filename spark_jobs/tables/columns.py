@@ -10,7 +10,7 @@ from typing import Any, Final
 SUMMED_DIGITS: Final = 15
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """The kind of a value. A moment is microseconds since 1970: no zone or calendar in between."""
 
     TEXT = "text"
@@ -23,12 +23,12 @@ class Kind(StrEnum):
 
 # In the database, and in Spark.
 _TYPES: Final = {
-    Kind.TEXT: ("text", "STRING"),
-    Kind.JSON: ("text", "STRING"),
-    Kind.WHOLE: ("bigint", "BIGINT"),
-    Kind.FLAG: ("boolean", "BOOLEAN"),
-    Kind.MOMENT: ("bigint", "BIGINT"),
-    Kind.BYTES: ("bytea", "BINARY"),
+    ColumnKind.TEXT: ("text", "STRING"),
+    ColumnKind.JSON: ("text", "STRING"),
+    ColumnKind.WHOLE: ("bigint", "BIGINT"),
+    ColumnKind.FLAG: ("boolean", "BOOLEAN"),
+    ColumnKind.MOMENT: ("bigint", "BIGINT"),
+    ColumnKind.BYTES: ("bytea", "BINARY"),
 }
 
 
@@ -37,7 +37,7 @@ class Column:
     """One column: its name in the files, its kind, and the SQL that gives it."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     sql: str
 
     @property
@@ -51,7 +51,7 @@ class Column:
     @property
     def selected(self) -> str:
         value = self.sql
-        if self.kind is Kind.MOMENT:
+        if self.kind is ColumnKind.MOMENT:
             value = f"extract(epoch FROM {value}) * 1000000"
         return f"({value})::{self.database_type} AS {quoted(self.name)}"
 
@@ -94,7 +94,7 @@ def summed(text: str) -> int:
 
 def _piece(column: Column) -> str:
     name = f"c.{quoted(column.name)}"
-    text = f"encode(sha256({name}), 'hex')" if column.kind is Kind.BYTES else f"{name}::text"
+    text = f"encode(sha256({name}), 'hex')" if column.kind is ColumnKind.BYTES else f"{name}::text"
     return f"CASE WHEN {name} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from spark_jobs.tables.columns import Column, Kind, digest, summed
+from spark_jobs.tables.columns import Column, ColumnKind, digest, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,4 +106,4 @@ def _converted(columns: Sequence[Column], function: str) -> Iterator[str]:
     """The columns in Spark's SQL; what is a moment goes through the function."""
     for column in columns:
         name = _named(column)
-        yield f"{function}({name}) AS {name}" if column.kind is Kind.MOMENT else name
+        yield f"{function}({name}) AS {name}" if column.kind is ColumnKind.MOMENT else name
