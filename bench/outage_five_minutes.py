@@ -131,9 +131,9 @@ def main() -> int:
     """Run it once; exit code 1 when something that must be true is not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with prepared(quick=True) as ground:
-        figure = outage(ground, asked.seconds)
+        figure = outage(ground, options.seconds)
     print(figure.line())
     return 0 if figure.is_ok else 1
 

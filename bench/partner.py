@@ -72,9 +72,9 @@ class Connection(asyncio.Protocol):
             case "PUT":
                 counts.is_down = path == "/down"
             case _:
-                told: dict[str, Any] = {"posts": counts.posts, "ids": len(counts.order)}
-                told |= {"order": list(counts.order)} if path == "/order" else {}
-                body = json.dumps(told).encode()
+                arrivals: dict[str, Any] = {"posts": counts.posts, "ids": len(counts.order)}
+                arrivals |= {"order": list(counts.order)} if path == "/order" else {}
+                body = json.dumps(arrivals).encode()
         answer = b"HTTP/1.1 %d OK\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body
         if method == "POST" and counts.latency_seconds:
             loop = asyncio.get_running_loop()

@@ -30,14 +30,14 @@ def serve(side: str, act: Callable[[Mapping[str, Any]], Counts]) -> None:
     """Do one thing after the other that is asked of this side, and note how long each took."""
     with psycopg.connect(os.environ["SLUICE_DATABASE_URL"], autocommit=True) as session:
         while True:
-            asked = session.execute(_NEXT, [side]).fetchone()
-            if asked is None:
+            request = session.execute(_NEXT, [side]).fetchone()
+            if request is None:
                 time.sleep(LOOK_SECONDS)
                 continue
             began = time.monotonic()
-            counts = act(asked[1])
+            counts = act(request[1])
             seconds = time.monotonic() - began
-            session.execute(_DONE, [seconds, json.dumps(dict(counts)), asked[0]])
+            session.execute(_DONE, [seconds, json.dumps(dict(counts)), request[0]])
 
 
 def ask(rig: Rig, side: str, process: Process, said: Mapping[str, Any]) -> tuple[float, Counts]:

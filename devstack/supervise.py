@@ -80,9 +80,9 @@ class Process:
     @property
     def pid(self) -> int | None:
         """The pid while the process lives, else None."""
-        kept = remembered.read(self.pid_file)
+        stored = remembered.read(self.pid_file)
         try:
-            pid, mark = int(kept["pid"]), str(kept["started"])
+            pid, mark = int(stored["pid"]), str(stored["started"])
         except (ValueError, KeyError, TypeError):
             return None
         return pid if self._lives(pid, mark) else None
@@ -117,14 +117,14 @@ class Process:
 
     def remember(self, pid: int, *, is_ending: bool = False) -> None:
         """Write the pid file for a process that runs already."""
-        kept = {
+        facts = {
             "pid": pid,
             "started": proc.started(pid),
             "name": self.name,
             "is_ending": is_ending,
         }
         partial = self.pid_file.with_suffix(".new")
-        partial.write_text(json.dumps(kept) + "\n")
+        partial.write_text(json.dumps(facts) + "\n")
         partial.replace(self.pid_file)
 
     @property

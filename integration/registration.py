@@ -182,10 +182,10 @@ def topic_mistakes(queue: Queue, topic: admin.TopicDescription) -> Mistakes:
             f"{topic.name} {why}, so that retries cannot be put at its end: choose the row."
         ]
     if topic.deletes_old and topic.retention_ms is not None:
-        kept = topic.retention_ms // 1_000
-        if queue.retention_seconds != kept:
+        seconds = topic.retention_ms // 1_000
+        if queue.retention_seconds != seconds:
             mistakes["retention_seconds"] = [
-                f"{topic.name} keeps its messages for {kept} seconds; write the same here."
+                f"{topic.name} keeps its messages for {seconds} seconds; write the same here."
             ]
     return mistakes
 

@@ -275,8 +275,8 @@ def _registration(taker: str | Callable[..., Any]) -> Registration:
     return guarded(Registration("TEST", call, False, False, False, name))
 
 
-def _headers(given: Headers, user: str | None) -> list[tuple[str, bytes | None]]:
-    pairs = list(given.items() if isinstance(given, Mapping) else given)
+def _headers(headers: Headers, user: str | None) -> list[tuple[str, bytes | None]]:
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
     if user is not None:
         pairs.append(("sluice-user", user))
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]

@@ -51,15 +51,15 @@ TRIES_WHILE_CLOSING: Final = 2
 def take_asset(message: Message) -> None:
     """Create or update one asset. Its queue is sequential: the last message is the newest."""
     fields = fields_of(message)
-    given = {name: fields[name] for name in ASSET_FIELDS if fields.get(name)}
-    given.setdefault("description", "")
-    asset = Asset(assetnum=need(fields, "assetnum"), siteid=need(fields, "siteid"), **given)
+    values = {name: fields[name] for name in ASSET_FIELDS if fields.get(name)}
+    values.setdefault("description", "")
+    asset = Asset(assetnum=need(fields, "assetnum"), siteid=need(fields, "siteid"), **values)
     check(asset)
     Asset.objects.bulk_create(
         [asset],
         update_conflicts=True,
         unique_fields=["siteid", "assetnum"],
-        update_fields=list(given),
+        update_fields=list(values),
     )
 
 

@@ -112,8 +112,8 @@ def remove(author: Author) -> list[str]:
     with transaction.atomic():
         removed = _remove_rows(queues)
         gone, staying = _remove_configuration(queues, author)
-    told = [f"{removed:,} rows of messages and what they stored", *gone]
-    return [*told, *_remove_topics(queues), *partners.forget(), *staying]
+    done = [f"{removed:,} rows of messages and what they stored", *gone]
+    return [*done, *_remove_topics(queues), *partners.forget(), *staying]
 
 
 def _queues() -> models.QuerySet[Queue]:

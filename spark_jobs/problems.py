@@ -16,7 +16,7 @@ class JobError(Exception):
         self.next_step = next_step
 
     @property
-    def told(self) -> tuple[str, str, str]:
+    def as_tuple(self) -> tuple[str, str, str]:
         return self.code, self.text, self.next_step
 
     def __reduce__(self) -> tuple[type["JobError"], tuple[str, str, str]]:

@@ -239,8 +239,8 @@ class Sides:
         return float(read / seconds)
 
     def _hand(self, said: Mapping[str, object]) -> float:
-        asked = {"source": str(self.source.folder), "run": str(uuid4()), **said}
-        seconds, _ = sparkside.ask(self.rig, "hand", self.theirs, asked)
+        request = {"source": str(self.source.folder), "run": str(uuid4()), **said}
+        seconds, _ = sparkside.ask(self.rig, "hand", self.theirs, request)
         return self.source.rows / seconds
 
     def _empty(self) -> None:

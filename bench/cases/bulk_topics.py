@@ -72,10 +72,10 @@ def spark_reconcile(ground: Ground) -> Figure:
         folder = rig.folder / "bulk"
         folder.mkdir()
         began = time.monotonic()
-        told, peak, processes = _driven(rig)
+        report, peak, processes = _driven(rig)
         seconds = time.monotonic() - began
         names = (folder / "reports" / "names.jsonl").read_text().count("\n")
-    fates = told["facts"]["fates"]
+    fates = report["facts"]["fates"]
     return Figure(
         name="spark_reconcile",
         value=peak / MEGABYTE,
@@ -84,12 +84,12 @@ def spark_reconcile(ground: Ground) -> Figure:
         against="resident memory of the driver's Python, its JVM and its workers, added up",
         target=below("value", 2_048),
         claims={
-            "every offset is judged": told["read"] == count,
+            "every offset is judged": report["read"] == count,
             "lost": fates.get("lost") == LOST,
             "held": fates.get("held") == HELD,
             # Of the range that was read twice some were lost the first time.
             "doubled": fates.get("doubled") == DOUBLED,
-            "all others are applied": told["sent"] == count - LOST - HELD - DOUBLED,
+            "all others are applied": report["sent"] == count - LOST - HELD - DOUBLED,
             "every name is in the file": names == LOST + HELD + DOUBLED,
         },
         facts={"processes": processes, "seconds": round(seconds, 1)},
@@ -141,8 +141,8 @@ def _driven(rig: Rig) -> tuple[dict[str, Any], int, int]:
             time.sleep(LOOK_SECONDS)
     if running.returncode:
         raise BenchmarkError(f"the reconciliation failed: {out.read_text()[-2_000:]}")
-    told: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
-    return told, peak, processes
+    report: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
+    return report, peak, processes
 
 
 def _sizes(root: psutil.Process) -> list[int]:

@@ -84,12 +84,12 @@ def _ready(rig: Rig) -> str:
     return rig.start_web({"DJANGO_SETTINGS_MODULE": "bench.app.bare_settings"})
 
 
-def _round(address: str, path: str, count: int, kept: list[posting.Posted]) -> float:
+def _round(address: str, path: str, count: int, rounds: list[posting.Posted]) -> float:
     """One round of posts; their number a second."""
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
     requests = [posting.request(f"/{path}", _body(n), headers) for n in range(count)]
     posted = posting.post_all(address, requests, SENDERS)
-    kept.append(posted)
+    rounds.append(posted)
     return posted.rate
 
 

@@ -53,7 +53,7 @@ def relay(ground: Ground) -> Figure:
             "p99_age_ms": round(age),
             "median_age_ms": round(percentile(ages, 0.5) * 1_000),
             "aged": len(ages),
-            **cpu.told(sides.ours_used, sides.theirs_used, count),
+            **cpu.as_facts(sides.ours_used, sides.theirs_used, count),
         },
     )
 

@@ -114,6 +114,6 @@ def _round(rig: Rig, source: Path, begun: set[datetime]) -> tuple[float, bool]:
     )
     run = json.loads(said.splitlines()[-1])["run"]
     rig.until(lambda: rig.rows(_ENDED, [run]), "the run has ended")
-    [(asked, state, counts)] = rig.rows(_ENDED, [run])
+    [(asked_at, state, counts)] = rig.rows(_ENDED, [run])
     is_whole = state == "DONE" and counts["read"] == ROWS
-    return 1_000 * (min(begun).timestamp() - asked), is_whole
+    return 1_000 * (min(begun).timestamp() - asked_at), is_whole

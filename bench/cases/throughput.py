@@ -57,7 +57,7 @@ class Comparison:
             ratio=paired.ratio,
             against=self.against,
             target=self.target,
-            facts={**paired.facts, **cpu.told(ours_used, theirs_used, count)},
+            facts={**paired.facts, **cpu.as_facts(ours_used, theirs_used, count)},
         )
 
 

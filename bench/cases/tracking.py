@@ -69,7 +69,7 @@ def tracking_cost(ground: Ground) -> Figure:
         facts={
             "tracked": round(paired.value),
             **paired.facts,
-            **cpu.told(used[True], used[False], count),
+            **cpu.as_facts(used[True], used[False], count),
         },
     )
 

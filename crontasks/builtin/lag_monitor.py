@@ -121,9 +121,9 @@ def _write_down(queue: Queue, seen: TopicLook, *, follows: bool) -> None:
     known = _unmoved(queue, seen.facts)
     write(queue.pk, seen.facts)
     write_oldest(queue, seen.facts, known)
-    kept = seen.retention_seconds
-    if follows and kept is not None and kept != queue.retention_seconds:
-        Queue.objects.filter(pk=queue.pk).update(retention_seconds=kept)
+    seconds = seen.retention_seconds
+    if follows and seconds is not None and seconds != queue.retention_seconds:
+        Queue.objects.filter(pk=queue.pk).update(retention_seconds=seconds)
 
 
 def _retention_follows() -> bool:
@@ -148,8 +148,8 @@ def write_oldest(queue: Queue, facts: TopicFacts, known: Collection[int] = froze
     """
     rows = list(queue.partitions.filter(topic_uuid=facts.topic_uuid))
     waiting = {row.partition: first for row in rows if (first := _first(row, facts)) is not None}
-    asked = {p: first for p, first in waiting.items() if p not in known}
-    oldest = first_waiting(queue.provider, queue.topic, asked) if asked else {}
+    unknown = {p: first for p, first in waiting.items() if p not in known}
+    oldest = first_waiting(queue.provider, queue.topic, unknown) if unknown else {}
     for row in rows:
         at = oldest.get(row.partition)
         if at != row.oldest_waiting_at and row.partition not in known:

@@ -63,8 +63,8 @@ def _sync(queue: Queue, parameters: SyncParameters, context: Context) -> str:
     seconds = max(1, topic.retention_ms // 1_000)
     if seconds == queue.retention_seconds:
         return "same"
-    kept = f"the topic keeps {seconds:,} s, the queue {queue.retention_seconds:,} s"
-    difference = f"{queue.name}: {kept}"
+    times = f"the topic keeps {seconds:,} s, the queue {queue.retention_seconds:,} s"
+    difference = f"{queue.name}: {times}"
     if not parameters.apply:
         context.say(f"{difference}; nothing was changed.")
         return "different"

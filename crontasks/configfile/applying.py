@@ -141,17 +141,17 @@ class _Walk:
     def _fill(self, subject: _Subject) -> None:
         columns = subject.section.columns
         # Parameters are read by the task that the same entry names.
-        for name, given in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
+        for name, said in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
             place = f"{subject.place}, {name}"
             if name not in columns:
                 why = f"There is no such field; known: {', '.join(columns)}."
-                self._refuse(given.line, place, why)
+                self._refuse(said.line, place, why)
                 continue
             try:
-                value = facts.meant(subject.row, columns[name], given, self.lookup)
+                value = facts.meant(subject.row, columns[name], said, self.lookup)
                 setattr(subject.row, name, value)
             except (ValueError, IntegrationError) as problem:
-                self._refuse(given.line, place, str(problem))
+                self._refuse(said.line, place, str(problem))
 
     def _keep(self, subject: _Subject) -> None:
         """Judge the row as its form does and store it, where something differs."""
@@ -178,10 +178,10 @@ class _Walk:
     def _refuse_fields(self, subject: _Subject, problem: ValidationError) -> None:
         """Each mistake at the line of its field, or of the entry when the file does not name it."""
         for name, sentences in problem.message_dict.items():
-            given = subject.entry.values.get(name, Given(subject.entry.line, None))
+            entered = subject.entry.values.get(name, Given(subject.entry.line, None))
             place = subject.place if name == "__all__" else f"{subject.place}, {name}"
             for sentence in sentences:
-                self._refuse(given.line, place, sentence)
+                self._refuse(entered.line, place, sentence)
 
     def _prune(self, section: Section, stored: Stored) -> None:
         if section.name not in self.sections:
@@ -234,8 +234,8 @@ def _names(entries: Iterable[Entry]) -> set[str | None]:
 
 def _text(entry: Entry, field: str) -> str | None:
     """Return what the entry says for a field, if that is a text."""
-    given = entry.values.get(field)
-    return given.value if given is not None and isinstance(given.value, str) else None
+    entered = entry.values.get(field)
+    return entered.value if entered is not None and isinstance(entered.value, str) else None
 
 
 def _name(section: Section, entry: Entry) -> str | None:

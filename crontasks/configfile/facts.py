@@ -89,12 +89,12 @@ def differs(column: Column, before: Any, after: Any) -> bool:
     return bool(before != after)
 
 
-def meant(row: models.Model, column: Column, given: Given, lookup: Lookup) -> Any:
+def meant(row: models.Model, column: Column, entered: Given, lookup: Lookup) -> Any:
     """Return what the file means for this column of this row.
 
     Raises ValueError with a sentence, SecretReferenceError.
     """
-    value = given.value
+    value = entered.value
     if isinstance(row, Endpoint) and isinstance(column, SecretField):
         return secrets.gathered(value, getattr(row, column.name) or "", lookup)
     if isinstance(column, SecretField):

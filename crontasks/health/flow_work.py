@@ -100,12 +100,12 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
 
 
 def _no_slot(usage: Slots, waits: Wait, scope: Scope) -> HealthCheck:
-    asked = f"A run was asked for {rough((usage.now - waits.since).total_seconds())} ago"
+    request = f"A run was asked for {rough((usage.now - waits.since).total_seconds())} ago"
     if not usage.is_full:
         step = "Look at the workers' logs and at the broker of Celery."
-        return broken("slot", f"{asked}, and no worker took it though slots are free.", step)
+        return broken("slot", f"{request}, and no worker took it though slots are free.", step)
     situation = slot_words.of_all(usage, scope.allows)
-    return broken("slot", f"{asked}. {situation.why}", situation.next_step)
+    return broken("slot", f"{request}. {situation.why}", situation.next_step)
 
 
 def lock(queue: Queue) -> HealthCheck:

@@ -169,12 +169,12 @@ def _gaps(cursor: Cursor) -> Iterator[Condition]:
 def _expiring(cursor: Cursor) -> Iterator[Condition]:
     """Of each queue, however many partitions: what is to be done is the same."""
     cursor.execute(_EXPIRING)
-    for subject, topic, kept, lag, at, now in cursor.fetchall():
+    for subject, topic, age, lag, at, now in cursor.fetchall():
         left = f"in {spoken(at - now)}, at {at:%d %B %Y %H:%M} UTC"
         when = "may leave Kafka at any moment" if at <= now else f"leaves Kafka {left}"
         text = (
             f"{so_many(lag, 'message waits', 'messages wait')} that nobody has tried yet, and the "
-            f"first {when}: {topic} keeps its messages for {rough(kept)}. Get the queue going now "
+            f"first {when}: {topic} keeps its messages for {rough(age)}. Get the queue going now "
             f"(`manage.py check_flow {subject}` names what stops it), or lengthen retention.ms of "
             f"{topic} first."
         )

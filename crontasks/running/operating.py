@@ -66,16 +66,16 @@ def ask(cursor: Cursor, operation_id: UUID | None = None) -> list[UUID]:
     """Send every running operation that nobody works on to the workers; returns their ids."""
     cursor.execute(_ASK, (operation_id, operation_id))
     unsent: dict[UUID, datetime] = dict(cursor.fetchall())
-    asked = list(unsent)
+    due = list(unsent)
     try:
-        for id_ in asked:
+        for id_ in due:
             arguments = (str(id_), unsent[id_].isoformat())
             enqueue(RUN_OPERATION, arguments, expires=EXPIRES_SECONDS)
             del unsent[id_]
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (list(unsent),))
         logger.warning("operations not sent, no answer from the broker", extra={"error": str(e)})
-    return [id_ for id_ in asked if id_ not in unsent]
+    return [id_ for id_ in due if id_ not in unsent]
 
 
 def serve_operation(operation_id: UUID, asked_at: datetime | None = None) -> None:

@@ -110,8 +110,8 @@ def send(cursor: Cursor, requests: Mapping[int, datetime]) -> bool:
     unsent = list(requests)
     try:
         while unsent:
-            asked = (unsent[0], requests[unsent[0]].isoformat())
-            enqueue(RUN_QUEUE, asked, expires=EXPIRES_SECONDS)
+            arguments = (unsent[0], requests[unsent[0]].isoformat())
+            enqueue(RUN_QUEUE, arguments, expires=EXPIRES_SECONDS)
             unsent.pop(0)
     except OperationalError as e:
         cursor.execute(_TAKE_BACK, (unsent,))

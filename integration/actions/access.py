@@ -105,7 +105,7 @@ def note(access: Access) -> None:
     """Store it, unless it is a repetition that BOUNDS leaves out, or told of by its row of more."""
     bound = BOUNDS[access.act]
     name = plain(access.name)[:LONGEST_NAME]
-    given = {
+    values = {
         **asdict(access),
         "actor": plain(access.actor)[:LONGEST_ACTOR],
         "subject": plain(access.subject)[:40],
@@ -119,4 +119,4 @@ def note(access: Access) -> None:
         "more_reason": f"Others of the same minute are not listed. The first of them: {name}",
     }
     with connection.cursor() as cursor:
-        cursor.execute(NOTE, given)
+        cursor.execute(NOTE, values)

@@ -43,7 +43,7 @@ class OutboxMismatchError(IntegrationError):
     code: ClassVar[str] = "OUTBOX_MISMATCH"
 
     def __init__(
-        self, *, row: int, state: OutboxState | None, last: OutboxChange | None, asked: str
+        self, *, row: int, state: OutboxState | None, last: OutboxChange | None, decision: str
     ) -> None:
         self.already_done = False
         if state is None:
@@ -54,7 +54,7 @@ class OutboxMismatchError(IntegrationError):
             sentence = f"Row {row} does not wait for a decision: it is {STATE_WORDS[state]}."
         else:
             at = f"{last.at:%H:%M:%S} UTC on {last.at:%d %B %Y}"
-            self.already_done = f"{last.actor} {last.action}" == asked
+            self.already_done = f"{last.actor} {last.action}" == decision
             who = "You already did this" if self.already_done else f"{last.actor} decided it"
             sentence = f"{who} at {at}: row {row} is {STATE_WORDS[state]}."
         step = "" if self.already_done else "Nothing was changed; look at it again."
@@ -177,7 +177,7 @@ def _one(verb: Verb, row: int, batch: UUID | None, actor: str, reason: str) -> N
     state_now = OutboxRow.objects.filter(pk=row).values_list("state", flat=True).first()
     last = OutboxChange.objects.filter(row=row).first()
     state = None if state_now is None else OutboxState(state_now)
-    raise OutboxMismatchError(row=row, state=state, last=last, asked=f"{actor} {verb.action}")
+    raise OutboxMismatchError(row=row, state=state, last=last, decision=f"{actor} {verb.action}")
 
 
 def _many(verb: Verb, rows: Batches, actor: str, reason: str) -> OutboxOutcome:

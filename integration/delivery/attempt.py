@@ -77,7 +77,7 @@ def _in_transaction(
     mode: Mode,
 ) -> Settled | FailedAt | Fenced:
     context.observer.step(Step.BEGUN)
-    asked, units = len(units), _claimed(work, units)
+    count, units = len(units), _claimed(work, units)
     _number(owned, units, work.arrival)
     if context.queue.dedupe:
         _find_duplicates(work, units)
@@ -99,7 +99,7 @@ def _in_transaction(
     if context.manager.is_lost() or not work.settle(result.batch_result):
         return Fenced()
     context.observer.step(Step.SETTLED)
-    return Settled(asked if len(outcomes) == len(units) else len(outcomes), result)
+    return Settled(count if len(outcomes) == len(units) else len(outcomes), result)
 
 
 def _claimed(work: UnitOfWork, units: Sequence[Unit]) -> Sequence[Unit]:

@@ -95,9 +95,9 @@ def is_own_copy(record: Record, deployment: str) -> bool:
 
 def copy_headers(record: Record, error: UUID, deployment: str) -> Headers:
     """The headers of a failure's copy: the record's own, and what `is_own_copy` looks for."""
-    kept = [(n, v) for n, v in record.headers or () if n not in {COPY_HEADER, DEPLOYMENT, DIGEST}]
+    own = [(n, v) for n, v in record.headers or () if n not in {COPY_HEADER, DEPLOYMENT, DIGEST}]
     return [
-        *kept,
+        *own,
         (COPY_HEADER, str(error).encode()),
         (DEPLOYMENT, deployment.encode("ascii", "replace")),
         (DIGEST, content_hash(record.value).hex().encode()),

@@ -252,8 +252,8 @@ class Cookies:
 
     def keep(self, method: str, url: httpx.URL, reply: Reply) -> None:
         if "set-cookie" in reply.headers:
-            asked = httpx.Request(method, url)
-            answer = httpx.Response(reply.status, headers=reply.fields, request=asked)
+            request = httpx.Request(method, url)
+            answer = httpx.Response(reply.status, headers=reply.fields, request=request)
             self._jar.extract_cookies(answer)
 
 

@@ -144,12 +144,12 @@ def default_of(kind: type[Any], name: str) -> Any:
 
 def made(kind: type[Made], properties: Mapping[str, Any], secrets: Mapping[str, str]) -> Made:
     """The values as the class has them. They were judged before."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, declared in declarations(kind).items():
         source: Mapping[str, Any] = secrets if declared.is_secret else properties
         if name in source:
-            given[name] = source[name]
-    return kind(**given)
+            values[name] = source[name]
+    return kind(**values)
 
 
 def judged(kind: type[Any], properties: Mapping[str, Any]) -> dict[str, str]:

@@ -125,8 +125,8 @@ def is_deeper(text: str, max_depth: int) -> bool:
     the passes is deeper. All steps run at the speed of `bytes.replace`.
     """
     plain = text.encode(errors="replace").replace(b"\\\\", b"").replace(b'\\"', b"")
-    kept = plain.translate(_ONE_KIND_OF_BRACKET, _EVERYTHING_BUT_BRACKETS)
-    brackets = b"".join(kept.split(b'"')[::2])
+    marks = plain.translate(_ONE_KIND_OF_BRACKET, _EVERYTHING_BUT_BRACKETS)
+    brackets = b"".join(marks.split(b'"')[::2])
     if b"[" * (max_depth + 1) in brackets:
         return True
     for level in range(max_depth + 1):

@@ -85,15 +85,15 @@ def _value(text: str | bytes | None, facts: Facts, *, wrapped: bool) -> bytes | 
     return envelopes.write(message)
 
 
-def _headers(given: GivenHeaders, facts: Facts) -> Headers:
+def _headers(headers: GivenHeaders, facts: Facts) -> Headers:
     """The author's headers without any of our names, and ours."""
-    pairs = given.items() if isinstance(given, Mapping) else given
-    kept = [
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    own = [
         (name, value.encode() if isinstance(value, str) else value)
         for name, value in pairs
         if name.lower() not in OURS
     ]
-    return [*kept, *facts.headers()]
+    return [*own, *facts.headers()]
 
 
 def _refuse_too_large(row: Outgoing, facts: Facts, most: int, *, is_packed: bool) -> None:

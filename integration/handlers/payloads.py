@@ -120,11 +120,11 @@ def _xml(rules: Rules, payload: object) -> tuple[str | bytes, object]:
     return payload, body
 
 
-def _wrong_format(rules: Rules, given: str) -> PayloadFormatError:
+def _wrong_format(rules: Rules, payload: str) -> PayloadFormatError:
     wanted, how = "JSON", "a dict, a list or JSON text"
     if rules.is_xml:
         wanted, how = "XML", "an lxml element or XML text"
-    text = f"{rules.channel} publishes {wanted}, and was given {given}. Hand over {how}."
+    text = f"{rules.channel} publishes {wanted}, and was given {payload}. Hand over {how}."
     return PayloadFormatError(text)
 
 

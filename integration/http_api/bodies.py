@@ -92,13 +92,13 @@ def _parts(body: bytes, whole: Document, most_bytes: int) -> list[bytes]:
 
 def _bounded(parts: Iterator[bytes], most_bytes: int) -> list[bytes]:
     """All of them. Raises BodyTooLargeError as soon as they are larger together than that."""
-    kept, size = [], 0
+    taken, size = [], 0
     for part in parts:
-        kept.append(part)
+        taken.append(part)
         size += len(part)
         if size > most_bytes:
             raise BodyTooLargeError(most_bytes=most_bytes)
-    return kept
+    return taken
 
 
 def _elements(root: Any) -> Iterator[bytes]:

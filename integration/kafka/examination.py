@@ -217,16 +217,16 @@ def _why_unreached(problem: OSError, host: str) -> str:
 
 def _described(admin: AdminClient, errors: list[KafkaError]) -> Any:
     """The cluster's description; a refused login ends the wait at once. Raises KafkaException."""
-    asked = admin.describe_cluster(
+    future = admin.describe_cluster(
         include_authorized_operations=True, request_timeout=GREETING_SECONDS
     )
-    while not asked.done():
+    while not future.done():
         admin.poll(0.05)
         for error in errors:
             if error.code() in REFUSED:
                 raise KafkaException(error)
     try:
-        return asked.result(timeout=0)
+        return future.result(timeout=0)
     except KafkaException as problem:
         admin.poll(0)
         raise (KafkaException(errors[0]) if errors else problem) from problem

@@ -68,8 +68,8 @@ def examine(provider: Provider, wanted: Wanted) -> Examination:
     entered = greet(provider)
     sections = [entered.section]
     if entered.admin is not None and entered.to is not None:
-        asked = _Asking(provider, wanted, entered)
-        sections += [asked.reading(), asked.writing(entered.to), asked.creating()]
+        examiner = _Asking(provider, wanted, entered)
+        sections += [examiner.reading(), examiner.writing(entered.to), examiner.creating()]
     return Examination(tuple(sections), grants.principal_of(provider))
 
 
@@ -130,11 +130,11 @@ class _Asking:
         allowed: frozenset[str] | None = frozenset({"Create"})
         if self._on_cluster is None or "Create" not in self._on_cluster:
             new = NewTopic(name, 1, -1)
-            asked = self._admin.create_topics(
+            future = self._admin.create_topics(
                 [new], validate_only=True, request_timeout=ANSWER_SECONDS
             )[name]
             try:
-                answered(asked)
+                answered(future)
             except KafkaException as problem:
                 is_refused = has_code(problem, LOGGED_IN)
                 allowed = frozenset() if is_refused else None
@@ -171,11 +171,11 @@ class _Asking:
         """A cluster that has never had a group needs a moment for its first coordinator."""
         deadline = time.monotonic() + COORDINATOR_SECONDS
         while True:
-            asked = self._admin.describe_consumer_groups(
+            futures = self._admin.describe_consumer_groups(
                 [name], include_authorized_operations=True, request_timeout=ANSWER_SECONDS
             )
             try:
-                return answered(asked[name])
+                return answered(futures[name])
             except KafkaException as problem:
                 if not has_code(problem, COORDINATOR_COMING) or time.monotonic() > deadline:
                     raise

@@ -159,12 +159,12 @@ class KafkaSource:
 
     def _kept(self, limit: int) -> Fetched:
         """Return what was read ahead; where it is more than is wanted, it is read again later."""
-        kept = self._ahead
-        if kept.count > limit:
+        ahead = self._ahead
+        if ahead.count > limit:
             self.attach(self._next)
             return Fetched()
         self._ahead, self._ahead_bytes = Fetched(), 0
-        return kept
+        return ahead
 
     def _advance(self, fetched: Fetched) -> None:
         """Remember what was handed out."""

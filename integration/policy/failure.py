@@ -57,5 +57,5 @@ def cause_of(failure: Failure) -> str:
 
 def cause_words(text: str) -> str:
     """The same for people: names with digits in them are left whole, a cut is shown."""
-    told = _NAMED.sub(lambda match: match[1] or "…", text)
-    return told if len(told) <= WORDS_LIMIT else f"{told[: WORDS_LIMIT - 1]}…"
+    words = _NAMED.sub(lambda match: match[1] or "…", text)
+    return words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"

@@ -109,10 +109,10 @@ def _read(finding: RestoreFinding) -> Card:
 def _delivered(finding: RestoreFinding) -> Card:
     facts = finding.facts
     count, where = _range(facts)
-    kept = min(count, facts["end"] - facts["from"])
+    count_kept = min(count, facts["end"] - facts["from"])
     review = Option(
         REVIEW,
-        f"Hold up to {kept:,} for review",
+        f"Hold up to {count_kept:,} for review",
         "Each becomes a failure on hold with its payload: release what the partner does not "
         "have, say of the others that they arrived. What is written from now on goes out.",
         is_advised=count <= REVIEW_LIMIT,

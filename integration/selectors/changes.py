@@ -133,7 +133,7 @@ def _change(row: ConfigurationChange) -> Change:
 
 
 def _condition(wanted: ChangeFilter) -> Q:
-    given = {
+    conditions = {
         "action": "" if wanted.action in {ACCESSES, EVERY} else wanted.action,
         "kind": wanted.kind,
         "actor": wanted.actor,
@@ -141,4 +141,4 @@ def _condition(wanted: ChangeFilter) -> Q:
         "at__gte": wanted.since,
         "at__lt": wanted.until,
     }
-    return Q(**{name: value for name, value in given.items() if value})
+    return Q(**{name: value for name, value in conditions.items() if value})

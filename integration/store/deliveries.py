@@ -92,7 +92,7 @@ OPEN_KEYS: Final = (
 Run = Callable[[str, Any], Any]
 
 
-def asked(queue: int, owned: Owned) -> dict[str, Any]:
+def parameters_of(queue: int, owned: Owned) -> dict[str, Any]:
     """Parameters of the questions about what earlier owners left of a partition."""
     return {
         "queue": queue,

@@ -89,8 +89,8 @@ def claim_all(structure: str, claims: Sequence[Claim]) -> list[bool]:
     return answers
 
 
-def _version(given: int | datetime | None) -> Decimal | None:
-    version = version_of(given)
+def _version(value: int | datetime | None) -> Decimal | None:
+    version = version_of(value)
     if isinstance(version, Failure):
         raise PermanentError(version.text, code=version.code)
     return version
@@ -179,12 +179,12 @@ def _highest(versions: Sequence[Decimal | None]) -> int:
 
 def _climbing(of_key: Sequence[Placed]) -> list[Placed]:
     """All of them but those that the next one replaces wherever they count."""
-    kept: list[Placed] = []
+    climbing: list[Placed] = []
     for one in of_key:
-        while kept and _replaces(one[1], kept[-1][1]):
-            kept.pop()
-        kept.append(one)
-    return kept
+        while climbing and _replaces(one[1], climbing[-1][1]):
+            climbing.pop()
+        climbing.append(one)
+    return climbing
 
 
 def _replaces(entry: Entry, known: Entry) -> bool:

@@ -160,8 +160,8 @@ class DatabasePartitionManager:
 
     def _raise_epoch(self, session: psycopg.Connection[tuple[Any, ...]], id_: int) -> Owned:
         hangs = min(self.handler_timeout_seconds, self.lease_seconds * SOONEST_END_LEASES)
-        asked = {"queue": self.queue_id, "id": id_, "hangs": hangs}
-        row = session.cursor(row_factory=dict_row).execute(TAKE, asked).fetchone()
+        parameters = {"queue": self.queue_id, "id": id_, "hangs": hangs}
+        row = session.cursor(row_factory=dict_row).execute(TAKE, parameters).fetchone()
         if row is None:
             raise LostError("The partition's row is gone.")
         return Owned(**row | {"state": PartitionState(row["state"])})

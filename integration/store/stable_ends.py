@@ -83,5 +83,5 @@ def note(
 def text(partition: int, stable: int, end: int) -> str:
     """Say where it begins and what it keeps; the markers of transactions have offsets, too."""
     count = end - stable
-    kept = "One record lies" if count == 1 else f"Up to {count:,} records lie"
-    return f"{kept} at or behind offset {stable} of partition {partition}"
+    subject = "One record lies" if count == 1 else f"Up to {count:,} records lie"
+    return f"{subject} at or behind offset {stable} of partition {partition}"

@@ -123,15 +123,15 @@ def _drop_rows(archive: Archive, manifest: Manifest) -> int:
     if not _has_all(archive, manifest):
         return int(manifest["rows"])
     rule, columns = rule_of(archive.parameters, manifest["table"]), _columns(manifest)
-    kept = done = 0
+    staying = done = 0
     archived = _archived(archive, manifest, columns)
     while lot := dict(islice(archived, ROWS_AT_ONCE)):
         act = partial(_drop_lot, archive, rule, columns, lot)
-        kept, done = kept + _patiently(archive, rule.table, act), done + len(lot)
+        staying, done = staying + _patiently(archive, rule.table, act), done + len(lot)
         archive.work.tell.progress(
             Progress(stage="drop", done=done, total=manifest["rows"], rows=done)
         )
-    return kept
+    return staying
 
 
 def _has_all(archive: Archive, manifest: Manifest) -> bool:

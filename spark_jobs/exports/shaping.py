@@ -37,10 +37,10 @@ def shaped(parameters: ExportParameters, selection: Selection) -> Shaped:
     places = {column.name: place for place, column in enumerate(selection.columns)}
     made = [_of_message(one, parameters.format, selection, places) for one in selection.wanted]
     getters = [getter for _, getter in made]
-    kept = places.get(PAYLOAD.name)
+    column = places.get(PAYLOAD.name)
 
     def values(row: Row) -> Row:
-        compressed = None if kept is None else row[kept]
+        compressed = None if column is None else row[column]
         payload = None if compressed is None else Payload(compressed)
         return [getter(row, payload) for getter in getters]
 

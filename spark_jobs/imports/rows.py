@@ -61,9 +61,9 @@ class Row(NamedTuple):
 
 def too_long(line: int, beginning: str, characters: int) -> Row:
     """A row of which the beginning alone is kept."""
-    kept = beginning[:LARGEST_ROW_CHARACTERS]
-    text = f"The row has {characters:,} characters; {len(kept):,} are kept here."
-    return Row(line, kept, (), Flaw("ROW_TOO_LONG", text))
+    text_kept = beginning[:LARGEST_ROW_CHARACTERS]
+    text = f"The row has {characters:,} characters; {len(text_kept):,} are kept here."
+    return Row(line, text_kept, (), Flaw("ROW_TOO_LONG", text))
 
 
 def place_of(name: str, names: Sequence[str], source: str) -> int:

@@ -176,9 +176,9 @@ def _endings(
     for part in _stretches(batches):
         numbers = (part[0].number, part[-1].number)
         times = [batch.committed_at for batch in part]
-        asked = [*place, *numbers, min(times) - MARGIN, max(times) + MARGIN]
+        parameters = [*place, *numbers, min(times) - MARGIN, max(times) + MARGIN]
         with session.cursor(binary=True) as cursor:
-            for offset, number, ended in cursor.execute(_TRACKS, asked):
+            for offset, number, ended in cursor.execute(_TRACKS, parameters):
                 batch = by_number.get(number)
                 if batch is None or not batch.first <= offset <= batch.last:
                     continue

@@ -76,9 +76,9 @@ def _asked(
     session: psycopg.Connection[Any], parameters: RepairParameters, statement: LiteralString
 ) -> list[tuple[Any, ...]]:
     where, values = condition(parameters.selection)
-    asked = sql.SQL(statement).format(cost=COST, condition=where)
+    query = sql.SQL(statement).format(cost=COST, condition=where)
     limits = {"tried": TRIED, "tried_bytes": TRIED_BYTES}
-    return session.execute(asked, {**values, **limits}).fetchall()
+    return session.execute(query, {**values, **limits}).fetchall()
 
 
 def _facts(meant: list[tuple[Row, Judged]], *, is_all: bool) -> dict[str, Any]:

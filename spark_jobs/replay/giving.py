@@ -118,10 +118,10 @@ def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uui
         check_numbers(session, "replayed")
     _, share = tables.staged(session)
     whole(session, "replayed", share.chosen)
-    (given,) = session.execute(tables.sql(_GIVE), said).fetchone() or (0,)
+    (count,) = session.execute(tables.sql(_GIVE), said).fetchone() or (0,)
     # Somebody may have opened one of the rows in this very moment.
-    reasons = left_out(session, "replayed", share, (share.chosen - given, "open"))
-    counts = {"read": share.read, "sent": given, "rejected": 0, "skipped": share.read - given}
+    reasons = left_out(session, "replayed", share, (share.chosen - count, "open"))
+    counts = {"read": share.read, "sent": count, "rejected": 0, "skipped": share.read - count}
     return counts, {"left_out": reasons}
 
 

@@ -135,8 +135,8 @@ class Judge(NamedTuple):
 
     def choose(self, session: Session, lot: Sequence[RangeRecord]) -> list[Taken]:
         """A Choose: where a person had corrected a failed message, that payload was applied."""
-        asked = [self.parameters.queue, self.uuid, lot[0].partition]
-        rows = session.execute(_EDITED, [*asked, lot[0].offset, lot[-1].offset])
+        place = [self.parameters.queue, self.uuid, lot[0].partition]
+        rows = session.execute(_EDITED, [*place, lot[0].offset, lot[-1].offset])
         edited = {offset: bytes(value) for offset, value in rows}
         return [(one, self.chooser.chosen(one, edited.get(one.offset))) for one in lot]
 

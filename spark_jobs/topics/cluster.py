@@ -92,8 +92,8 @@ class Cluster:
     def topic(self, name: str) -> Topic:
         """Raises JobError UNKNOWN_TOPIC, CLUSTER_SILENT, KAFKA_UNUSABLE."""
         with self._asking(name) as admin:
-            asked = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
-            described = _answer(asked[name])
+            futures = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
+            described = _answer(futures[name])
             partitions = [partition.id for partition in described.partitions]
             low, high = (
                 self._offsets(admin, name, dict.fromkeys(partitions, spec))
@@ -159,12 +159,12 @@ class Cluster:
         """The end is the last stable offset: what lies behind it may still be taken back."""
         if not wanted:
             return {}
-        asked = admin.list_offsets(
+        futures = admin.list_offsets(
             {TopicPartition(topic, partition): spec for partition, spec in wanted.items()},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_SECONDS,
         )
-        return {place.partition: _answer(future).offset for place, future in asked.items()}
+        return {place.partition: _answer(future).offset for place, future in futures.items()}
 
     def _silent(self, why: str) -> JobError:
         return JobError(

@@ -166,11 +166,11 @@ class Relay:
         this one. It is marked before this one is stamped, and that before Kafka commits it: so
         whatever ends the relay, the one batch that the lease names is the one to ask Kafka about.
         """
-        asked = time.monotonic()
+        began = time.monotonic()
         if not self.is_marking and not self.outbox.has_due():
             self._keep_watermark(publisher)
             # Asking never takes more than a tenth of the time, whatever lies in the table.
-            return max(IDLE_SECONDS, 10 * (time.monotonic() - asked))
+            return max(IDLE_SECONDS, 10 * (time.monotonic() - began))
         rows = self.outbox.due(rows=self.pace.rows, size_bytes=policy.MAX_BYTES)
         if not rows:
             self._await_marked()

@@ -49,13 +49,13 @@ class Rows:
         """Return whether the target has the message; waits for a transaction that is writing it."""
         if not self._own:
             return connection.execute(self._mark, [message_id]).rowcount == 0
-        asked = sql.SQL("SELECT 1 FROM {} WHERE {} = %s").format(
+        query = sql.SQL("SELECT 1 FROM {} WHERE {} = %s").format(
             self._table, sql.Identifier(self._own)
         )
         # Whoever writes the table holds this lock's opposite until the end of the transaction.
         lock = sql.SQL("LOCK TABLE {} IN SHARE MODE").format(self._table)
         connection.execute(lock)
-        return connection.execute(asked, [message_id]).rowcount > 0
+        return connection.execute(query, [message_id]).rowcount > 0
 
     def examine(self, connection: Connection) -> None:
         """Let the server judge the statements, without a row. Raises psycopg.Error."""

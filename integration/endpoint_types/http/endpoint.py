@@ -62,8 +62,8 @@ class HttpEndpoint:
         self._exchanges = Exchanges(self._network, tls, connect_seconds=connect, read_seconds=read)
         self._cookies = Cookies()
         self._login = login_for(properties, self._exchanges)
-        given = {name.lower() for name in (*properties.headers, properties.id_header)}
-        self._standing = {n: v for n, v in STANDING.items() if n.lower() not in given}
+        own = {name.lower() for name in (*properties.headers, properties.id_header)}
+        self._standing = {n: v for n, v in STANDING.items() if n.lower() not in own}
         self._url = Template(properties.url)
         # Without fields it is the same for every message, and read once.
         self._plain_url = _plain(self._url.text)

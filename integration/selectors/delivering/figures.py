@@ -74,13 +74,13 @@ def windows(
     endpoints: Collection[int], within: timedelta, most: int = TABLE_CALLS
 ) -> Mapping[int, Window]:
     """Return each endpoint's calls within that time, in one query; none where it was not called."""
-    asked = within.total_seconds()
-    by_endpoint = dict.fromkeys(endpoints, Window(seconds=asked))
-    rows = fetch_all(_WINDOW, [list(endpoints), asked, most]) if endpoints else []
+    seconds = within.total_seconds()
+    by_endpoint = dict.fromkeys(endpoints, Window(seconds=seconds))
+    rows = fetch_all(_WINDOW, [list(endpoints), seconds, most]) if endpoints else []
     for endpoint, first, now, *figures in rows:
         window = Window(*figures)
         is_cut = window.count >= most
-        covered = max((now - first).total_seconds(), 0.001) if is_cut else asked
+        covered = max((now - first).total_seconds(), 0.001) if is_cut else seconds
         by_endpoint[endpoint] = replace(window, seconds=covered)
     return by_endpoint
 

@@ -167,8 +167,8 @@ def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
         "fingerprint": wanted.fingerprint,
         "message_id": wanted.message_id,
     }
-    given = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
-    failures = MessageError.objects.filter(_queues(wanted, scope), **given)
+    conditions = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
+    failures = MessageError.objects.filter(_queues(wanted, scope), **conditions)
     if wanted.state:
         states = OPEN if wanted.state == "OPEN" else {wanted.state}
         failures = failures.filter(state__in=sorted(states))

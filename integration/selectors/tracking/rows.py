@@ -177,13 +177,13 @@ def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
     keeping = [track for track in tracks if track.keeps_payload]
     if not keeping:
         return None
-    kept = MessageTrack.objects.using(alias()).filter(
+    tracks_kept = MessageTrack.objects.using(alias()).filter(
         message_id=keeping[0].message_id,
         at__in=[track.at for track in keeping],
         pk__in=[track.id for track in keeping],
     )
     with reading(INDEX_ONLY):
-        payload = kept.order_by("-at", "-pk").values_list("payload", flat=True).first()
+        payload = tracks_kept.order_by("-at", "-pk").values_list("payload", flat=True).first()
     return None if payload is None else zlib.decompress(bytes(payload))
 
 

@@ -68,8 +68,8 @@ class Command(BaseCommand):
     def _play(self, over: threading.Event, options: dict[str, Any]) -> None:
         """Until told to end, or the sample is gone."""
         partner = Partner()
-        for told in found_again():
-            self.stdout.write(f"Made {told}.")
+        for name in found_again():
+            self.stdout.write(f"Made {name}.")
         terminal = Terminal(options["http_api"]) if options["http_api"] else None
         self._run(partner, over, {**options, "terminal": terminal})
         lost = partner.close()
