@@ -31,7 +31,7 @@ def post_all(address: str, requests: Sequence[bytes], senders: int) -> Posted:
         began = time.perf_counter()
         results = list(pool.map(lambda own: _sent(where, own), shares))
         seconds = time.perf_counter() - began
-    took = [one for each, _ in results for one in each]
+    took = [seconds for each, _ in results for seconds in each]
     statuses = frozenset(status for _, seen in results for status in seen)
     return Posted(len(requests) / seconds, took, statuses)
 
@@ -47,9 +47,9 @@ def _sent(where: tuple[str, int], requests: Sequence[bytes]) -> tuple[list[float
     took, statuses = [], set()
     with socket.create_connection(where, timeout=_TIMEOUT_SECONDS) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for one in requests:
+        for content in requests:
             began = time.perf_counter()
-            line.sendall(one)
+            line.sendall(content)
             statuses.add(_answered(line))
             took.append(time.perf_counter() - began)
     return took, statuses

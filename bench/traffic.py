@@ -86,7 +86,7 @@ def read(bootstrap: str, topic: str, first: int, count: int) -> list[tuple[bytes
             messages = reader.consume(min(count - len(pairs), BATCH), FLUSH_SECONDS)
             if not messages:
                 raise TimeoutError(f"{topic} has {len(pairs)} records behind {first}, not {count}")
-            pairs += [(one.key() or b"", one.value() or b"") for one in messages]
+            pairs += [(record.key() or b"", record.value() or b"") for record in messages]
     finally:
         reader.close()
     return pairs

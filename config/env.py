@@ -76,12 +76,12 @@ class Reader:
     def networks(self, name: str) -> tuple[str, ...]:
         """IP addresses and networks, by commas."""
         networks = self.words(name)
-        for one in networks:
+        for word in networks:
             try:
-                ip_network(one)
+                ip_network(word)
             except ValueError:
                 self.mistakes.append(
-                    f"{name} names {one!r}; write addresses such as 10.0.0.7 or networks such as "
+                    f"{name} names {word!r}; write addresses such as 10.0.0.7 or networks such as "
                     "10.0.0.0/24, by commas"
                 )
         return networks

@@ -41,7 +41,7 @@ def programs_for(data: Path, account: Account | None) -> Programs:
 
 def fitting(made_by: int | None, candidates: list[Programs]) -> Programs | None:
     """Return the first candidate that can open data made by that major version, or make new."""
-    return next((one for one in candidates if made_by in {None, one.major}), None)
+    return next((programs for programs in candidates if made_by in {None, programs.major}), None)
 
 
 def major_of(data: Path) -> int | None:

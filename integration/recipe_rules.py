@@ -16,7 +16,7 @@ def rules_now() -> Rules:
 def structures_now() -> dict[str, ObjectStructure]:
     """The structure that each service stores into, by the service's name."""
     services = EnterpriseService.objects.select_related("structure").exclude(structure=None)
-    return {one.interface: one.structure for one in services if one.structure is not None}
+    return {row.interface: row.structure for row in services if row.structure is not None}
 
 
 def defaults_now() -> dict[int, str]:

@@ -48,7 +48,7 @@ def connected(host: str, port: int, seconds: float) -> socket.socket:
     last address, TimeoutError where the time is over.
     """
     deadline = time.monotonic() + seconds
-    *others, last = [(str(one), port) for one in resolved(host, port, seconds)]
+    *others, last = [(str(address), port) for address in resolved(host, port, seconds)]
     for count, place in enumerate(others):
         share = (deadline - time.monotonic()) / (len(others) + 1 - count)
         with contextlib.suppress(OSError):

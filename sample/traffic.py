@@ -60,7 +60,7 @@ class Traffic:
 
     def due(self, now: datetime, elapsed_seconds: float) -> Iterator[Sent]:
         """Yield what happens at its time: the block, the crash, the outages."""
-        for planned in [one for one in self._planned if elapsed_seconds >= one[0]]:
+        for planned in [sent for sent in self._planned if elapsed_seconds >= sent[0]]:
             self._planned.remove(planned)
             yield from planned[1](now)
             if planned[1] == self._outage:

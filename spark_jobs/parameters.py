@@ -75,7 +75,7 @@ def _value(hint: Any, value: Any) -> Any:
         each = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(_value(one, part) for one, part in zip(each, value, strict=True))
     if origin is not None and issubclass(origin, Mapping):
-        return {_value(inner[0], name): _value(inner[1], one) for name, one in value.items()}
+        return {_value(inner[0], name): _value(inner[1], member) for name, member in value.items()}
     return _single(hint, value)
 
 

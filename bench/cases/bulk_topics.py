@@ -151,9 +151,9 @@ def _sizes(root: psutil.Process) -> list[int]:
         tree = [root, *root.children(recursive=True)]
     except psutil.Error:
         return sizes
-    for one in tree:
+    for process in tree:
         try:
-            sizes.append(int(one.memory_info().rss))
+            sizes.append(int(process.memory_info().rss))
         except psutil.Error:
             continue
     return sizes

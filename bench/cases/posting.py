@@ -43,7 +43,7 @@ def esqueue_intake(ground: Ground) -> Figure:
         stored = rig.value("SELECT count(DISTINCT message_id) FROM integration_outboxrow")
         receipts = rig.value("SELECT count(*) FROM integration_receipt")
     # The first round of each warms the processes up.
-    took = [one for each in ours[1:] for one in each.took]
+    took = [seconds for each in ours[1:] for seconds in each.took]
     p99 = percentile(took, 0.99)
     sent = len(ours) * count
     return Figure(

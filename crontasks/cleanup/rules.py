@@ -58,7 +58,7 @@ class Rule:
 
     def condition(self, at: str = AT) -> str:
         """Select what is removed at that moment: due, and spared by nothing."""
-        return " AND ".join([self.is_due(at), *(f"NOT ({one.condition})" for one in self.spared)])
+        return " AND ".join([self.is_due(at), *(f"NOT ({rows.condition})" for rows in self.spared)])
 
     def pick(self) -> str:
         """SQL: the next %(chunk)s rows to remove, as key and status, locked."""

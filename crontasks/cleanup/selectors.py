@@ -80,11 +80,11 @@ class Simulation:
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.forecasts)
+        return sum(rule.rows for rule in self.forecasts)
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.forecasts)
+        return sum(rule.size_bytes for rule in self.forecasts)
 
 
 def cleanups() -> list[Cleanup]:
@@ -107,14 +107,14 @@ def simulate(instance_id: int) -> Simulation | None:
     values = parameters.read(task.parameters, instance.parameters)
     forecasts = simulation.forecast(task.rules, task.said(values, at), moments)
     later = [
-        Upcoming(moment, sum(one.later[place] for one in forecasts))
+        Upcoming(moment, sum(rule.later[place] for rule in forecasts))
         for place, moment in enumerate(moments[1:])
     ]
     return Simulation(at, tuple(forecasts), tuple(_grouped(forecasts)), tuple(later))
 
 
 def _tasks() -> list[str]:
-    return [one.name for one in registry if hasattr(one.task, "rules")]
+    return [task.name for task in registry if hasattr(task.task, "rules")]
 
 
 def _cleaning(name: str) -> type[Cleaning]:
@@ -142,15 +142,15 @@ def _keeps(rule: Rule, values: object) -> str:
 
 
 def _grouped(forecasts: Sequence[RuleForecast]) -> Iterator[Group]:
-    for one in forecasts:
+    for forecast in forecasts:
         sums: dict[tuple[str, str], tuple[int, int]] = {}
         # Oldest first within a status.
-        for old in sorted(one.old, key=lambda old: (old.status, -old.days)):
+        for old in sorted(forecast.old, key=lambda old: (old.status, -old.days)):
             key = (old.status, _age(old))
             rows, size = sums.get(key, (0, 0))
             sums[key] = (rows + old.rows, size + old.size_bytes)
         for (status, age), (rows, size) in sums.items():
-            yield Group(one.rule, status, age, rows, size)
+            yield Group(forecast.rule, status, age, rows, size)
 
 
 def _age(old: OldRows) -> str:

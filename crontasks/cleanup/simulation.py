@@ -52,17 +52,17 @@ class RuleForecast:
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.old)
+        return sum(old.rows for old in self.old)
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.old)
+        return sum(old.size_bytes for old in self.old)
 
     @property
     def by_status(self) -> Mapping[str, int]:
         rows: dict[str, int] = {}
-        for one in self.old:
-            rows[one.status] = rows.get(one.status, 0) + one.rows
+        for old in self.old:
+            rows[old.status] = rows.get(old.status, 0) + old.rows
         return rows
 
 
@@ -113,8 +113,8 @@ def _counting(rule: Rule, names: Sequence[str]) -> str:
 
 
 def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[Protected]:
-    spared = [(one.why, f"{rule.is_due()} AND ({one.condition})") for one in rule.spared]
-    kept = [(one.why, one.condition.format(at=AT)) for one in rule.kept]
+    spared = [(rows.why, f"{rule.is_due()} AND ({rows.condition})") for rows in rule.spared]
+    kept = [(rows.why, rows.condition.format(at=AT)) for rows in rule.kept]
     protected = []
     for why, condition in [*spared, *kept]:
         cursor.execute(

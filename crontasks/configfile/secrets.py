@@ -85,6 +85,6 @@ def gathered(said: object, stored: str, lookup: Lookup) -> str:
     if not isinstance(said, Mapping) or not all(isinstance(name, str) for name in said):
         raise ValueError(f"Write names with references, or {KEPT}.")
     known = read_secrets(stored)
-    secrets = {name: resolve(one, known.get(name, ""), lookup) for name, one in said.items()}
+    secrets = {name: resolve(secret, known.get(name, ""), lookup) for name, secret in said.items()}
     present = {name: value for name, value in secrets.items() if value}
     return json.dumps(present, sort_keys=True) if present else ""

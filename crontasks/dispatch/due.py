@@ -109,12 +109,12 @@ class Patience:
 
     def select(self, due: Iterable[Due], now_seconds: float) -> list[int]:
         """Queue ids to start now, each once. `now_seconds` is any clock that only grows."""
-        unspent = [one for one in due if not self._is_spent(one.queue_id, now_seconds)]
-        ripe = [one for one in unspent if self._is_ripe(one, now_seconds)]
-        for one in ripe:
-            self._serve(one, now_seconds)
+        unspent = [queue for queue in due if not self._is_spent(queue.queue_id, now_seconds)]
+        ripe = [queue for queue in unspent if self._is_ripe(queue, now_seconds)]
+        for queue in ripe:
+            self._serve(queue, now_seconds)
         self._forget(set(unspent), now_seconds)
-        started = sorted({one.queue_id for one in ripe})
+        started = sorted({queue.queue_id for queue in ripe})
         for queue_id in started:
             self._starts.setdefault(queue_id, deque(maxlen=MOST_STARTS)).append(now_seconds)
         return started
@@ -125,15 +125,15 @@ class Patience:
             return False
         return now_seconds - starts[0] < WINDOW_SECONDS
 
-    def _is_ripe(self, one: Due, now_seconds: float) -> bool:
-        served = self._served.get(one)
+    def _is_ripe(self, queue: Due, now_seconds: float) -> bool:
+        served = self._served.get(queue)
         return served is None or now_seconds >= served[0]
 
-    def _serve(self, one: Due, now_seconds: float) -> None:
+    def _serve(self, queue: Due, now_seconds: float) -> None:
         pause = FIRST_PAUSE_SECONDS
-        if one in self._served:
-            pause = min(self._served[one][1] * 2, LONGEST_PAUSE_SECONDS)
-        self._served[one] = (now_seconds + pause, pause)
+        if queue in self._served:
+            pause = min(self._served[queue][1] * 2, LONGEST_PAUSE_SECONDS)
+        self._served[queue] = (now_seconds + pause, pause)
 
     def _forget(self, present: set[Due], now_seconds: float) -> None:
         # A cause is absent while its start stands or runs; one that stays away is over.

@@ -47,11 +47,11 @@ def first_broken(checks: Iterable[HealthCheck]) -> HealthCheck | None:
 def lines(checks: Iterable[HealthCheck]) -> list[str]:
     """As a command shows them."""
     shown = []
-    for one in checks:
-        mark = "ok    " if one.ok else "BROKEN"
-        shown.append(f"{mark}  {one.name:<10}  {one.why} {one.detail}".rstrip())
-        if not one.ok:
-            shown.append(f"{'':20}-> {one.next_step}")
+    for check in checks:
+        mark = "ok    " if check.ok else "BROKEN"
+        shown.append(f"{mark}  {check.name:<10}  {check.why} {check.detail}".rstrip())
+        if not check.ok:
+            shown.append(f"{'':20}-> {check.next_step}")
     return shown
 
 

@@ -85,11 +85,11 @@ def slot(queue: Queue, scope: Scope = EVERYTHING) -> HealthCheck:
     Of queues outside `scope` there is a number and no name.
     """
     usage = slots.look()
-    waits = next((one for one in usage.waits if one.queue_id == queue.pk), None)
+    waits = next((wait for wait in usage.waits if wait.queue_id == queue.pk), None)
     if waits is not None and (waits in usage.lacking or usage.now - waits.since > PATIENCE):
         return _no_slot(usage, waits, scope)
-    calls = [one for one in usage.runs if one.queue_id == queue.pk and one.stage != Stage.WORKS]
-    for run in sorted(calls, key=lambda one: one.stage is not Stage.HANGS):
+    calls = [run for run in usage.runs if run.queue_id == queue.pk and run.stage != Stage.WORKS]
+    for run in sorted(calls, key=lambda call: call.stage is not Stage.HANGS):
         situation = slot_words.of_run(run, usage.now)
         if run.stage is not Stage.HANGS:
             return good("slot", situation.text)

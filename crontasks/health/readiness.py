@@ -98,7 +98,7 @@ def _in_database() -> list[HealthCheck]:
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
-    seen = {one.name for one in done}
+    seen = {check.name for check in done}
     left = [name for name in LOOKED_AT if name not in seen]
     return [*done, *(HealthCheck(name, Health.UNKNOWN, "Not looked at.") for name in left)]
 
@@ -182,7 +182,7 @@ def _slots() -> HealthCheck:
     if usage.hung:
         why += f", {len(usage.hung):,} by calls that hang; their processes end themselves"
     long = timedelta(seconds=UNSENT_SECONDS)
-    late = [one for one in usage.lacking if usage.now - one.since > long]
+    late = [wait for wait in usage.lacking if usage.now - wait.since > long]
     if late:
         why += f"; {so_many(len(late), 'queue has', 'queues have')} waited for over a minute"
         step = "Start workers with more slots (-c); the overview names what takes them."

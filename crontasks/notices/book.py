@@ -45,13 +45,13 @@ def settle(present: Iterable[Condition], kinds: Collection[NoticeKind]) -> None:
 
 def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) -> None:
     """Open what is new and close what is over, of these `kinds` and subjects; tells nobody."""
-    now = {(one.kind, one.subject): one for one in present}
+    now = {(condition.kind, condition.subject): condition for condition in present}
     open_notices = Notice.objects.filter(about, closed_at__isnull=True, kind__in=list(kinds))
     known = {(NoticeKind(notice.kind), notice.subject): notice for notice in open_notices}
-    begun = [one for key, one in now.items() if key not in known]
+    begun = [condition for key, condition in now.items() if key not in known]
     # Two watches may look at the same time; the partial unique index lets one of them in.
     Notice.objects.bulk_create(
-        [Notice(**one._asdict(), opened_at=database_now()) for one in begun], ignore_conflicts=True
+        [Notice(**new._asdict(), opened_at=database_now()) for new in begun], ignore_conflicts=True
     )
     for key, notice in known.items():
         if key not in now:

@@ -77,12 +77,12 @@ def _unknown(rows: Sequence[QueueRow]) -> dict[int, int]:
 def _late(providers: set[str]) -> list[Late]:
     """Relays that are behind; one that is in doubt or not there is a problem of its own."""
     return [
-        Late(one.provider, one.oldest_due_seconds)
-        for one in relays()
-        if one.provider in providers
-        and one.in_doubt_seconds is None
-        and one.oldest_due_seconds is not None
-        and one.oldest_due_seconds > UNSENT_SECONDS
+        Late(relay.provider, relay.oldest_due_seconds)
+        for relay in relays()
+        if relay.provider in providers
+        and relay.in_doubt_seconds is None
+        and relay.oldest_due_seconds is not None
+        and relay.oldest_due_seconds > UNSENT_SECONDS
     ]
 
 

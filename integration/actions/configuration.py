@@ -181,4 +181,4 @@ def _system_of(subject: models.Model, *, is_gone: bool) -> ExternalSystem | None
 
 
 def _named(protected: set[models.Model]) -> list[str]:
-    return sorted(f"{one._meta.verbose_name} {one}" for one in protected)
+    return sorted(f"{row._meta.verbose_name} {row}" for row in protected)

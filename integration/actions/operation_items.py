@@ -182,7 +182,7 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
         if ended:
             store.write_outcomes(tenure, items, ended)
         job.observe(OperationStep.NOTED)
-        done = sum(one.outcome is ItemOutcome.DONE for one in ended)
+        done = sum(item.outcome is ItemOutcome.DONE for item in ended)
         if is_over:
             store.end(tenure)
         elif orders.first_only and done:
@@ -191,7 +191,7 @@ def work(job: Job, tenure: Tenure, most: int, *, from_place: int, patient: bool 
     for queue_id in sorted(queues):
         leave_request(queue_id)
     job.observe(OperationStep.ASKED)
-    left = {item.place for item in items} - {one.place for one in ended}
+    left = {item.place for item in items} - {end.place for end in ended}
     return Chunk(
         handled=len(ended),
         done=done,
@@ -224,7 +224,7 @@ def _carried_out(
     if fit:
         ended += _moved(job, fit, locked)
     job.observe(OperationStep.CHANGED)
-    done = {one.place for one in ended if one.outcome is ItemOutcome.DONE}
+    done = {item.place for item in ended if item.outcome is ItemOutcome.DONE}
     return ended, frozenset(locked[i.error].queue_id for i in fit if i.place in done)
 
 

@@ -119,7 +119,7 @@ def rotate(
         _refuse_reach(old, scope)
         base = _NUMBER.sub("", old.name)
         family = _family(old.system, base)
-        valid = [one.name for one in family.filter(_valid()).order_by("pk")]
+        valid = [token.name for token in family.filter(_valid()).order_by("pk")]
         if old.name not in valid:
             raise TokenOverError(old.name)
         if len(valid) >= MOST_VALID:

@@ -122,8 +122,8 @@ def _contains(validator: Json, rule: Json, instance: Json, schema: Json) -> Erro
     if not validator.is_type(instance, "array"):
         return
     count = 0
-    for one in instance:
-        count += _fits(validator, one, rule)
+    for item in instance:
+        count += _fits(validator, item, rule)
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(instance))
     if count > most:
         text = f"Too many items match the given schema: {count}, and at most {most} may"
@@ -170,7 +170,7 @@ def _unevaluated_properties(validator: Json, rule: Json, instance: Json, schema:
     if validator.is_type(instance, "object"):
         known = _evaluated(validator, instance, _without(schema, "unevaluatedProperties"))
         rest = [name for name in instance if name not in known]
-        if extras := [one for one in rest if not _fits(validator, instance[one], rule)]:
+        if extras := [name for name in rest if not _fits(validator, instance[name], rule)]:
             yield ValidationError(f"Unevaluated properties are not allowed: {_listed(extras)}")
 
 
@@ -178,7 +178,7 @@ def _unevaluated_items(validator: Json, rule: Json, instance: Json, schema: Json
     if validator.is_type(instance, "array"):
         known = _evaluated(validator, instance, _without(schema, "unevaluatedItems"))
         rest = [item for place, item in enumerate(instance) if place not in known]
-        if extras := [one for one in rest if not _fits(validator, one, rule)]:
+        if extras := [item for item in rest if not _fits(validator, item, rule)]:
             yield ValidationError(f"Unevaluated items are not allowed: {_listed(extras)}")
 
 
@@ -202,9 +202,9 @@ def _sortable(value: Json) -> tuple[Json, ...]:
         case str():
             return 3, value
         case list():
-            return 4, [_sortable(one) for one in value]
+            return 4, [_sortable(item) for item in value]
         case dict():
-            return 5, sorted((name, _sortable(one)) for name, one in value.items())
+            return 5, sorted((name, _sortable(member)) for name, member in value.items())
         case _:
             return 2, value
 
@@ -237,7 +237,7 @@ def _known_places(validator: Json, instance: Json, schema: Json) -> set[str | in
     places: set[str | int] = set(range(len(schema.get("prefixItems", ()))))
     if "contains" in schema:
         rule = schema["contains"]
-        places.update(at for at, one in enumerate(instance) if _fits(validator, one, rule))
+        places.update(at for at, item in enumerate(instance) if _fits(validator, item, rule))
     return places
 
 

@@ -26,7 +26,7 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
     clouds hand out credentials are never permitted. Raises NotDeliveredError within `seconds`.
     """
     known = _resolved(host, port, seconds)
-    may = [str(one) for one in known if not refusal(one, private=private)]
+    may = [str(address) for address in known if not refusal(address, private=private)]
     if may:
         return may
     first = str(known[0])

@@ -70,7 +70,7 @@ def columns(value: Mapping[str, str]) -> str:
 
 
 def identifiers(value: Sequence[str]) -> str:
-    return next((f"has “{one[:80]}”, which {t}" for one in value if (t := identifier(one))), "")
+    return next((f"has “{name[:80]}”, which {t}" for name in value if (t := identifier(name))), "")
 
 
 def host(value: str) -> str:

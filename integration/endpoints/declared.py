@@ -211,7 +211,7 @@ def _pem(_declared: Declared, value: Any) -> str:
 
 
 def _choice(declared: Declared, value: Any) -> str:
-    known = [one for one, _ in declared.choices]
+    known = [choice for choice, _ in declared.choices]
     return "" if value in known else f"must be one of {', '.join(known)}"
 
 
@@ -231,8 +231,8 @@ def _flag(_declared: Declared, value: Any) -> str:
 def _pairs(declared: Declared, value: Any) -> str:
     if not isinstance(value, dict) or len(value) > MAX_PAIRS:
         return f"must be names with values, at most {MAX_PAIRS}"
-    for name, one in value.items():
-        if mistake := _text(declared, name) or _template(declared, one):
+    for name, text in value.items():
+        if mistake := _text(declared, name) or _template(declared, text):
             return f"has a mistake at “{name[:80]}”: its value {mistake}"
     return ""
 
@@ -240,7 +240,7 @@ def _pairs(declared: Declared, value: Any) -> str:
 def _names(declared: Declared, value: Any) -> str:
     if not isinstance(value, list) or len(value) > MAX_PAIRS:
         return f"must be a list of names, at most {MAX_PAIRS}"
-    mistake = next((mistake for one in value if (mistake := _text(declared, one))), "")
+    mistake = next((mistake for item in value if (mistake := _text(declared, item))), "")
     return f"has a name that {mistake}" if mistake else ""
 
 

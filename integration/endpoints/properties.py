@@ -48,7 +48,7 @@ def mistakes(handler_type: str, properties: Any) -> dict[str, str]:
         return {"": f"There is no handler type {handler_type[:80]}."}
     if not isinstance(properties, dict):
         return {"": "The properties are names with values."}
-    known = {name for name, one in declarations(kind).items() if not one.is_secret}
+    known = {name for name, field in declarations(kind).items() if not field.is_secret}
     wrong = {name: f"{name} {mistake}." for name, mistake in judged(kind, properties).items()}
     for name in properties.keys() - known:
         wrong[name] = _unknown(str(name), kind, known)
@@ -66,11 +66,11 @@ def secret_mistakes(
 ) -> dict[str, str]:
     """Which secrets are missing beside these properties, or known to nobody, as sentences."""
     kind = KINDS[handler_type]
-    known = {name: one for name, one in declarations(kind).items() if one.is_secret}
+    known = {name: field for name, field in declarations(kind).items() if field.is_secret}
     wrong = {
         name: f"{name} is missing: this login needs it."
-        for name, one in known.items()
-        if one.is_needed and counts(one, kind, properties) and not secrets.get(name)
+        for name, field in known.items()
+        if field.is_needed and counts(field, kind, properties) and not secrets.get(name)
     }
     for name in secrets.keys() - known.keys():
         wrong[name] = f"{name[:80]} is no secret of this type."

@@ -127,11 +127,11 @@ class Template:
         return self.filled(fields)
 
 
-def needed(one: Field, fields: Fields) -> str:
+def needed(part: Field, fields: Fields) -> str:
     """A field's value as text. Raises FieldMissingError."""
-    text = as_text(one.value(fields))
+    text = as_text(part.value(fields))
     if not text:
-        raise FieldMissingError(one.name)
+        raise FieldMissingError(part.name)
     return text
 
 

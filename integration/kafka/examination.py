@@ -80,8 +80,8 @@ class Examination:
     @property
     def verdict(self) -> Verdict:
         """Of what is needed."""
-        every = (one for section in self.sections for one in section.findings)
-        return worst(one.verdict for one in every if one.is_needed)
+        every = (finding for section in self.sections for finding in section.findings)
+        return worst(finding.verdict for finding in every if finding.is_needed)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -166,7 +166,7 @@ def _led_astray(provider: Provider, to: Connection) -> list[Finding]:
     except KafkaException:
         return []
     findings = _advertised(provider, [f"{broker.host}:{broker.port}" for broker in brokers])
-    if not findings or any(one.verdict is Verdict.OK for one in findings):
+    if not findings or any(finding.verdict is Verdict.OK for finding in findings):
         return []
     return [*findings, ADVERTISED]
 
@@ -184,7 +184,7 @@ def _all_reached(addresses: Sequence[str], verb: str) -> list[Finding]:
     if not addresses:
         return []
     with ThreadPoolExecutor(min(PARALLEL, len(addresses))) as threads:
-        return list(threads.map(lambda one: _reach(one, verb), addresses))
+        return list(threads.map(lambda address: _reach(address, verb), addresses))
 
 
 def _reach(address: str, verb: str) -> Finding:
@@ -263,13 +263,13 @@ def judged(
 ) -> Finding:
     """The rights needed on a resource; `allowed` is what the cluster says, None = nothing."""
     if allowed is None:
-        rights = tuple(Right(one, Verdict.UNKNOWN) for one in needed)
+        rights = tuple(Right(right, Verdict.UNKNOWN) for right in needed)
         missing = list(needed)
     else:
         rights = tuple(
-            Right(one, Verdict.OK if one in allowed else Verdict.REFUSED) for one in needed
+            Right(right, Verdict.OK if right in allowed else Verdict.REFUSED) for right in needed
         )
-        missing = [one for one in needed if one not in allowed]
+        missing = [right for right in needed if right not in allowed]
     mends = grants.command(provider, resource, missing) if missing else ""
     return Finding(resource.words, worst(r.verdict for r in rights), text, rights, mends)
 

@@ -117,7 +117,7 @@ def refusals_told(admin: TalkingAdmin, provider: str) -> Iterator[None]:
         raise
     except BrokerUnreachableError as e:
         events = admin.noticed()
-        refusal = next((one for one in reversed(events) if one.code() in REFUSED), None)
+        refusal = next((error for error in reversed(events) if error.code() in REFUSED), None)
         # Nothing noticed: the connection stands, or another that asks has told it already.
         if events and (refusal is None or refusal.code() not in LOGGED_IN):
             listener = listeners.other_than(admin.protocol, admin.addresses)

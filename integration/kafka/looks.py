@@ -132,7 +132,7 @@ def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[st
         return {}
     resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
     futures = admin.describe_configs(list(resources.values()), request_timeout=ANSWER_SECONDS)
-    seconds_of = {topic: _kept_seconds(futures[one], to) for topic, one in resources.items()}
+    seconds_of = {topic: _kept_seconds(futures[key], to) for topic, key in resources.items()}
     return {topic: seconds for topic, seconds in seconds_of.items() if seconds is not None}
 
 

@@ -222,7 +222,7 @@ class _Asking:
 
 def _names(described: Any) -> frozenset[str] | None:
     allowed = described.authorized_operations
-    return None if allowed is None else frozenset(operation_name(one) for one in allowed)
+    return None if allowed is None else frozenset(operation_name(code) for code in allowed)
 
 
 def _no_topic(text: str) -> Finding:

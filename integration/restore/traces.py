@@ -247,7 +247,7 @@ def _calls() -> dict[int, tuple[int, int]]:
 
 def _unsettled_calls(traces: Traces) -> None:
     """Add that people may have said before what became of a message that may have arrived."""
-    count = sum(one.unknown for one in open_calls.counts().by_queue.values())
+    count = sum(calls.unknown for calls in open_calls.counts().by_queue.values())
     if count:
         traces.remarks.append(
             f"{so_many(count, 'held message', 'held messages')} may have arrived, as the page "

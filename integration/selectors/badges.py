@@ -70,9 +70,9 @@ def counted(waiting: Sequence[Waiting], scope: Scope) -> list[Badge]:
     """A badge for each, in their order; one query, because every page asks for all of them."""
     counts: list[str] = []
     values: list[Any] = []
-    for one in waiting:
-        text, parameters = text_of(one.rows(scope).order_by()[: CAP + 1])
+    for badge in waiting:
+        text, parameters = text_of(badge.rows(scope).order_by()[: CAP + 1])
         counts.append(f"(SELECT count(*) FROM ({text}) AS counted)")
         values += parameters
     [row] = fetch_all(f"SELECT {', '.join(counts)}", values)
-    return [Badge(count, one.word) for count, one in zip(row, waiting, strict=True)]
+    return [Badge(count, badge.word) for count, badge in zip(row, waiting, strict=True)]

@@ -67,5 +67,5 @@ def _open(ids: list[int]) -> dict[str, int]:
 
 
 def _relay_age() -> float | None:
-    ages = [one.oldest_due_seconds for one in relays() if one.oldest_due_seconds is not None]
+    ages = [relay.oldest_due_seconds for relay in relays() if relay.oldest_due_seconds is not None]
     return max(ages, default=None)

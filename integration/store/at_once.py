@@ -105,7 +105,7 @@ def _track(track: Track) -> list[Any]:
     known = [at, rows.plain(message_id, 1_000), rows.plain(interface, 1_000), ended]
     text = "" if key is None else rows.plain(key.decode("utf-8", "replace"), 1_000)
     ids = (None,) * 4 if trace is None else trace[:4]
-    searched = [None if one is None else rows.plain(one, 1_000) for one in ids]
+    searched = [None if text is None else rows.plain(text, 1_000) for text in ids]
     payload = None if trace is None or trace[4] is None else trace[4].hex()
     return [*known, text, kafka_ms or 0, *searched, payload]
 

@@ -279,7 +279,7 @@ def write_changes(
 def write_outcomes(tenure: Tenure, items: Sequence[Item], ended: Sequence[Ended]) -> None:
     """Close these items of a fenced chunk and count them."""
     ids = {item.place: item.id for item in items}
-    rows = [(ids[one.place], one.outcome.value, one.version, one.text) for one in ended]
+    rows = [(ids[item.place], item.outcome.value, item.version, item.text) for item in ended]
     execute(_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
-    done = sum(one.outcome is ItemOutcome.DONE for one in ended)
+    done = sum(item.outcome is ItemOutcome.DONE for item in ended)
     execute(_COUNT_UP, [len(ended), done, tenure.operation, tenure.epoch])

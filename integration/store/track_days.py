@@ -94,7 +94,7 @@ def _made(day: date) -> bool:
             cursor.execute(IN_UTC)
             cursor.execute(LIST)
             there = parts_of(cursor.fetchall())
-            if any(one.until > begin and (one.begin is None or one.begin < end) for one in there):
+            if any(day.until > begin and (day.begin is None or day.begin < end) for day in there):
                 return False
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {table} "

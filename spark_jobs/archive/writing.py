@@ -46,7 +46,7 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
     # In this order: what is read back comes from the disk, and is what is known again later.
     forced = _forced(work, folder, paths)
     tallies = _read_back(work, source, folder / ROWS, paths)
-    files = [_file(archive, part, number, one, tallies) for number, one in enumerate(forced)]
+    files = [_file(archive, part, number, file, tallies) for number, file in enumerate(forced)]
     # Of the files as the manifest names them: what is dropped is compared with that.
     total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
     if total != wanted:
@@ -103,19 +103,19 @@ def _read_back(
 
 
 def _file(
-    archive: Archive, part: Part, number: int, one: Sealed, tallies: Mapping[str, Tally]
+    archive: Archive, part: Part, number: int, file: Sealed, tallies: Mapping[str, Tally]
 ) -> dict[str, Any]:
     """Note where a file is, where it goes, what it holds, and how it is known again there."""
-    place = PurePath(one.name)
+    place = PurePath(file.name)
     day = place.parent.name
     tally = tallies.get(f"{day}/{place.name}", Tally(0, 0))
     return {
-        "from": one.name,
+        "from": file.name,
         "name": f"{day}/{archive.shelf.run}-{part.number:03}-{number:05}.parquet",
         "rows": tally.rows,
         "sum": tally.sum,
-        "bytes": one.bytes,
-        "sha256": one.sha256,
+        "bytes": file.bytes,
+        "sha256": file.sha256,
     }
 
 
@@ -132,6 +132,6 @@ def _manifest(
         "before": archive.parameters.before,
         "rows": sum(file["rows"] for file in files),
         "bytes": sum(file["bytes"] for file in files),
-        "columns": [[one.name, str(one.kind), one.sql] for one in columns],
+        "columns": [[column.name, str(column.kind), column.sql] for column in columns],
         "files": files,
     }

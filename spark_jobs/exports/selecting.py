@@ -104,7 +104,7 @@ def _documents(parameters: ExportParameters) -> Selection:
         conditions.append(f"{_value_at('path')} {_AS_TEXT} = %(value)s")
     wanted = parameters.columns or _all(OF_DOCUMENTS, parameters)
     is_json = parameters.format is Format.JSON_LINES
-    columns = [_document_column(one, place, is_json=is_json) for place, one in enumerate(wanted)]
+    columns = [_document_column(wish, place, is_json=is_json) for place, wish in enumerate(wanted)]
     said |= {f"path{n}": json_path(steps_of(w.source)) for n, w in enumerate(wanted) if w.is_path}
     return Selection(
         table=DOCUMENTS,
@@ -127,7 +127,7 @@ def _messages(parameters: ExportParameters) -> Selection:
             conditions.append(f"t.{column} = %({name})s")
             said[name] = value
     wanted = parameters.columns or _all(OF_MESSAGES, parameters)
-    names = dict.fromkeys(one.source for one in wanted if not _is_of_payload(one))
+    names = dict.fromkeys(wish.source for wish in wanted if not _is_of_payload(wish))
     columns = [_field(OF_MESSAGES, name) for name in names]
     if any(map(_is_of_payload, wanted)):
         columns.append(PAYLOAD)
@@ -147,7 +147,7 @@ def json_path(steps: Sequence[str | int]) -> str:
     >>> json_path(("lines", 0, "part number"))
     'strict $."lines"[0]."part number"'
     """
-    path = (f"[{one}]" if isinstance(one, int) else f".{json.dumps(one)}" for one in steps)
+    path = (f"[{step}]" if isinstance(step, int) else f".{json.dumps(step)}" for step in steps)
     return f"strict ${''.join(path)}"
 
 
@@ -162,18 +162,18 @@ def _all(fields: Mapping[str, Column], parameters: ExportParameters) -> list[Wan
     return [Wanted(name=name, source=name) for name in names]
 
 
-def _is_of_payload(one: Wanted) -> bool:
-    return one.is_path or one.source in (PAYLOAD.name, BASE64)
+def _is_of_payload(wish: Wanted) -> bool:
+    return wish.is_path or wish.source in (PAYLOAD.name, BASE64)
 
 
-def _document_column(one: Wanted, place: int, *, is_json: bool) -> Column:
-    if not one.is_path:
-        field = _field(OF_DOCUMENTS, one.source)
-        return Column(one.name, field.kind, field.sql)
+def _document_column(wish: Wanted, place: int, *, is_json: bool) -> Column:
+    if not wish.is_path:
+        field = _field(OF_DOCUMENTS, wish.source)
+        return Column(wish.name, field.kind, field.sql)
     value = _value_at(f"path{place}")
     if is_json:
-        return Column(one.name, ColumnKind.JSON, value)
-    return Column(one.name, ColumnKind.TEXT, f"{value} {_AS_TEXT}")
+        return Column(wish.name, ColumnKind.JSON, value)
+    return Column(wish.name, ColumnKind.TEXT, f"{value} {_AS_TEXT}")
 
 
 def _value_at(parameter: str) -> str:

@@ -35,7 +35,7 @@ def shaped(parameters: ExportParameters, selection: Selection) -> Shaped:
     if parameters.what is What.DOCUMENTS:
         return Shaped(selection.columns, lambda row: row)
     places = {column.name: place for place, column in enumerate(selection.columns)}
-    made = [_of_message(one, parameters.format, selection, places) for one in selection.wanted]
+    made = [_of_message(wish, parameters.format, selection, places) for wish in selection.wanted]
     getters = [getter for _, getter in made]
     column = places.get(PAYLOAD.name)
 
@@ -48,22 +48,22 @@ def shaped(parameters: ExportParameters, selection: Selection) -> Shaped:
 
 
 def _of_message(
-    one: Wanted, form: Format, selection: Selection, places: dict[str, int]
+    wish: Wanted, form: Format, selection: Selection, places: dict[str, int]
 ) -> tuple[Column, _Getter]:
-    if one.is_path:
-        steps, is_json = steps_of(one.source), form is Format.JSON_LINES
+    if wish.is_path:
+        steps, is_json = steps_of(wish.source), form is Format.JSON_LINES
         kind = ColumnKind.JSON if is_json else ColumnKind.TEXT
-        return Column(one.name, kind, ""), _asked(
+        return Column(wish.name, kind, ""), _asked(
             lambda payload: payload.json_at(steps) if is_json else payload.text_at(steps)
         )
-    if one.source == BASE64:
-        return Column(one.name, ColumnKind.TEXT, ""), _asked(attrgetter("base64"))
-    if one.source == PAYLOAD.name and form is not Format.PARQUET:
-        return Column(one.name, ColumnKind.TEXT, ""), _asked(attrgetter("text"))
-    if one.source == PAYLOAD.name:
-        return Column(one.name, ColumnKind.BYTES, ""), _asked(attrgetter("raw"))
-    place = places[one.source]
-    return Column(one.name, selection.columns[place].kind, ""), lambda row, _: row[place]
+    if wish.source == BASE64:
+        return Column(wish.name, ColumnKind.TEXT, ""), _asked(attrgetter("base64"))
+    if wish.source == PAYLOAD.name and form is not Format.PARQUET:
+        return Column(wish.name, ColumnKind.TEXT, ""), _asked(attrgetter("text"))
+    if wish.source == PAYLOAD.name:
+        return Column(wish.name, ColumnKind.BYTES, ""), _asked(attrgetter("raw"))
+    place = places[wish.source]
+    return Column(wish.name, selection.columns[place].kind, ""), lambda row, _: row[place]
 
 
 def _asked(ask: Callable[[Payload], Any]) -> _Getter:

@@ -143,17 +143,17 @@ def _messages(source: Source, run: str, part: Range) -> Iterator[Message]:
     named = replace(selection, columns=(*selection.columns, id_, _KEY))
     for row in raw_rows(source._replace(selection=named), part):
         *_, own, key = row
-        one = Message(f"{run}~{own}", key, lines([values(row)])[:-1])
-        _check_size(target, one)
-        yield one
+        message = Message(f"{run}~{own}", key, lines([values(row)])[:-1])
+        _check_size(target, message)
+        yield message
 
 
-def _check_size(target: Target, one: Message) -> None:
-    size = target.excess(one.id, one.payload)
+def _check_size(target: Target, row: Message) -> None:
+    size = target.excess(row.id, row.payload)
     if size:
         raise JobError(
             "TOO_LARGE_FOR_TOPIC",
-            f"The row with the key {(one.key or '')[:200]!r} has {size:,} bytes as a message, and "
+            f"The row with the key {(row.key or '')[:200]!r} has {size:,} bytes as a message, and "
             f"the topic {target.topic} takes {target.largest_bytes:,}.",
             "Export fewer columns, or let the topic take more; then ask for a new run.",
         )

@@ -82,7 +82,7 @@ def _texts(array: Any) -> list[Any]:
         values: list[Any] = array.to_pylist()
     except UnicodeDecodeError:
         data = array.cast(pa.large_binary()).to_pylist()
-        return _each(lambda one: one.decode("utf-8", "surrogateescape"), data)
+        return _each(lambda raw: raw.decode("utf-8", "surrogateescape"), data)
     return values
 
 

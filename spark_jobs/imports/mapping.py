@@ -80,7 +80,7 @@ class Mapper:
         self._plan = None if parameters.structure is None else plan_for(parameters.structure)
         self.names, self.parameters = names, parameters
         self._is_typed = parameters.format is Format.PARQUET
-        self._ways = [_way(one, names) for one in parameters.columns]
+        self._ways = [_way(column, names) for column in parameters.columns]
         if self._is_typed and not self._ways:
             self._ways = [_itself(place, name) for place, name in enumerate(names)]
         self._quick = quick(parameters, names)

@@ -68,10 +68,10 @@ def _files(source: str) -> Iterator[Path]:
         paths = iter([path])
     else:
         paths = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - an absolute pattern
-    for one in paths:
-        inside = one.relative_to(path).parts if path.is_dir() else one.parts[-1:]
-        if one.is_file() and (one == path or not any(part[0] in "._" for part in inside)):
-            yield one
+    for file in paths:
+        inside = file.relative_to(path).parts if path.is_dir() else file.parts[-1:]
+        if file.is_file() and (file == path or not any(part[0] in "._" for part in inside)):
+            yield file
 
 
 def _facts(path: Path) -> tuple[int, int] | None:

@@ -77,8 +77,8 @@ def quick(parameters: ImportParameters, names: Sequence[str]) -> Quick | None:
         return None
     places = {name: place for place, name in enumerate(names)}
     ways = [
-        _Way(places[one.source], f"{_text(one.target)}:", _WRITERS[one.kind], one.required)
-        for one in parameters.columns
+        _Way(places[c.source], f"{_text(c.target)}:", _WRITERS[c.kind], c.required)
+        for c in parameters.columns
     ]
     key_places = [places[column.source] for column in keys if column is not None]
     return Quick(ways, key_places) if len(key_places) == len(keys) else None

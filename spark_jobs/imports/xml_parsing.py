@@ -63,7 +63,7 @@ def fed(parser: "etree.XMLPullParser", chunk: bytes) -> Break | None:
 
 def _why(parser: "etree.XMLPullParser", *, is_end: bool) -> Break | None:
     log: Any = parser.feed_error_log
-    fatal = [one for one in log if one.level == etree.ErrorLevels.FATAL]
+    fatal = [entry for entry in log if entry.level == etree.ErrorLevels.FATAL]
     if fatal:
         name = fatal[0].type_name.removeprefix("ERR_")
         is_cut = is_end and name != _SILENT

@@ -50,10 +50,10 @@ class Account:
 def together(accounts: Iterable[Account]) -> Account:
     """The accounts of all tasks as one."""
     whole = Account()
-    for one in accounts:
-        whole.fates.update(one.fates)
-        whole.named = heapq.nsmallest(NAMED, whole.named + one.named)
-        whole.names += one.names
+    for account in accounts:
+        whole.fates.update(account.fates)
+        whole.named = heapq.nsmallest(NAMED, whole.named + account.named)
+        whole.names += account.names
     return whole
 
 
@@ -92,8 +92,8 @@ def joined(file: str) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         with begun.open("wb") as whole:
             for part in sorted(_parts(file).glob("*.jsonl")):
-                with part.open("rb") as one:
-                    shutil.copyfileobj(one, whole)
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, whole)
             whole.flush()
             os.fsync(whole.fileno())
         begun.replace(path)

@@ -41,7 +41,7 @@ def _samples(
     reads: list[Read],
 ) -> list[Sample]:
     known = knowing.known(session, reading, partition, (reads[0].offset, reads[-1].offset))
-    records = [(one.offset, kind_of(one)) for one in reads]
+    records = [(record.offset, kind_of(record)) for record in reads]
     samples = []
     for (offset, _), fate in zip(records, judged(records, known), strict=True):
         failed = known.failures.get(offset)

@@ -62,7 +62,7 @@ def preview(arguments: Arguments) -> Preview:
         rows = [Row(*values) for values in _asked(session, parameters, _TRIED)]
     judge = Judge(parameters)
     judged = [(row, judge.judge(row)) for row in rows]
-    meant = [(row, one) for row, one in judged if one.kind is not Verdict.NOT_MEANT]
+    meant = [(row, result) for row, result in judged if result.kind is not Verdict.NOT_MEANT]
     share = len(meant) / len(judged) if judged else 0
     return Preview(
         samples=list(_samples(meant)),
@@ -82,8 +82,8 @@ def _asked(
 
 
 def _facts(meant: list[tuple[Row, Judged]], *, is_all: bool) -> dict[str, Any]:
-    kinds = Counter(one.kind for _, one in meant)
-    whys = Counter(one.why for _, one in meant if one.why)
+    kinds = Counter(result.kind for _, result in meant)
+    whys = Counter(result.why for _, result in meant if result.why)
     return {
         "tried": len(meant),
         "is_all": is_all,
@@ -97,7 +97,7 @@ def _facts(meant: list[tuple[Row, Judged]], *, is_all: bool) -> dict[str, Any]:
 
 def _samples(meant: list[tuple[Row, Judged]]) -> Iterator[Sample]:
     """Those that are changed first, with what changes in them."""
-    ranked = sorted(meant, key=lambda one: one[1].kind is not Verdict.FITS)
+    ranked = sorted(meant, key=lambda pair: pair[1].kind is not Verdict.FITS)
     for row, (kind, why, change) in ranked[:SAMPLES]:
         yield Sample(
             place=f"failure {row.id}",

@@ -102,7 +102,7 @@ def _facts(
         "unchanged": same,
         "not_applicable": kinds[Verdict.MISFIT],
         "invalid": kinds[Verdict.REFUSED],
-        "changed_meanwhile": sum(kinds[one] for one in moved),
+        "changed_meanwhile": sum(kinds[verdict] for verdict in moved),
         "to_release": edited + same if parameters.release else 0,
         "causes": causes(session.execute(tables.sql(_CAUSES)).fetchall()),
         "samples": [str(id_) for (id_,) in samples],

@@ -59,7 +59,7 @@ class Chooser:
 
     def columns(self) -> list[str]:
         """Expressions for `RangeRecord`: what does not fit is not carried from Spark to Python."""
-        fits = f"({KIND}) <> {RETRY_MARKER}{''.join(f' AND {one}' for one in self._conditions())}"
+        fits = f"({KIND}) <> {RETRY_MARKER}{''.join(f' AND {sql}' for sql in self._conditions())}"
         return [
             "partition",
             "offset",
@@ -79,7 +79,7 @@ class Chooser:
                 fits,
                 None if key is None else bytes(key),
                 None if value is None else bytes(value),
-                [(name, None if one is None else bytes(one)) for name, one in headers or ()],
+                [(name, None if data is None else bytes(data)) for name, data in headers or ()],
             )
 
     def fits(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
@@ -90,7 +90,7 @@ class Chooser:
             return False
         name, has_value, text = self._wanted.header.partition("=")
         return not name or any(
-            known == name and (not has_value or one == text.encode()) for known, one in headers
+            known == name and (not has_value or data == text.encode()) for known, data in headers
         )
 
     def chosen(self, record: RangeRecord, value: bytes | None = None) -> Chosen | None:
@@ -111,15 +111,15 @@ class Chooser:
                 return None
         return message
 
-    def seen(self, one: Read) -> Chosen | None:
+    def seen(self, record: Read) -> Chosen | None:
         """The same of a record that was read without Spark."""
-        fits = self.fits(one.key, one.value, one.headers)
-        place = (one.partition, one.offset, one.timestamp_ms)
-        return self.chosen(RangeRecord(*place, fits, one.key, one.value, one.headers))
+        fits = self.fits(record.key, record.value, record.headers)
+        place = (record.partition, record.offset, record.timestamp_ms)
+        return self.chosen(RangeRecord(*place, fits, record.key, record.value, record.headers))
 
     def choose(self, _session: object, lot: Sequence[RangeRecord]) -> list[Taken]:
         """A Choose."""
-        return [(one, self.chosen(one)) for one in lot]
+        return [(record, self.chosen(record)) for record in lot]
 
     def _conditions(self) -> Iterator[str]:
         if self._wanted.key:

@@ -138,7 +138,7 @@ class Judge(NamedTuple):
         place = [self.parameters.queue, self.uuid, lot[0].partition]
         rows = session.execute(_EDITED, [*place, lot[0].offset, lot[-1].offset])
         edited = {offset: bytes(value) for offset, value in rows}
-        return [(one, self.chooser.chosen(one, edited.get(one.offset))) for one in lot]
+        return [(record, self.chooser.chosen(record, edited.get(record.offset))) for record in lot]
 
     def keep(self, session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
         """A Take."""

@@ -166,9 +166,9 @@ def _lots(records: Iterator[RangeRecord]) -> Iterator[list[RangeRecord]]:
     """A bounded number of records at a time, and of bytes."""
     lot: list[RangeRecord] = []
     size = 0
-    for one in records:
-        lot.append(one)
-        size += len(one.value or b"")
+    for record in records:
+        lot.append(record)
+        size += len(record.value or b"")
         if len(lot) >= LOT_RECORDS or size >= LOT_BYTES:
             yield lot
             lot, size = [], 0

@@ -46,7 +46,7 @@ def frame(
 ) -> "DataFrame":
     """The rows of all parts, each read by a task of its own."""
     wanted = session.sparkContext.parallelize(parts, max(len(parts), 1)).flatMap(read)
-    schema = ", ".join(f"{_named(one)} {one.spark_type}" for one in columns)
+    schema = ", ".join(f"{_named(column)} {column.spark_type}" for column in columns)
     raw = session.createDataFrame(wanted, schema, verifySchema=False)
     return raw.selectExpr(*_converted(columns, "timestamp_micros"))
 

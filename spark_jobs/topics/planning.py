@@ -174,7 +174,7 @@ def _partitions(now: Topic, *bounds: Bound) -> list[int]:
     named = [set(one) for one in bounds if isinstance(one, Mapping)]
     if not named:
         return sorted(now.low)
-    if any(one != named[0] for one in named):
+    if any(partitions != named[0] for partitions in named):
         raise _bad("begin and end name different partitions")
     unknown = sorted(named[0] - now.low.keys())
     if unknown:

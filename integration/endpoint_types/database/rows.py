@@ -29,7 +29,7 @@ class Rows:
         ).format(self._ledger)
         known = {*KNOWN, PAYLOAD}
         self.needs_body = any(
-            field.name not in known for one in self._columns.values() for field in one.fields
+            field.name not in known for column in self._columns.values() for field in column.fields
         )
 
     def values(self, fields: Fields) -> list[Any]:
@@ -78,12 +78,12 @@ class Rows:
 
 def _upsert(properties: DatabaseProperties) -> sql.Composed:
     keys = list(properties.key_columns)
-    changed = [one for one in properties.columns if one not in keys]
+    changed = [column for column in properties.columns if column not in keys]
     target = sql.SQL(", ").join(map(sql.Identifier, keys))
     if not changed:
         return sql.SQL(" ON CONFLICT ({}) DO NOTHING").format(target)
     sets = sql.SQL(", ").join(
-        sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(one)) for one in changed
+        sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(column)) for column in changed
     )
     return sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(target, sets)
 

@@ -69,7 +69,7 @@ class FileEndpoint:
                 while records:
                     answered = self._written(handle, messages, records)
                     answers.update(answered)
-                    records = {at: one for at, one in records.items() if at not in answered}
+                    records = {at: record for at, record in records.items() if at not in answered}
         except OSError as problem:
             answers.update(dict.fromkeys(records, _unreachable(problem)))
         return [answers[at] for at in range(len(messages))]

@@ -32,7 +32,7 @@ class Format:
         if fields.flaw is not None:
             raise _unfit(fields.flaw.message)
         if wanted == "flat":
-            return self._line([as_text(one.value(fields)) for one in self._columns.values()])
+            return self._line([as_text(column.value(fields)) for column in self._columns.values()])
         if is_xml(fields.body) != (wanted == "xml"):
             payload, written = ("JSON", "XML") if wanted == "xml" else ("XML", "JSON")
             raise _unfit(f"The payload is {payload}, and the endpoint writes {written}.")

@@ -81,11 +81,11 @@ class Command(BaseCommand):
             self._tell_doubt(doubt)
         wanted = _filter(options, STATES[options["state"]])
         page = outbox_rows.page(wanted, size=max(1, options["limit"]))
-        for one in page.rows:
-            row = one.row
+        for line in page.rows:
+            row = line.row
             about = f", message {row.message_id}" if row.message_id else ""
             self.stdout.write(f"Row {row.pk} to {row.topic}{about}")
-            self.stdout.write(f"  {one.account.what}\n  -> {one.account.now}")
+            self.stdout.write(f"  {line.account.what}\n  -> {line.account.now}")
         if page.count > len(page.rows):
             more = f"{page.shown_count:,}{' or more' if page.is_capped else ''}"
             self.stdout.write(f"{len(page.rows)} of {more} rows; use --limit to see others.")

@@ -42,7 +42,7 @@ class FailureRow:
 
 
 COLUMNS: Final = tuple(
-    READ_AS.get(one.name, one.name) for one in fields(FailureRow) if one.name != "key"
+    READ_AS.get(field.name, field.name) for field in fields(FailureRow) if field.name != "key"
 )
 
 

@@ -172,7 +172,7 @@ def _standing(
 def _worse(into: Standing, out: Standing) -> Standing:
     """The more urgent of the two; of equals the one that asks for something."""
     if into[0].rank != out[0].rank:
-        return min(into, out, key=lambda one: one[0].rank)
+        return min(into, out, key=lambda way: way[0].rank)
     return into if into[1].next_step and not out[1].next_step else out
 
 
@@ -256,7 +256,7 @@ def _relayed(live_processes: LiveProcesses | None, stuck: Standing | None = None
         if stuck is None:
             return Status.NO_SENDER, live_processes.no_relay
         why = f"{live_processes.no_relay.why} Besides: {stuck[1].why}"
-        status = min(stuck[0], Status.NO_SENDER, key=lambda one: one.rank)
+        status = min(stuck[0], Status.NO_SENDER, key=lambda word: word.rank)
         step = f"{live_processes.no_relay.next_step} Then: {stuck[1].next_step}"
         return status, Situation(why, step)
     if stuck is not None:

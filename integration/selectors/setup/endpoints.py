@@ -77,8 +77,8 @@ def uses_of_endpoint(endpoint: Endpoint, scope: Scope) -> list[Use]:
     queues = endpoint.queues.filter(scope.within("system"))
     targets = endpoint.targets.select_related("channel", "system")
     return [
-        *(Use("queue", one.pk, one.name, "delivers its messages here") for one in queues),
-        *(Use("channeltarget", one.pk, str(one), "delivers here") for one in targets),
+        *(Use("queue", queue.pk, queue.name, "delivers its messages here") for queue in queues),
+        *(Use("channeltarget", target.pk, str(target), "delivers here") for target in targets),
     ]
 
 

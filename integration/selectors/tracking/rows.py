@@ -124,7 +124,7 @@ def by_index(
     the days hold.
     """
     with reading(INDEX_ONLY) as cursor:
-        lists = [read(cursor, _meeting(one, limit), said, queues) for one in conditions]
+        lists = [read(cursor, _meeting(condition, limit), said, queues) for condition in conditions]
     return _each_once(lists)
 
 
@@ -285,7 +285,7 @@ def _row(values: tuple[Any, ...], queues: Queues) -> TrackRow:
         ended=ended,
         key=key or "",
         written_at=_moment(ms, at),
-        ids=tuple(one for one in ids[:3] if one),
+        ids=tuple(text for text in ids[:3] if text),
         caused_by=ids[3] or "",
         keeps_payload=ids[4],
     )

@@ -91,7 +91,7 @@ def _by_index(
 ) -> tuple[list[TrackRow], int]:
     """Find what the conditions do by the index; where one finds too much, go by time."""
     ending = f" AND {_ENDED}" if wanted.ended else ""
-    tracks = rows.few_by_index([f"{_WITHIN}{ending} AND {one}" for one in exact], said, queues)
+    tracks = rows.few_by_index([f"{_WITHIN}{ending} AND {test}" for test in exact], said, queues)
     if tracks is None:
         condition = f"({' OR '.join(exact)}){ending}"
         return _by_time(wanted, condition, said, queues, size), COUNT_CAP + 1

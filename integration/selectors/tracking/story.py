@@ -122,7 +122,7 @@ def story(message_id: str, scope: Scope) -> Story | None:
         *_sent(sent, is_posted=bool(receipts or tests)),
         *_written(tracks, failures),
         *(event for error in failures for event in _failed(error, tried, decided)),
-        *(decision(one) for one in decided if one.error_id is None),
+        *(decision(change) for change in decided if change.error_id is None),
         *(_ended(track) for track in tracks if not _is_listed(track, failures, [*tried, *decided])),
         *map(_called, calls),
     ]
@@ -238,7 +238,7 @@ def _failed(
     error: MessageError, tried: Sequence[ErrorAttempt], decided: Sequence[ErrorChange]
 ) -> Iterable[Event]:
     tries = [one for one in tried if one.error_id == error.pk]
-    changes = [one for one in decided if one.error_id == error.pk]
+    changes = [change for change in decided if change.error_id == error.pk]
     return events_of(error, tries, changes)
 
 
@@ -254,8 +254,8 @@ def _is_listed(
         if (error.queue_id, error.partition, error.offset)
         == (track.queue_id, track.partition, track.offset)
     }
-    near = [one for one in tried if one.error_id in ids and abs(one.at - track.at) < SAME]
-    return any(isinstance(one, ErrorAttempt) or one.to_state == ErrorState.RESOLVED for one in near)
+    near = [row for row in tried if row.error_id in ids and abs(row.at - track.at) < SAME]
+    return any(isinstance(row, ErrorAttempt) or row.to_state == ErrorState.RESOLVED for row in near)
 
 
 def _ended(track: TrackRow) -> Event:
