@@ -25,7 +25,7 @@ class Hand:
         self.clicks = 0
         self.fields = 0
         self.complaints: list[str] = []
-        page.on("console", lambda said: self._note(said.type, said.text))
+        page.on("console", lambda entry: self._note(entry.type, entry.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def log_in(self, name: str, password: str) -> None:

@@ -40,11 +40,11 @@ def serve(side: str, act: Callable[[Mapping[str, Any]], Counts]) -> None:
             session.execute(_DONE, [seconds, json.dumps(dict(counts)), request[0]])
 
 
-def ask(rig: Rig, side: str, process: Process, said: Mapping[str, Any]) -> tuple[float, Counts]:
+def ask(rig: Rig, side: str, process: Process, request: Mapping[str, Any]) -> tuple[float, Counts]:
     """Let a side do something; returns the seconds it took, and what it counted."""
     number = rig.value(
         "INSERT INTO bench_spark (side, said) VALUES (%s, %s) RETURNING id",
-        [side, json.dumps(said)],
+        [side, json.dumps(request)],
     )
     query = "SELECT seconds, counts FROM bench_spark WHERE id = %s AND seconds IS NOT NULL"
     await_it(rig, process, lambda: rig.rows(query, [number]), f"{side} is done")

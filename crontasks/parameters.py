@@ -37,8 +37,8 @@ def option(
     `lines`: a text of several lines.
     """
     known: dict[str, Any] = {} if default is ... else {"default": default}
-    said = {"text": text, "least": least, "most": most, "secret": secret, "lines": lines}
-    return dataclasses.field(**known, metadata=said)
+    facts = {"text": text, "least": least, "most": most, "secret": secret, "lines": lines}
+    return dataclasses.field(**known, metadata=facts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

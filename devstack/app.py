@@ -72,11 +72,11 @@ class App:
         Raises Problem COMMAND_FAILED.
         """
         log = self.folder / "prepare.log"
-        with log.open("wb") as said:
+        with log.open("wb") as errors:
             done = subprocess.run(
                 [paths.python(), "-m", "devstack.prepare"],
                 stdin=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 cwd=paths.ROOT,
                 env={**self.environment(), "SLUICE_ADMIN_PASSWORD": self._password()},
                 check=False,

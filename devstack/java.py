@@ -43,7 +43,7 @@ def version_of(java: Path) -> int:
     return parse_version(tool.said_by(java, "-version"))
 
 
-def parse_version(said: str) -> int:
+def parse_version(text: str) -> int:
     """Read the major version out of `java -version`.
 
     >>> parse_version('openjdk version "17.0.15" 2025-04-15')
@@ -51,7 +51,7 @@ def parse_version(said: str) -> int:
     >>> parse_version('java version "1.8.0_392"')
     8
     """
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if not match:
         return 0
     major = int(match.group(1))

@@ -88,7 +88,7 @@ def shows_sample(variables: Mapping[str, str]) -> bool:
 
 
 def _is_on(name: str, variables: Mapping[str, str]) -> bool:
-    said = variables.get(name, "").strip().lower()
-    if said not in SWITCH:
-        raise Problem("BAD_SWITCH", f"{name} is {said!r}.", "Write 1 or 0, then try again.")
-    return SWITCH[said]
+    value = variables.get(name, "").strip().lower()
+    if value not in SWITCH:
+        raise Problem("BAD_SWITCH", f"{name} is {value!r}.", "Write 1 or 0, then try again.")
+    return SWITCH[value]

@@ -72,11 +72,11 @@ class Postgres(Server):
         options = ["-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", *unsynced]
         self._make(programs / "initdb", "-D", half, *options)
         alone = ("--single", "-D", half, "postgres")
-        self._make(programs / "postgres", *alone, said=f"CREATE DATABASE {DATABASE}\n")
+        self._make(programs / "postgres", *alone, stdin=f"CREATE DATABASE {DATABASE}\n")
         half.replace(self.data)
 
-    def _make(self, *argv: str | Path, said: str = "") -> None:
-        if not carry_out(self._command(*argv), self.process.log, said):
+    def _make(self, *argv: str | Path, stdin: str = "") -> None:
+        if not carry_out(self._command(*argv), self.process.log, stdin):
             raise problems.command_failed("Making the database's files", self.process.log)
 
     def _command(self, *argv: str | Path) -> Command:

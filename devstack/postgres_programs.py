@@ -79,13 +79,13 @@ def version_of(postgres: Path) -> int:
     return parse_version(tool.said_by(postgres, "--version"))
 
 
-def parse_version(said: str) -> int:
+def parse_version(text: str) -> int:
     """Read the major version out of `postgres --version`.
 
     >>> parse_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)")
     15
     """
-    match = re.search(r"PostgreSQL\)\s+(\d+)", said)
+    match = re.search(r"PostgreSQL\)\s+(\d+)", text)
     return int(match.group(1)) if match else 0
 
 

@@ -42,16 +42,16 @@ class Command:
     account: Account | None = None
 
 
-def carry_out(command: Command, log: Path, said: str = "") -> bool:
+def carry_out(command: Command, log: Path, stdin: str = "") -> bool:
     """Run it to its end, what it says appended to the log; returns whether it succeeded.
 
-    `said` is its input.
+    `stdin` is its input.
     """
     with log.open("ab") as output:
         try:
             done = subprocess.run(
                 [str(part) for part in command.argv],
-                input=said.encode(),
+                input=stdin.encode(),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=command.folder,

@@ -66,8 +66,8 @@ class Ledger:
             taken, again = self._rows.execute(
                 "SELECT count(*), coalesce(sum(times - 1), 0) FROM got"
             ).fetchone()
-            said = dict(self._rows.execute("SELECT what, times FROM said").fetchall())
-        return {"messages": taken, "repeated": again, "refused": 0, "unavailable": 0, **said}
+            refused = dict(self._rows.execute("SELECT what, times FROM said").fetchall())
+        return {"messages": taken, "repeated": again, "refused": 0, "unavailable": 0, **refused}
 
     def ids(self) -> list[str]:
         with self._lock:
@@ -157,8 +157,8 @@ class Desk(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Counts tell enough."""
 
-    def _answer(self, status: HTTPStatus, said: dict[str, Any]) -> None:
-        body = json.dumps(said).encode()
+    def _answer(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

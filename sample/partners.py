@@ -32,8 +32,8 @@ def supplier_address() -> str:
     if root is None:
         return ADDRESS_AT_FIRST
     try:
-        said = json.loads((Path(root) / SUPPLIER_FOLDER / "partner.json").read_text())
-        return str(said["address"])
+        facts = json.loads((Path(root) / SUPPLIER_FOLDER / "partner.json").read_text())
+        return str(facts["address"])
     except (OSError, ValueError, KeyError):
         return ADDRESS_AT_FIRST
 

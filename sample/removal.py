@@ -135,7 +135,7 @@ def _wait_for_workers() -> None:
 
 def _remove_rows(queues: list[Queue]) -> int:
     """Remove what is no configuration: messages, failures, positions, what handlers stored."""
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "queues": [queue.pk for queue in queues],
         "topics": [queue.topic for queue in queues],
         "names": [queue.name for queue in queues],
@@ -150,7 +150,7 @@ def _remove_rows(queues: list[Queue]) -> int:
     removed = 0
     with connection.cursor() as cursor:
         for table, which in ROWS:
-            cursor.execute(f"DELETE FROM {table} WHERE {which}", said)
+            cursor.execute(f"DELETE FROM {table} WHERE {which}", values)
             removed += cursor.rowcount
     emptied = Operation.objects.filter(pk__in=operations, items__isnull=True)
     removed += emptied.delete()[0]

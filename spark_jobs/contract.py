@@ -48,10 +48,10 @@ class Arguments:
     def read(text: str) -> "Arguments":
         """The inverse of `written`. Raises JobError BAD_ARGUMENTS."""
         try:
-            said = json.loads(text)
-            if said.pop("version") != VERSION:
+            facts = json.loads(text)
+            if facts.pop("version") != VERSION:
                 raise _bad(f"they are not of version {VERSION}")
-            return Arguments(**said)
+            return Arguments(**facts)
         except (ValueError, TypeError, KeyError, AttributeError) as e:
             raise _bad(str(e)) from e
 
@@ -163,8 +163,8 @@ class Lines(Tell):
     def preview(self, preview: Preview) -> None:
         self._line("preview", asdict(preview))
 
-    def _line(self, name: str, said: Mapping[str, Any]) -> None:
-        self._write(json.dumps({name: said}) + "\n")
+    def _line(self, name: str, facts: Mapping[str, Any]) -> None:
+        self._write(json.dumps({name: facts}) + "\n")
 
 
 def _bad(why: str) -> JobError:

@@ -17,14 +17,14 @@ class JobParameters:
     JOB: ClassVar[str]
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """Read and check them. Raises JobError BAD_PARAMETERS, and what `check` raises.
 
         Enums, times (ISO texts), nested dataclasses, tuples and mappings are read by their types;
         numbers, texts and flags stay as they are.
         """
         try:
-            parameters: Self = _made(cls, said)
+            parameters: Self = _made(cls, values)
         except (TypeError, ValueError, AttributeError) as e:
             raise cls.bad(str(e)) from e
         parameters.check()
@@ -48,21 +48,21 @@ class RunPlan:
     """The plan of a run, stored before it reads: whoever goes on with the run reads the same."""
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `as_json`."""
-        parameters: Self = _made(cls, said)
+        parameters: Self = _made(cls, values)
         return parameters
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def _made(kind: Any, said: Mapping[str, Any]) -> Any:
+def _made(kind: Any, values: Mapping[str, Any]) -> Any:
     known = {field.name for field in fields(kind)}
-    if unknown := sorted(set(said) - known):
+    if unknown := sorted(set(values) - known):
         raise ValueError(f"there is no parameter {unknown[0]!r}")
     hints = get_type_hints(kind)
-    return kind(**{name: _value(hints[name], value) for name, value in said.items()})
+    return kind(**{name: _value(hints[name], value) for name, value in values.items()})
 
 
 def _value(hint: Any, value: Any) -> Any:

@@ -199,15 +199,15 @@ def _find_ourselves() -> None:
 
 
 def _configuration(settings: SessionSettings, *, is_local: bool) -> dict[str, str]:
-    said = {**FIXED, "spark.driver.memory": f"{settings.memory_mb}m"}
+    options = {**FIXED, "spark.driver.memory": f"{settings.memory_mb}m"}
     if is_local:
-        said |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        options |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
         # The JVM knows nothing of TMPDIR, and has Spark's blocks and native libraries there.
         java = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'
-        said["spark.driver.extraJavaOptions"] = java
+        options["spark.driver.extraJavaOptions"] = java
     if settings.jars is not None:
-        said["spark.jars"] = ",".join(map(str, _jars(settings.jars)))
-    return said | dict(settings.extra)
+        options["spark.jars"] = ",".join(map(str, _jars(settings.jars)))
+    return options | dict(settings.extra)
 
 
 def _jars(folder: Path) -> list[Path]:

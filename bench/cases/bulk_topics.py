@@ -101,7 +101,7 @@ def _passed(rig: Rig, count: int) -> None:
     rig.topic(QUEUE, _payloads(count))
     queue = {"name": QUEUE, "topic": QUEUE, "kind": "continuous", "interface": "BenchBatch"}
     number = rig.configure(queue)[QUEUE]
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "queue": number,
         "count": count,
         "batch": BATCH,
@@ -112,7 +112,7 @@ def _passed(rig: Rig, count: int) -> None:
         "from": 2 * HELD,
     }
     for statement in (_PASSED, _BATCHES, _TRACKS, _FAILURES, _AGAIN):
-        rig.session.execute(statement, said)
+        rig.session.execute(statement, values)
     rig.write("VACUUM ANALYZE integration_messagetrack, integration_batchlog")
 
 
@@ -125,12 +125,12 @@ def _driven(rig: Rig) -> tuple[dict[str, Any], int, int]:
     """Return the run's report, the largest memory in bytes, and the number of processes of that."""
     words = ["bulk_reconcile", QUEUE, "--file", "names.jsonl"]
     out = rig.folder / "reconcile.out"
-    with (rig.folder / "reconcile.log").open("wb") as log, out.open("wb") as said:
+    with (rig.folder / "reconcile.log").open("wb") as log, out.open("wb") as output:
         running = subprocess.Popen(
             [str(paths.python()), "manage.py", *words],
             cwd=paths.ROOT,
             env={**rig.environment, "SLUICE_BULK_ROOT": str(rig.folder / "bulk")},
-            stdout=said,
+            stdout=output,
             stderr=log,
         )
         peak = processes = 0

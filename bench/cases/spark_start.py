@@ -108,11 +108,11 @@ def _seen_tasks(rig: Rig) -> Iterator[set[datetime]]:
 def _round(rig: Rig, source: Path, begun: set[datetime]) -> tuple[float, bool]:
     """One run: milliseconds to its first task, and whether all of it was read."""
     begun.clear()
-    said = rig.manage(
+    output = rig.manage(
         *("bulk_import", str(source), "--structure", NAME, "--rejects-queue", NAME),
         *("--map", "ASSETNUM=assetnum!", "--map", "DESCRIPTION=description", "--leave"),
     )
-    run = json.loads(said.splitlines()[-1])["run"]
+    run = json.loads(output.splitlines()[-1])["run"]
     rig.until(lambda: rig.rows(_ENDED, [run]), "the run has ended")
     [(asked_at, state, counts)] = rig.rows(_ENDED, [run])
     is_whole = state == "DONE" and counts["read"] == ROWS

@@ -31,23 +31,23 @@ class ErrorsCleanup:
     rules: tuple[Rule, ...] = (FAILURES,)
 
     def run(self, parameters: CleanupParameters, context: Context) -> Outcome:
-        said = self.said(parameters, removing.database_time())
+        values = self.sql_values(parameters, removing.database_time())
         if parameters.simulate:
-            return _simulated(said, context)
+            return _simulated(values, context)
         counts = {"RESOLVED": 0, "DELETED": 0}
-        counts.update(removing.remove(FAILURES, said, context.should_stop))
+        counts.update(removing.remove(FAILURES, values, context.should_stop))
         return Outcome(counts=counts)
 
     @staticmethod
-    def said(parameters: CleanupParameters, at: datetime) -> Mapping[str, object]:
+    def sql_values(parameters: CleanupParameters, at: datetime) -> Mapping[str, object]:
         """The parameters of the rules' SQL."""
         return {"at": at, "chunk": parameters.chunk_rows}
 
 
-def _simulated(said: Mapping[str, object], context: Context) -> Outcome:
-    at = said["at"]
+def _simulated(values: Mapping[str, object], context: Context) -> Outcome:
+    at = values["at"]
     assert isinstance(at, datetime)  # noqa: S101 - written a line above
-    (forecast,) = simulation.forecast((FAILURES,), said, (at,))
+    (forecast,) = simulation.forecast((FAILURES,), values, (at,))
     for old in forecast.old:
         context.say(
             f"{so_many(old.rows, 'row')} {old.status}, closed {so_many(old.days, 'day')} ago, "

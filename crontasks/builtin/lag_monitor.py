@@ -88,9 +88,9 @@ def _look(
         for queue, seen in there:
             _write_down(queue, seen, follows=follows)
     except IntegrationError as e:
-        said = f"{e.code}: {e.sentence}"
-        context.say(f"{provider.name}: {said}")
-        return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", said)]
+        reason = f"{e.code}: {e.sentence}"
+        context.say(f"{provider.name}: {reason}")
+        return [Condition(NoticeKind.OUTAGE, f"{PROVIDER}{provider.name}", reason)]
     return []
 
 

@@ -28,7 +28,7 @@ class Cleaning(CronTask, Protocol):
     rules: ClassVar[tuple[Rule, ...]]
 
     @staticmethod
-    def said(parameters: Any, at: datetime) -> Mapping[str, object]: ...
+    def sql_values(parameters: Any, at: datetime) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def simulate(instance_id: int) -> Simulation | None:
     at = removing.database_time()
     moments = (at, *(moment for moment in row.next_moments if moment > at))
     values = parameters.read(task.parameters, instance.parameters)
-    forecasts = simulation.forecast(task.rules, task.said(values, at), moments)
+    forecasts = simulation.forecast(task.rules, task.sql_values(values, at), moments)
     later = [
         Upcoming(moment, sum(rule.later[place] for rule in forecasts))
         for place, moment in enumerate(moments[1:])

@@ -86,16 +86,16 @@ def forecast(
 def _forecast(
     cursor: Cursor, rule: Rule, parameters: Mapping[str, object], moments: Sequence[datetime]
 ) -> RuleForecast:
-    said = {**parameters, "at": moments[0], "last": moments[-1]}
+    values = {**parameters, "at": moments[0], "last": moments[-1]}
     names = [f"moment_{place}" for place in range(1, len(moments))]
-    said.update(zip(names, moments[1:], strict=True))
-    cursor.execute(_counting(rule, names), said)
+    values.update(zip(names, moments[1:], strict=True))
+    cursor.execute(_counting(rule, names), values)
     rows = list(cursor.fetchall())
     old = tuple(OldRows(*row[:4]) for row in rows if row[2])
     sums = [sum(row[2] for row in rows)]
     sums += [sum(row[4 + place] for row in rows) for place in range(len(names))]
     later = tuple(after - before for before, after in pairwise(sums))
-    return RuleForecast(rule, old, tuple(_protected(cursor, rule, said)), later)
+    return RuleForecast(rule, old, tuple(_protected(cursor, rule, values)), later)
 
 
 def _counting(rule: Rule, names: Sequence[str]) -> str:
@@ -112,7 +112,7 @@ def _counting(rule: Rule, names: Sequence[str]) -> str:
         ) over_rows GROUP BY status, days ORDER BY status, days"""
 
 
-def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[Protected]:
+def _protected(cursor: Cursor, rule: Rule, values: Mapping[str, object]) -> list[Protected]:
     spared = [(rows.why, f"{rule.is_due()} AND ({rows.condition})") for rows in rule.spared]
     kept = [(rows.why, rows.condition.format(at=AT)) for rows in rule.kept]
     protected = []
@@ -120,7 +120,7 @@ def _protected(cursor: Cursor, rule: Rule, said: Mapping[str, object]) -> list[P
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {rule.source} WHERE {condition} "
             f"LIMIT {COUNT_CAP + 1}) counted",
-            said,
+            values,
         )
         rows = cursor.fetchone()[0]
         protected.append(Protected(why, min(rows, COUNT_CAP), rows > COUNT_CAP))

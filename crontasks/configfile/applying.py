@@ -141,17 +141,17 @@ class _Walk:
     def _fill(self, subject: _Subject) -> None:
         columns = subject.section.columns
         # Parameters are read by the task that the same entry names.
-        for name, said in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
+        for name, entry in sorted(subject.entry.values.items(), key=lambda v: v[0] == "parameters"):
             place = f"{subject.place}, {name}"
             if name not in columns:
                 why = f"There is no such field; known: {', '.join(columns)}."
-                self._refuse(said.line, place, why)
+                self._refuse(entry.line, place, why)
                 continue
             try:
-                value = facts.meant(subject.row, columns[name], said, self.lookup)
+                value = facts.meant(subject.row, columns[name], entry, self.lookup)
                 setattr(subject.row, name, value)
             except (ValueError, IntegrationError) as problem:
-                self._refuse(said.line, place, str(problem))
+                self._refuse(entry.line, place, str(problem))
 
     def _keep(self, subject: _Subject) -> None:
         """Judge the row as its form does and store it, where something differs."""

@@ -39,7 +39,7 @@ def lasting_silence() -> str | None:
 
 def look() -> HealthCheck:
     """Check that it answers; `detail` is what the client said."""
-    said = silence()
-    if said is None:
+    why = silence()
+    if why is None:
         return good("broker", "The Celery broker answers.")
-    return broken("broker", *NO_BROKER, f"It said: {said.rstrip('.')}.")
+    return broken("broker", *NO_BROKER, f"It said: {why.rstrip('.')}.")

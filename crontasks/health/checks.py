@@ -57,5 +57,5 @@ def lines(checks: Iterable[HealthCheck]) -> list[str]:
 
 def reason(problem: Exception) -> str:
     """The first line of what a database says: the others guess at the cause."""
-    said = str(problem).strip()
-    return said.splitlines()[0].rstrip(".") if said else type(problem).__name__
+    text = str(problem).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(problem).__name__

@@ -66,7 +66,7 @@ def providers(facts: Facts) -> Iterator[Problem]:
 
 
 def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, str, Situation]:
-    said = noticed.partition(": ")[2] if noticed else _cause(waiting[0])
+    reason = noticed.partition(": ")[2] if noticed else _cause(waiting[0])
     stands = counted(len(waiting), "queue waits", "queues wait")
     effect = f"{stands} and no retry is spent." if waiting else "No queue has met it yet."
     if _has_code("PROTOCOL", waiting, noticed):
@@ -75,15 +75,15 @@ def _provider(name: str, waiting: list[QueueRow], noticed: str) -> tuple[int, st
             "queues go on by themselves."
         )
         what = f"{name} is set to another protocol than its port speaks"
-        return 10, what, Situation(f"{said} {effect}", step)
+        return 10, what, Situation(f"{reason} {effect}", step)
     if _has_code("REFUSED", waiting, noticed):
         why = "The cluster answers, but refuses our user, certificate or rights."
         step = (
             f"Correct the access of the provider {name}, or its rights on the cluster; the queues "
             "go on by themselves."
         )
-        return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {said}", step)
-    why = f"No broker of the cluster answers. {effect} It said: {said}"
+        return 10, f"{name} refuses us", Situation(f"{why} {effect} It said: {reason}", step)
+    why = f"No broker of the cluster answers. {effect} It said: {reason}"
     step = "Bring Kafka back, or correct the provider's servers; the queues go on by themselves."
     return 11, f"{name} does not answer", Situation(why, step)
 
@@ -94,7 +94,7 @@ def _has_code(end: str, waiting: list[QueueRow], noticed: str) -> bool:
 
 def _cause(row: QueueRow) -> str:
     """Return the client's words: the engine's without the sentence around them."""
-    return next((part.said for part in row.partitions if part.code.startswith("KAFKA_")), "")
+    return next((part.state_text for part in row.partitions if part.code.startswith("KAFKA_")), "")
 
 
 def services(facts: Facts) -> Iterator[Problem]:

@@ -33,5 +33,5 @@ def in_one_line(what: str) -> Iterator[None]:
     except Exception as e:
         if not is_of_database(e):
             raise
-        said = str(e).strip().split("\n")[0]
-        logger.warning("%s ended because the database went away; it is tried again. %s", what, said)
+        why = str(e).strip().split("\n")[0]
+        logger.warning("%s ended because the database went away; it is tried again. %s", what, why)

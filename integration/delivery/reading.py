@@ -209,10 +209,10 @@ class Reader:
     def _addressed(
         self,
         record: Record,
-        said: tuple[str | None, str | None, object, envelope.Document | None],
+        words: tuple[str | None, str | None, object, envelope.Document | None],
     ) -> Unit:
         """Find who takes a message that says (service, id, body, envelope), its words or None."""
-        interface, message_id, body, document = said
+        interface, message_id, body, document = words
         if not message_id:
             message_id = f"{self._id_prefix}{record.partition}~{record.offset}"
         known = self._known.get(interface) or self._look_up(interface)

@@ -73,8 +73,8 @@ def _compiled(pattern: str) -> Any:
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "it holds half a character"
-    said = error.args[0]
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    reason = error.args[0]
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def _as_re2(pattern: str) -> str:

@@ -43,10 +43,10 @@ def sentence(exception: BaseException) -> str:
     our errors, is shown as it is.
     """
     try:
-        said = _said(exception)
+        text = _said(exception)
     except Exception as e:  # noqa: BLE001 - a strange __str__ must not hide the failure
-        said = f"(its text cannot be read: {type(e).__name__})"
-    return (said.strip() or type(exception).__name__)[:SENTENCE_LIMIT]
+        text = f"(its text cannot be read: {type(e).__name__})"
+    return (text.strip() or type(exception).__name__)[:SENTENCE_LIMIT]
 
 
 def _said(exception: BaseException) -> str:
@@ -72,18 +72,18 @@ def _said_by_python(exception: BaseException) -> str:
 
 
 def _said_by_postgres(error: psycopg.Error) -> str:
-    said = error.diag
-    if not said.message_primary:
+    diag = error.diag
+    if not diag.message_primary:
         return str(error)
-    where = said.table_name and said.column_name and f"{said.table_name}.{said.column_name}"
-    parts = [said.message_primary, where if where and where not in said.message_primary else ""]
+    where = diag.table_name and diag.column_name and f"{diag.table_name}.{diag.column_name}"
+    parts = [diag.message_primary, where if where and where not in diag.message_primary else ""]
     return " ".join(part for part in parts if part)
 
 
 def _said_by_django(error: ValidationError) -> str:
     if hasattr(error, "error_dict"):
-        said = error.error_dict.items()
-        return " ".join(f"{field}: {' '.join(map(_without_values, of))}" for field, of in said)
+        errors = error.error_dict.items()
+        return " ".join(f"{field}: {' '.join(map(_without_values, of))}" for field, of in errors)
     return " ".join(map(_without_values, error.error_list))
 
 

@@ -64,14 +64,14 @@ class Fate:
 
     def facts(self) -> dict[str, object]:
         """As the sender gets it; what is empty is left out."""
-        said: dict[str, object] = {"message_id": self.message_id, "state": self.state}
+        facts: dict[str, object] = {"message_id": self.message_id, "state": self.state}
         if self.at is not None:
-            said["since"] = self.at.isoformat()
+            facts["since"] = self.at.isoformat()
         if self.code:
-            said |= {"code": self.code, "detail": self.text}
+            facts |= {"code": self.code, "detail": self.text}
         if self.attempts:
-            said["attempts"] = self.attempts
-        return said
+            facts["attempts"] = self.attempts
+        return facts
 
 
 def fate_of(system_id: int, id_: str) -> Mapping[str, object]:
@@ -81,19 +81,19 @@ def fate_of(system_id: int, id_: str) -> Mapping[str, object]:
     """
     receipt, ids = _receipt(system_id, id_)
     fates = _fates(receipt, ids)
-    said: dict[str, object] = {
+    facts: dict[str, object] = {
         "message_id": receipt.message_id,
         "service": receipt.interface,
         "received_at": receipt.received_at.isoformat(),
     }
     if receipt.sender_id is not None:
-        said["sender_id"] = receipt.sender_id
+        facts["sender_id"] = receipt.sender_id
     if len(ids) == 1:
-        return {**said, **fates[0].facts()}
-    said |= {"count": len(ids), "states": dict(Counter(fate.state for fate in fates))}
+        return {**facts, **fates[0].facts()}
+    facts |= {"count": len(ids), "states": dict(Counter(fate.state for fate in fates))}
     if len(ids) <= MOST_LISTED:
-        said["messages"] = [fate.facts() for fate in fates]
-    return said
+        facts["messages"] = [fate.facts() for fate in fates]
+    return facts
 
 
 def _receipt(system_id: int, id_: str) -> tuple[Receipt, Sequence[str]]:

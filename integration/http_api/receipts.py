@@ -88,10 +88,10 @@ class Post:
 
     def facts(self, count: int, state: str) -> dict[str, object]:
         """Return what an answer says of its messages."""
-        said = {"message_id": self.message_id, "service": self.service}
+        facts = {"message_id": self.message_id, "service": self.service}
         if self.sender_id is not None:
-            said["sender_id"] = self.sender_id
-        return {**said, "count": count, "state": state}
+            facts["sender_id"] = self.sender_id
+        return {**facts, "count": count, "state": state}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from integration.kafka import grants, listeners
 from integration.kafka.client import Connection, connection, new_admin
 from integration.kafka.errors import BrokerProtocolError, ProviderUnusableError
 from integration.kafka.grants import Resource
-from integration.kafka.troubles import REFUSED, has_code, said
+from integration.kafka.troubles import REFUSED, has_code, words_of
 from integration.models.provider import Provider
 from integration.resolving import connected
 
@@ -237,7 +237,7 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
     if listener is not None:
         wrong = BrokerProtocolError(provider.name, provider.security_protocol, listener)
         return Finding(PROTOCOL, Verdict.REFUSED, f"{wrong.code}: {wrong}")
-    why = to.without_secrets(said(problem))
+    why = to.without_secrets(words_of(problem))
     title = f"Log in as {grants.principal_of(provider)}"
     if has_code(problem, REFUSED):
         return Finding(title, Verdict.REFUSED, f"{why}. Check user, password and certificates.")

@@ -116,20 +116,20 @@ def _asked(line: socket.socket, deadline: float) -> tuple[bool, tuple[str, ...]]
     (size,) = struct.unpack(">i", _read(line, 4, deadline))
     if not 6 <= size <= _MOST_BYTES:
         raise _NotKafkaError
-    said = _read(line, size, deadline)
-    number, code = struct.unpack_from(">ih", said)
+    answer = _read(line, size, deadline)
+    number, code = struct.unpack_from(">ih", answer)
     if number != _NUMBER or code not in (_OFFERED, _NOT_OFFERED, _NO_LOGIN_HERE):
         raise _NotKafkaError
-    return code != _NO_LOGIN_HERE, _mechanisms(said[6:])
+    return code != _NO_LOGIN_HERE, _mechanisms(answer[6:])
 
 
-def _mechanisms(said: bytes) -> tuple[str, ...]:
+def _mechanisms(answer: bytes) -> tuple[str, ...]:
     """An array of strings, as Kafka writes one."""
-    (count,), place = struct.unpack_from(">i", said), 4
+    (count,), place = struct.unpack_from(">i", answer), 4
     names = []
     for _ in range(min(count, _MOST_BYTES)):
-        (length,) = struct.unpack_from(">h", said, place)
-        names.append(said[place + 2 : place + 2 + length].decode("ascii", "replace"))
+        (length,) = struct.unpack_from(">h", answer, place)
+        names.append(answer[place + 2 : place + 2 + length].decode("ascii", "replace"))
         place += 2 + length
     return tuple(sorted(names))
 

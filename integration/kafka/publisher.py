@@ -27,9 +27,9 @@ from integration.kafka.troubles import (
     RAISED,
     error_of,
     has_code,
-    said,
     sentence,
     unreachable,
+    words_of,
 )
 
 # Its partition 0 is what the watermark is an offset of; nothing is ever written to it.
@@ -182,7 +182,7 @@ class KafkaPublisher:
             producer.commit_transaction(COMMIT_SECONDS)
         except RAISED as e:
             self._check_fence(e)
-            return Unavailable(said(e))
+            return Unavailable(words_of(e))
         observer(RelayStep.COMMITTED)
         return Sent()
 

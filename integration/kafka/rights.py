@@ -27,7 +27,7 @@ from integration.kafka.examination import (
     operation_name,
 )
 from integration.kafka.grants import CLUSTER, Resource
-from integration.kafka.troubles import LOGGED_IN, UNKNOWN_TOPIC, error_of, has_code, said
+from integration.kafka.troubles import LOGGED_IN, UNKNOWN_TOPIC, error_of, has_code, words_of
 from integration.models.provider import Provider
 
 # DescribeConfigs: a queue's retention and size limits are compared with the topic's.
@@ -139,7 +139,7 @@ class _Asking:
                 is_refused = has_code(problem, LOGGED_IN)
                 allowed = frozenset() if is_refused else None
                 if not is_refused:
-                    why = f"{why} {said(problem)}."
+                    why = f"{why} {words_of(problem)}."
         finding = judged(self._provider, CLUSTER, ("Create",), allowed, why)
         # Without its topic the relay cannot begin.
         is_needed = self._is_absent(self._wanted.relay_topic)
@@ -188,7 +188,7 @@ class _Asking:
         if has_code(problem, LOGGED_IN):
             return judged(self._provider, resource, needed, frozenset(), text)
         is_absent = has_code(problem, UNKNOWN_TOPIC)
-        why = f"{text} {ABSENT if is_absent else f'{said(problem)}.'}".strip()
+        why = f"{text} {ABSENT if is_absent else f'{words_of(problem)}.'}".strip()
         finding = judged(self._provider, resource, needed, None, why)
         # Where we may do everything, a command would be noise.
         return replace(finding, command="") if self._is_open else finding
@@ -202,7 +202,7 @@ class _Asking:
         except (KafkaException, ProviderUnusableError) as problem:
             error = error_of(problem)
             if error is None or error.code() not in LOGGED_IN:
-                return judged(self._provider, resource, TRANSACTIONS, None, f"{said(problem)}.")
+                return judged(self._provider, resource, TRANSACTIONS, None, f"{words_of(problem)}.")
             # The coordinator is looked for with Describe, its number asked for with Write.
             was_found = "find transaction coordinator" not in error.str()
             allowed = frozenset({"Describe"} if was_found else ())

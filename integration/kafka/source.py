@@ -21,9 +21,9 @@ from integration.kafka.troubles import (
     RAISED,
     error_of,
     kind_of,
-    said,
     sentence,
     trouble,
+    words_of,
 )
 from integration.models.provider import Provider
 from integration.values import Fetched, Record, TopicFacts, Trouble, TroubleKind
@@ -265,4 +265,4 @@ class KafkaSource:
     def _note(self, exception: Exception) -> None:
         error = error_of(exception)
         kind = TroubleKind.OTHER if error is None else kind_of(error.code())
-        self._noticed.append(Trouble(kind, None, said(exception)))
+        self._noticed.append(Trouble(kind, None, words_of(exception)))

@@ -137,7 +137,7 @@ def sentence(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
 
 
-def said(exception: Exception) -> str:
+def words_of(exception: Exception) -> str:
     """Return what an exception says, in the library's own words where it has some."""
     error = error_of(exception)
     return str(exception).rstrip(".") if error is None else sentence(error)
@@ -147,4 +147,4 @@ def unreachable(provider: str, exception: Exception) -> BrokerUnreachableError:
     """The error to raise where a question to the cluster got no answer."""
     refused = has_code(exception, REFUSED)
     error = BrokerRefusedError if refused else BrokerUnreachableError
-    return error(provider, said(exception) or "no answer in time")
+    return error(provider, words_of(exception) or "no answer in time")

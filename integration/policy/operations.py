@@ -139,12 +139,12 @@ class StopRule:
         >>> StopRule.read("5 %")
         StopRule(after=None, share=5)
         """
-        said = text.strip()
-        if not said:
+        rule = text.strip()
+        if not rule:
             return cls()
-        digits = said.removesuffix("%").strip()
+        digits = rule.removesuffix("%").strip()
         number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
-        is_share = said.endswith("%")
+        is_share = rule.endswith("%")
         if not 1 <= number <= (100 if is_share else MOST_FAILURES):
             raise ValueError("write a number such as 100, or a share such as 5 %")
         return cls(share=number) if is_share else cls(after=number)
@@ -161,8 +161,8 @@ class StopRule:
         return min(bounds, default=None)
 
     def __str__(self) -> str:
-        said = [] if self.after is None else [f"{self.after:,}"]
-        return " or ".join(said if self.share is None else [*said, f"{self.share} %"])
+        limits = [] if self.after is None else [f"{self.after:,}"]
+        return " or ".join(limits if self.share is None else [*limits, f"{self.share} %"])
 
 
 # Of an operation that nothing stops.

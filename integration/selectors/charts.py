@@ -155,7 +155,7 @@ def queues_of(scope: Scope, name: str = "") -> Collection[int]:
 def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> FailureChart:
     """In two queries; `is_all` when these are all queues there are."""
     condition = "" if is_all else " AND f.queue_id = ANY(%(queues)s::bigint[])"
-    said = {
+    values = {
         "begins": list(hours.begins),
         "since": hours.since,
         "queues": list(queues),
@@ -163,10 +163,11 @@ def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> 
     }
     counted: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * HOURS)
     texts: dict[tuple[str, str], str] = {}
-    for code, fingerprint, text, hour, count in fetch_all(_COUNTED.format(queues=condition), said):
+    failures = fetch_all(_COUNTED.format(queues=condition), values)
+    for code, fingerprint, text, hour, count in failures:
         counted[code, fingerprint][min(max(hour, 1), HOURS) - 1] += count
         texts[code, fingerprint] = text or ""
-    [(looked_at,)] = fetch_all(_LOOKED_AT.format(queues=condition), said)
+    [(looked_at,)] = fetch_all(_LOOKED_AT.format(queues=condition), values)
     lines = [
         CauseLine(*cause, cause_words(texts[cause]), tuple(numbers))
         for cause, numbers in counted.items()
@@ -202,7 +203,7 @@ def latency_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Latency]:
     """One for each hour, oldest first, in one query with its settings."""
     if not queues:
         return [NOTHING] * HOURS
-    said = {
+    values = {
         "begins": list(hours.begins),
         "since": hours.since,
         "now": hours.now,
@@ -211,6 +212,6 @@ def latency_by_hour(hours: Hours, queues: Collection[int]) -> Sequence[Latency]:
         "most": max(BATCHES // len(queues), 1),
     }
     with rows.reading(rows.NEVER_WHOLE) as cursor:
-        cursor.execute(_TOOK, said)
+        cursor.execute(_TOOK, values)
         by_hour = {hour: Latency(count, *times) for hour, count, times in cursor.fetchall()}
     return [by_hour.get(hour + 1, NOTHING) for hour in range(HOURS)]

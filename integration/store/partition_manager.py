@@ -195,8 +195,8 @@ class DatabasePartitionManager:
             try:
                 if self._session is None:
                     return
-                said = [self.lease_seconds, self._hangs(), self._worked_seconds(), self.owner]
-                self._session.execute(RENEW, said)
+                values = [self.lease_seconds, self._hangs(), self._worked_seconds(), self.owner]
+                self._session.execute(RENEW, values)
             except psycopg.Error:
                 self._lost = True
                 return

@@ -169,15 +169,15 @@ def _drop_lot(
     """
     session = archive.work.database
     keys = [UUID(key) if isinstance(key, str) else key for key in lot]
-    said = {"keys": keys, "at": archive.parameters.at, "before": archive.parameters.before}
+    values = {"keys": keys, "at": archive.parameters.at, "before": archive.parameters.before}
     chosen = f"t.{KEY} = ANY(%(keys)s)"
     condition = f"{rule.condition} AND {rule.since} < %(before)s::timestamptz AND {chosen}"
     here = select(columns, f"{rule.table} t", chosen)
     with archive.work.claimed():
         session.execute(PATIENT)
-        _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", said)
-        digests = dict(_ask(session, _digests(here, columns), said))
-        over = _ask(session, _keys(rule.source, condition), said)
+        _ask(session, f"{_keys(f'{rule.table} t', chosen)} ORDER BY t.{KEY} FOR UPDATE", values)
+        digests = dict(_ask(session, _digests(here, columns), values))
+        over = _ask(session, _keys(rule.source, condition), values)
         same = {str(key) for key, now in digests.items() if lot.get(key) == now}
         gone = [key for (key,) in over if str(key) in same]
         for statement in rule.removals:
@@ -194,5 +194,5 @@ def _digests(rows: str, columns: Sequence[Column]) -> str:
     return f"SELECT c.{KEY}, {digest_sql(columns)} FROM ({rows} OFFSET 0) c"
 
 
-def _ask(session: Session, statement: str, said: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return session.execute(statement.encode(), said).fetchall()
+def _ask(session: Session, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return session.execute(statement.encode(), values).fetchall()

@@ -91,8 +91,8 @@ def _moments(
             FROM (SELECT {rule.since} AS since FROM {rule.source} WHERE {rule.condition}
                   AND {rule.since} < %(before)s::timestamptz) old
         ) placed WHERE number %% %(rows)s = 1 ORDER BY since"""
-    said = {"at": parameters.at, "before": parameters.before, "rows": max(rows, 2)}
-    begins = [at.isoformat() for (at,) in session.execute(statement.encode(), said).fetchall()]
+    values = {"at": parameters.at, "before": parameters.before, "rows": max(rows, 2)}
+    begins = [at.isoformat() for (at,) in session.execute(statement.encode(), values).fetchall()]
     # What is due only later, and older than all of these, lies in the first one.
     ends = [None, *begins[1:], parameters.before] if begins else []
     return [Range(low=low, high=high) for low, high in pairwise(ends)]

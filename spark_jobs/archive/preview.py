@@ -47,7 +47,7 @@ def _parts(session: psycopg.Connection[Any], parameters: ArchiveParameters) -> t
 def _counted(session: psycopg.Connection[Any], part: Part, source: Source) -> tuple[int, bool]:
     """Count a part's rows, and tell whether they were counted or are the planner's guess."""
     statement = f"SELECT count(*) FROM {source.source} WHERE {source.condition}"
-    counted = seen(session, statement, source.said)
+    counted = seen(session, statement, source.values)
     if counted is not None:
         return int(counted[0][0]), True
     known = session.execute(_KNOWN, [part.table]).fetchone()
@@ -60,5 +60,5 @@ def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:
         "left((to_jsonb(t) - '{payload,edited_payload,headers}'::text[])::text, "
         f"{SHOWN_CHARACTERS}) FROM {source.source} WHERE {source.condition} LIMIT {SAMPLES}"
     )
-    rows = seen(session, statement, source.said) or []
+    rows = seen(session, statement, source.values) or []
     return [Sample(place=f"{key}, {at}", ends="archived", text=text) for key, at, text in rows]

@@ -28,13 +28,13 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The rows of a part, as SQL over `source` given `said`; `since` tells their day."""
+    """The rows of a part, as SQL over `source` given `values`; `since` tells their day."""
 
     columns: tuple[Column, ...]
     source: str
     condition: str
     since: str
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     @property
     def dated(self) -> tuple[Column, ...]:
@@ -47,7 +47,7 @@ class Source:
         condition, values = within(part.low, part.high, self.since, "timestamptz")
         return (
             select(self.dated, self.source, f"{self.condition} AND {condition}"),
-            {**self.said, **values},
+            {**self.values, **values},
         )
 
 
@@ -72,7 +72,7 @@ def source_of(
         source=rule.source,
         condition=f"{rule.condition} AND {rule.since} < %(before)s::timestamptz",
         since=rule.since,
-        said={"at": parameters.at, "before": parameters.before},
+        values={"at": parameters.at, "before": parameters.before},
     )
 
 

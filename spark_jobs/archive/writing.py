@@ -60,7 +60,7 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
 
 def _tally(held: Moment, source: Source) -> Tally:
     statement = tally_sql(source.columns, source.source, source.condition)
-    row = held.session.execute(statement.encode(), source.said).fetchone()
+    row = held.session.execute(statement.encode(), source.values).fetchone()
     return Tally(int(row[0]), int(row[1])) if row else Tally(0, 0)
 
 
@@ -69,8 +69,8 @@ def _write(work: Work, part: Part, source: Source, snapshot: str, folder: Path) 
     database, columns = work.arguments.database, source.dated
 
     def read(one: Range) -> Iterator[Sequence[Any]]:
-        statement, said = source.statement(one)
-        for row in rows(database, snapshot, statement, said, columns):
+        statement, values = source.statement(one)
+        for row in rows(database, snapshot, statement, values, columns):
             count.add(1)
             yield row
         done.add(1)

@@ -25,7 +25,7 @@ def preview(arguments: Arguments) -> Preview:
     columns, values = shaped(parameters, chosen)
     with look(arguments.database) as session:
         # None where a filter that nearly nothing meets would take too long.
-        first = seen(session, f"{chosen.statement()} LIMIT {SAMPLES}", chosen.said) or []
+        first = seen(session, f"{chosen.statement()} LIMIT {SAMPLES}", chosen.values) or []
         count, is_counted = _counted(session, chosen)
     rows = [values(row) for row in first]
     texts = _texts(parameters, columns, rows)
@@ -45,11 +45,11 @@ def preview(arguments: Arguments) -> Preview:
 
 def _counted(session: psycopg.Connection[Any], chosen: Selection) -> tuple[int, bool]:
     """Count the rows, and tell whether they were counted or are the planner's guess."""
-    counted = seen(session, chosen.counting(), chosen.said)
+    counted = seen(session, chosen.counting(), chosen.values)
     if counted is not None:
         return int(counted[0][0]), True
     statement = f"EXPLAIN (FORMAT JSON) {chosen.statement()}"
-    plan = session.execute(statement.encode(), chosen.said).fetchone()
+    plan = session.execute(statement.encode(), chosen.values).fetchone()
     return int(plan[0][0]["Plan"]["Plan Rows"]) if plan else 0, False
 
 

@@ -49,7 +49,7 @@ def opened(work: Work, parameters: ExportParameters) -> Iterator[Opened]:
                     "Start a new run: it exports what is still there.",
                 )
         chosen = selection(parameters)
-        row = held.session.execute(chosen.counting().encode(), chosen.said).fetchone()
+        row = held.session.execute(chosen.counting().encode(), chosen.values).fetchone()
         count = int(row[0]) if row else 0
         work.tell.say(f"{count:,} rows in {len(plan.ranges):,} ranges.")
         source = Source(work.arguments.database, held.snapshot, parameters, chosen)
@@ -64,9 +64,9 @@ def rows_of(source: Source, part: Range) -> Iterator[Row]:
 def raw_rows(source: Source, part: Range) -> Iterator[Row]:
     """The same as SQL gives them."""
     chosen = source.selection
-    condition, values = within(part.low, part.high, "t.key", "text")
+    condition, bounds = within(part.low, part.high, "t.key", "text")
     statement = chosen.statement(condition, part.table)
     if part.table == DOCUMENTS:
         statement += " ORDER BY t.key"
-    said = {**chosen.said, **values}
-    return rows(source.database, source.snapshot, statement, said, chosen.columns)
+    values = {**chosen.values, **bounds}
+    return rows(source.database, source.snapshot, statement, values, chosen.columns)

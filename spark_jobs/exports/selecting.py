@@ -61,7 +61,7 @@ WHOLE: Final = Column("document", ColumnKind.JSON, "coalesce(t.document::text, t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The rows to read: the columns of `source` where `condition` is met, given `said`.
+    """The rows to read: the columns of `source` where `condition` is met, given `values`.
 
     `source` holds {table} where the rows lie. `wanted` are the columns that are written; where
     they come out of payloads, `columns` has the payload instead.
@@ -70,7 +70,7 @@ class Selection:
     table: str
     source: str
     condition: str
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
     columns: tuple[Column, ...]
     wanted: tuple[Wanted, ...]
 
@@ -91,41 +91,41 @@ def selection(parameters: ExportParameters) -> Selection:
 
 
 def _documents(parameters: ExportParameters) -> Selection:
-    said: dict[str, Any] = {"structure": parameters.structure, **_times(parameters)}
-    conditions = ["t.structure_id = %(structure)s", *_within("t.updated_at", said)]
+    values: dict[str, Any] = {"structure": parameters.structure, **_times(parameters)}
+    conditions = ["t.structure_id = %(structure)s", *_within("t.updated_at", values)]
     if not parameters.deleted:
         conditions.append(f"NOT ({_DELETED})")
     if parameters.key:
         conditions.append("t.key LIKE %(key)s")
-        said["key"] = _like(parameters.key)
+        values["key"] = _like(parameters.key)
     if parameters.where is not None:
-        path, said["value"] = parameters.where
-        said["path"] = json_path(steps_of(path))
+        path, values["value"] = parameters.where
+        values["path"] = json_path(steps_of(path))
         conditions.append(f"{_value_at('path')} {_AS_TEXT} = %(value)s")
     wanted = parameters.columns or _all(OF_DOCUMENTS, parameters)
     is_json = parameters.format is Format.JSON_LINES
     columns = [_document_column(wish, place, is_json=is_json) for place, wish in enumerate(wanted)]
-    said |= {f"path{n}": json_path(steps_of(w.source)) for n, w in enumerate(wanted) if w.is_path}
+    values |= {f"path{n}": json_path(steps_of(w.source)) for n, w in enumerate(wanted) if w.is_path}
     return Selection(
         table=DOCUMENTS,
         source="{table} t",
         condition=" AND ".join(conditions),
-        said=said,
+        values=values,
         columns=tuple(columns) or (BARE if parameters.target is None else WHOLE,),
         wanted=tuple(wanted),
     )
 
 
 def _messages(parameters: ExportParameters) -> Selection:
-    said: dict[str, Any] = _times(parameters)
-    conditions = ["true", *_within("t.at", said)]
+    values: dict[str, Any] = _times(parameters)
+    conditions = ["true", *_within("t.at", values)]
     if parameters.queues is not None:
         conditions.append("t.queue_id = ANY(%(queues)s::bigint[])")
-        said["queues"] = list(parameters.queues)
+        values["queues"] = list(parameters.queues)
     for name, column in (("service", "interface"), ("state", "ended")):
         if value := getattr(parameters, name):
             conditions.append(f"t.{column} = %({name})s")
-            said[name] = value
+            values[name] = value
     wanted = parameters.columns or _all(OF_MESSAGES, parameters)
     names = dict.fromkeys(wish.source for wish in wanted if not _is_of_payload(wish))
     columns = [_field(OF_MESSAGES, name) for name in names]
@@ -135,7 +135,7 @@ def _messages(parameters: ExportParameters) -> Selection:
         table=MESSAGES,
         source="{table} t LEFT JOIN integration_queue q ON q.id = t.queue_id",
         condition=" AND ".join(conditions),
-        said=said,
+        values=values,
         columns=tuple(columns),
         wanted=tuple(wanted),
     )
@@ -194,8 +194,8 @@ def _within(column: str, times: Mapping[str, Any]) -> list[str]:
 
 
 def _times(parameters: ExportParameters) -> dict[str, Any]:
-    said = {"since": parameters.since, "until": parameters.until}
-    return {name: text for name, text in said.items() if text}
+    times = {"since": parameters.since, "until": parameters.until}
+    return {name: text for name, text in times.items() if text}
 
 
 def _like(pattern: str) -> str:

@@ -117,7 +117,7 @@ def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> i
     finds none.
     """
     session.execute(tables.sql("ANALYZE {documents}"))
-    said = {
+    values = {
         "rejects": parameters.duplicates is Duplicates.REJECT,
         "bits": PLACES_BITS,
         "code": _TWICE.code,
@@ -125,7 +125,7 @@ def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> i
         "cause": _TWICE.fingerprint,
     }
     statement = tables.sql(_TAKE_OUT, order=sql.SQL(_ORDER[parameters.duplicates]))
-    row = session.execute(statement, said).fetchone()
+    row = session.execute(statement, values).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -173,24 +173,24 @@ def _whole(session: Session, tables: Stage, parameters: ImportParameters, plan: 
 
 def _store(session: Session, tables: Stage, parameters: ImportParameters) -> int:
     assert parameters.structure is not None  # noqa: S101 - checked with the parameters
-    said = {
+    values = {
         "run": tables.run,
         "arrival": parameters.arrival,
         "structure": parameters.structure.name,
     }
     statement = tables.sql(_STORE, order=sql.SQL(_ORDER[parameters.duplicates]))
-    row = session.execute(statement, said).fetchone()
+    row = session.execute(statement, values).fetchone()
     return int(row[0]) if row else 0
 
 
 def _reject(session: Session, tables: Stage, parameters: ImportParameters) -> int:
-    said = {
+    values = {
         "run": tables.run,
         "arrival": parameters.arrival,
         "queue": parameters.rejects_queue,
         "unit": "Row" if parameters.format is Format.PARQUET else "Line",
     }
-    return session.execute(tables.sql(_REJECT), said).rowcount
+    return session.execute(tables.sql(_REJECT), values).rowcount
 
 
 def _exist(session: Session, parameters: ImportParameters) -> None:

@@ -67,8 +67,8 @@ class Plan(RunPlan):
         return self.parts[-1].end if self.parts else 0
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
-        return cls(parts=tuple(Part(n, *bounds) for n, bounds in enumerate(said["parts"])))
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        return cls(parts=tuple(Part(n, *bounds) for n, bounds in enumerate(values["parts"])))
 
     def as_json(self) -> dict[str, Any]:
         return {"messages": self.messages, "parts": [[p.begin, p.end] for p in self.parts]}

@@ -131,7 +131,7 @@ def _operate(
         "late": parameters.late,
     }
     stop = {"stop_after": parameters.stop.after, "stop_share": parameters.stop.share}
-    said = {
+    values = {
         **chosen,
         "run": owned.run,
         "verb": "release" if parameters.release else "edit",
@@ -150,6 +150,6 @@ def _operate(
         "before": Jsonb({"state": "PLANNED"}),
         "now": Jsonb({name: value for name, value in {**chosen, **stop}.items() if value}),
     }
-    session.execute(tables.sql(_ITEMS), said)
-    session.execute(_OPERATION, said)
-    session.execute(_AUDIT, said)
+    session.execute(tables.sql(_ITEMS), values)
+    session.execute(_OPERATION, values)
+    session.execute(_AUDIT, values)

@@ -99,7 +99,7 @@ def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uui
     Raises JobError UNKNOWN_QUEUE, OTHER_TOPIC, NO_ARRIVAL_NUMBERS, NOT_STAGED.
     """
     _exists(session, parameters.queue, uuid)
-    said = {
+    values = {
         "run": tables.run,
         "queue": parameters.queue,
         "uuid": uuid,
@@ -112,13 +112,13 @@ def give_back(session: Session, tables: Stage, parameters: ReplayParameters, uui
         "cause": GIVEN_BACK.fingerprint,
     }
     session.execute(tables.sql("ANALYZE {messages}"))
-    session.execute(tables.sql(_NUMBERED), said)
+    session.execute(tables.sql(_NUMBERED), values)
     session.execute("ANALYZE replayed")
     if not parameters.apply_as_newest:
         check_numbers(session, "replayed")
     _, share = tables.staged(session)
     whole(session, "replayed", share.chosen)
-    (count,) = session.execute(tables.sql(_GIVE), said).fetchone() or (0,)
+    (count,) = session.execute(tables.sql(_GIVE), values).fetchone() or (0,)
     # Somebody may have opened one of the rows in this very moment.
     reasons = left_out(session, "replayed", share, (share.chosen - count, "open"))
     counts = {"read": share.read, "sent": count, "rejected": 0, "skipped": share.read - count}

@@ -173,7 +173,7 @@ def rebuild(session: Session, tables: Stage, parameters: ReplayParameters, uuid:
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY, OTHER_TOPIC,
     NO_ARRIVAL_NUMBERS, NOT_STAGED.
     """
-    said = {
+    values = {
         "queue": parameters.queue,
         "uuid": uuid,
         "structure": empty_structure(session, structure_of(parameters)),
@@ -187,11 +187,11 @@ def rebuild(session: Session, tables: Stage, parameters: ReplayParameters, uuid:
     ).fetchone():
         raise other_topic()
     session.execute(tables.sql("ANALYZE {documents}"))
-    session.execute(tables.sql(_NUMBERED), said)
+    session.execute(tables.sql(_NUMBERED), values)
     check_numbers(session, "rebuilt")
     _, share = tables.staged(session)
     whole(session, "rebuilt", share.chosen - share.rejected)
-    (stored,) = session.execute(_STORE, said).fetchone() or (0,)
+    (stored,) = session.execute(_STORE, values).fetchone() or (0,)
     left = share.chosen - share.rejected - stored
     facts = {
         "left_out": left_out(session, "rebuilt", share, (left, "superseded")),

@@ -64,12 +64,12 @@ def force(folder: Path) -> None:
         os.close(opened)
 
 
-def write_json(path: Path, said: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a small file whole or not at all, and force it to the disk."""
     beside = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
     try:
         with beside.open("w") as file:
-            json.dump(said, file, ensure_ascii=False, indent=1)
+            json.dump(content, file, ensure_ascii=False, indent=1)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

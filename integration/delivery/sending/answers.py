@@ -37,8 +37,8 @@ def read(answer: Answer, *, is_idempotent: bool, is_free: bool) -> tuple[Outcome
         case Unknown() if is_idempotent:
             return _untaken(answer, not_now, "NO_ANSWER")
         case Unknown():
-            said = f" {answer.text}" if answer.text else ""
-            text = f"The message was sent and no answer came.{said} {MAY_HAVE_ARRIVED}"
+            reason = f" {answer.text}" if answer.text else ""
+            text = f"The message was sent and no answer came.{reason} {MAY_HAVE_ARRIVED}"
             failure = Failure(FailureClass.PERMANENT, "DELIVERY_UNKNOWN", text, answer.excerpt)
             return Failed(failure), DeliveryState.UNKNOWN
         case _:

@@ -80,7 +80,7 @@ def after_seconds(value: str, now: datetime) -> float | None:
     return min(max(seconds, 0.0), MAX_AFTER_SECONDS) if math.isfinite(seconds) else None
 
 
-def without(said: bytes, secrets: Iterable[str]) -> bytes:
+def without(text: bytes, secrets: Iterable[str]) -> bytes:
     """Replace each of our secrets in what a partner sends back, the longest first.
 
     >>> without(b"you sent Basic dTpwdw==", ["dTpwdw==", ""])
@@ -88,8 +88,8 @@ def without(said: bytes, secrets: Iterable[str]) -> bytes:
     """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         if len(secret) >= LEAST_CHARACTERS:
-            said = said.replace(secret.encode(), HIDDEN)
-    return said
+            text = text.replace(secret.encode(), HIDDEN)
+    return text
 
 
 def excerpt_of(body: bytes) -> str:

@@ -80,8 +80,8 @@ class TokenLogin(Login):
         except (httpcore.NetworkError, httpcore.ProtocolError) as problem:
             raise _refused("the connection broke off") from problem
         except (AuthlibBaseError, httpx.HTTPStatusError) as problem:
-            said = without(str(problem).splitlines()[0].encode(), [self._secret])
-            raise _refused(said.decode("utf-8", "replace")) from problem
+            reason = without(str(problem).splitlines()[0].encode(), [self._secret])
+            raise _refused(reason.decode("utf-8", "replace")) from problem
         except (ValueError, KeyError, TypeError) as problem:
             raise _refused("the answer holds no token") from problem
         if not text.isascii() or not text.isprintable():

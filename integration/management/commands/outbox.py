@@ -55,9 +55,9 @@ class Command(BaseCommand):
             ("sent", "the batch in doubt is in Kafka"),
             ("not-sent", "the batch in doubt is not in Kafka: send it"),
         ):
-            said = verbs.add_parser(verb, help=words)
-            said.add_argument("provider", help="whose relay is in doubt")
-            _add_who(said)
+            sub = verbs.add_parser(verb, help=words)
+            sub.add_argument("provider", help="whose relay is in doubt")
+            _add_who(sub)
 
     def handle(self, *_args: str, **options: Any) -> None:
         verb = options["verb"]

@@ -56,8 +56,8 @@ class Command(BaseCommand):
         if outcome.failure is not None:
             self._tell_failure(outcome.failure)
             return
-        said = "Applied" if outcome.is_applied else "Superseded: its key already has newer data"
-        self.stdout.write(self.style.SUCCESS(f"{said}."))
+        ending = "Applied" if outcome.is_applied else "Superseded: its key already has newer data"
+        self.stdout.write(self.style.SUCCESS(f"{ending}."))
         for change in changes:
             self._tell_change(change)
         if not changes:

@@ -198,11 +198,11 @@ def _fits(place: _Place, wanted: FailureFilter) -> bool:
 def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hours | None) -> Group:
     key, count, held, retrying, released, first, last, queues, causes, _, text = row
     touched = [places[pk] for pk in queues if pk in places]
-    said = _said(by, key, touched)
+    names = _said(by, key, touched)
     return Group(
-        name=said.get("queue") or said.get("system") or "",
-        code=said.get("code", ""),
-        interface=said.get("interface", ""),
+        name=names.get("queue") or names.get("system") or "",
+        code=names.get("code", ""),
+        interface=names.get("interface", ""),
         text=cause_words(text or ""),
         example=text or "",
         count=count,
@@ -215,7 +215,7 @@ def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hour
         queues=tuple(sorted(place.name for place in touched)),
         systems=tuple(sorted({place.system for place in touched if place.system})),
         trend=() if hours is None else hours.get(tuple(key), (0,) * TREND_HOURS),
-        narrows={name: value or WITHOUT for name, value in said.items()},
+        narrows={name: value or WITHOUT for name, value in names.items()},
     )
 
 

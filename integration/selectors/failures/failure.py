@@ -254,5 +254,5 @@ def _same_key(error: MessageError) -> list[FailureRow]:
 
 def sentence_of(text: str) -> str:
     """The text of a failure with a full stop, where it has none."""
-    said = text.strip()
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    sentence = text.strip()
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -69,8 +69,8 @@ def account(row: OutboxRow, place: Place) -> Account:
 
 
 def _dead(row: OutboxRow, place: Place) -> Account:
-    said = row.dead_text.strip() or row.dead_code
-    what = f"{NAMES[row.kind]} was refused by Kafka, alone: {sentence_of(said)}"
+    reason = row.dead_text.strip() or row.dead_code
+    what = f"{NAMES[row.kind]} was refused by Kafka, alone: {sentence_of(reason)}"
     if row.kind == OutboxKind.RETRY_MARKER:
         now = "Give it up: the failure's own row has carried the retry since; nothing is lost."
         return Account(what, now)

@@ -28,7 +28,7 @@ class PartitionRow:
     status: Status
     situation: Situation
     code: str
-    said: str
+    state_text: str
     since: datetime | None
     resume_at: datetime | None
     failure: UUID | None
@@ -59,7 +59,7 @@ def partition_row(queue: Queue, partition: QueuePartition) -> PartitionRow:
         status=status,
         situation=reason,
         code=code,
-        said=partition.state_text,
+        state_text=partition.state_text,
         since=partition.state_since,
         resume_at=partition.resume_at,
         failure=partition.state_error,

@@ -198,13 +198,13 @@ def _switched(queue: Queue) -> Standing | None:
             "A person switched this queue off; its positions are kept.", "Switch it on to go on."
         )
     if queue.paused:
-        said = f": {queue.pause_reason}" if queue.pause_reason else ""
+        reason = f": {queue.pause_reason}" if queue.pause_reason else ""
         if queue.paused_until is None:
             why, next_step = "A person paused this queue", "Resume it to go on."
         else:
             why = f"A person paused this queue until {queue.paused_until:%H:%M UTC on %d %B %Y}"
             next_step = "It goes on by itself then; resume it to go on now."
-        return Status.PAUSED, Situation(f"{why}{said}.", next_step)
+        return Status.PAUSED, Situation(f"{why}{reason}.", next_step)
     if queue.system is not None and not queue.system.enabled:
         waits = queue.is_sequential or queue.direction == Queue.Direction.OUTBOUND
         effect = "the queue waits" if waits else "its messages go on hold"

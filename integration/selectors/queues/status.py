@@ -258,8 +258,8 @@ def situation(
     template = BY_CODE.get(code, BY_STATE[state])
     if code == HANDLER_MISSING and not in_order:
         template = Situation(template.why, f"{template.next_step} {OR_OFF}")
-    said = text.strip()
-    if said and said[-1] not in ".!?:":
-        said += "."
+    sentence = text.strip()
+    if sentence and sentence[-1] not in ".!?:":
+        sentence += "."
     why = template.why.replace("{topic}", topic).replace("{limit}", f"{limit:,}")
-    return Situation(why.replace("{text}", said).strip(), template.next_step)
+    return Situation(why.replace("{text}", sentence).strip(), template.next_step)

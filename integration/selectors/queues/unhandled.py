@@ -32,5 +32,5 @@ def unhandled(rows: Sequence[QueueRow]) -> dict[int, Untaken]:
 
 
 def _named(row: QueueRow) -> str:
-    said = (part.said for part in row.partitions if part.code == HANDLER_MISSING)
-    return next((match[1] for text in said if (match := _NAMED.match(text))), "")
+    texts = (part.state_text for part in row.partitions if part.code == HANDLER_MISSING)
+    return next((match[1] for text in texts if (match := _NAMED.match(text))), "")

@@ -48,7 +48,7 @@ Listed = tuple[str, int, int]
 
 Of thousands only the first and the last are asked for as moments.
 """
-Said = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Span:
     newest_first: bool = True
 
     @property
-    def said(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         return {"queues": list(self.queues), "begin": self.begin, "end": self.end}
 
     def beyond(self, moment: datetime) -> "Span":
@@ -93,7 +93,7 @@ class Part:
     """
 
     conditions: tuple[str, ...]
-    said: Said
+    values: Values
 
     def rows(self, columns: str, condition: str) -> str:
         """A query for these columns of the rows `t` that meet the condition as well."""
@@ -177,13 +177,13 @@ def _longer(most: int, read: int, share: float) -> int:
 
 def counted(cursor: Any, span: Span, most: int) -> int:
     """Count the span's rows; with more than `most` batches in it, something above `most`."""
-    cursor.execute(_COUNTED, {**span.said, "most": most + 1})
+    cursor.execute(_COUNTED, {**span.values, "most": most + 1})
     return int(cursor.fetchone()[0])
 
 
 def _listed(cursor: Any, span: Span, most: int) -> list[Listed]:
     way = "DESC" if span.newest_first else "ASC"
-    cursor.execute(_LISTED.format(way=way), {**span.said, "most": most})
+    cursor.execute(_LISTED.format(way=way), {**span.values, "most": most})
     rows: list[Listed] = cursor.fetchall()
     return rows
 
@@ -198,14 +198,14 @@ def _enough(listed: Sequence[Listed], rows: int) -> int:
 
 
 def _rest(span: Span) -> Part:
-    said = {**span.said, "first": span.begin, "last": span.end}
-    return Part(("t.at >= %(begin)s AND t.at < %(end)s AND t.queue_id = ANY(%(queues)s)",), said)
+    values = {**span.values, "first": span.begin, "last": span.end}
+    return Part(("t.at >= %(begin)s AND t.at < %(end)s AND t.queue_id = ANY(%(queues)s)",), values)
 
 
 def _part(span: Span, listed: Sequence[Listed]) -> Part:
     """Batches of one row are in the list themselves; the others are found by their numbers."""
     edges = (_moment(listed[0]), _moment(listed[-1]))
-    said: dict[str, Any] = {**span.said, "first": min(edges), "last": max(edges)}
+    values: dict[str, Any] = {**span.values, "first": min(edges), "last": max(edges)}
     # The time tells the days to look at, and batches with one number apart.
     within = "t.at BETWEEN %(first)s AND %(last)s AND t.queue_id = ANY(%(queues)s)"
     conditions = []
@@ -215,11 +215,11 @@ def _part(span: Span, listed: Sequence[Listed]) -> Part:
     if numbers:
         among = []
         for place, (lowest, highest) in enumerate(_stretches(numbers)):
-            said |= {f"lowest{place}": lowest, f"highest{place}": highest}
+            values |= {f"lowest{place}": lowest, f"highest{place}": highest}
             among.append(f"t.arrival_batch BETWEEN %(lowest{place})s AND %(highest{place})s")
         larger = "t.batch_rows IS DISTINCT FROM 1"
         conditions.append(f"{within} AND {larger} AND ({' OR '.join(among)})")
-    return Part(tuple(conditions), said)
+    return Part(tuple(conditions), values)
 
 
 def _moment(listed: Listed) -> datetime:

@@ -33,12 +33,12 @@ def latest(seconds: int, most: int) -> Endings:
             cursor.execute(
                 f"SELECT t.queue_id, t.ended, count(*) FROM ({part.rows(COLUMNS, rows.ALL)}) t "
                 "GROUP BY t.queue_id, t.ended",
-                part.said,
+                part.values,
             )
             for queue, ended, count in cursor.fetchall():
                 of_queue = counts.setdefault(queue, {})
                 of_queue[ended] = of_queue.get(ended, 0) + count
             walk.met = sum(sum(of_queue.values()) for of_queue in counts.values())
             if walk.met >= most:
-                return Endings(max((now - part.said["first"]).total_seconds(), 0.001), counts)
+                return Endings(max((now - part.values["first"]).total_seconds(), 0.001), counts)
     return Endings(seconds, counts)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from integration.selectors.tracking import batches, rows
 from integration.selectors.tracking.batches import MICROSECOND, Span
-from integration.selectors.tracking.rows import Queues, Said, TrackRow
+from integration.selectors.tracking.rows import Queues, TrackRow, Values
 
 # Further away nobody speaks of neighbours, and older days stay out of the question.
 FAR: Final = timedelta(days=7)
@@ -75,7 +75,7 @@ def _sides(track: TrackRow) -> tuple[tuple[Span, str], tuple[Span, str]]:
     return (earlier, _BEFORE), (later, _AFTER)
 
 
-def _said(track: TrackRow) -> dict[str, Any]:
+def _values(track: TrackRow) -> dict[str, Any]:
     return {
         "queue": track.queue_id,
         "message": track.message_id,
@@ -88,10 +88,10 @@ def _said(track: TrackRow) -> dict[str, Any]:
 
 
 def _side(track: TrackRow, span: Span, behind: str) -> Side:
-    condition, said, queues = f"{_BESIDE} AND {behind}", _said(track), _own_queue(track)
-    near, is_all = _nearest(span, condition, said, queues)
+    condition, values, queues = f"{_BESIDE} AND {behind}", _values(track), _own_queue(track)
+    near, is_all = _nearest(span, condition, values, queues)
     if not near and not is_all:
-        near = rows.in_order(span, condition, said, queues, limit=1)
+        near = rows.in_order(span, condition, values, queues, limit=1)
     first = max if span.newest_first else min
     return Side(
         nearest=first(near, key=lambda row: row.place, default=None),
@@ -100,7 +100,9 @@ def _side(track: TrackRow, span: Span, behind: str) -> Side:
     )
 
 
-def _nearest(span: Span, condition: str, said: Said, queues: Queues) -> tuple[list[TrackRow], bool]:
+def _nearest(
+    span: Span, condition: str, values: Values, queues: Queues
+) -> tuple[list[TrackRow], bool]:
     """The first row of this key that meets the condition, and the first of any other.
 
     Only among the rows close by; and whether those are all of the span.
@@ -114,19 +116,19 @@ def _nearest(span: Span, condition: str, said: Said, queues: Queues) -> tuple[li
             f"SELECT DISTINCT ON ({_SAME}) * FROM ({part.rows(rows.COLUMNS, condition)}) t "
             f"ORDER BY {_SAME}, t.at {way}, t.id {way}"
         )
-        return rows.read(cursor, sql, {**said, **part.said}, queues), is_all
+        return rows.read(cursor, sql, {**values, **part.values}, queues), is_all
 
 
 def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | None, TrackRow | None]:
     """Find what is not close by: the rare is looked up whole, else it is somewhere near."""
     if earlier.knows_key and later.knows_key:
         return earlier.of_key, later.of_key
-    said, queues = _said(track), _own_queue(track)
-    same_key = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], said, queues)
+    values, queues = _values(track), _own_queue(track)
+    same_key = rows.few_by_index([f"{_OF_KEY} AND {_WINDOW}"], values, queues)
     if same_key is None:
         near = [
             rows.in_order(
-                span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", said, queues, limit=1
+                span, f"{_BESIDE} AND t.key = %(key)s AND {behind}", values, queues, limit=1
             )
             for span, behind in _sides(track)
         ]
@@ -143,5 +145,5 @@ def _own_queue(track: TrackRow) -> Queues:
 def _answers(track: TrackRow, readable: Queues) -> tuple[TrackRow, ...]:
     if not track.message_id:
         return ()
-    said = {**_said(track), "since": track.at - EARLIER}
-    return tuple(rows.by_index(_ANSWERS, said, readable)[:RELATED])
+    values = {**_values(track), "since": track.at - EARLIER}
+    return tuple(rows.by_index(_ANSWERS, values, readable)[:RELATED])

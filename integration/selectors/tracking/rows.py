@@ -49,7 +49,7 @@ ALL: Final = "true"
 
 Queues = Mapping[int, tuple[str, str]]
 """Name and direction by number."""
-Said = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 
 class Cursor(NamedTuple):
@@ -116,7 +116,7 @@ def queues_of(scope: Scope) -> Queues:
 
 
 def by_index(
-    conditions: Sequence[str], said: Said, queues: Queues, *, limit: int = MANY
+    conditions: Sequence[str], values: Values, queues: Queues, *, limit: int = MANY
 ) -> list[TrackRow]:
     """The rows that meet one of the conditions, at most so many of each, by time and number.
 
@@ -124,16 +124,18 @@ def by_index(
     the days hold.
     """
     with reading(INDEX_ONLY) as cursor:
-        lists = [read(cursor, _meeting(condition, limit), said, queues) for condition in conditions]
+        lists = [read(cursor, _meeting(one, limit), values, queues) for one in conditions]
     return _each_once(lists)
 
 
-def few_by_index(conditions: Sequence[str], said: Said, queues: Queues) -> list[TrackRow] | None:
+def few_by_index(
+    conditions: Sequence[str], values: Values, queues: Queues
+) -> list[TrackRow] | None:
     """The same; None as soon as more than MANY meet one of the conditions."""
     gathered: list[list[TrackRow]] = []
     with reading(INDEX_ONLY) as cursor:
         for condition in conditions:
-            cursor.execute(FEW.format(met=_meeting(condition, MANY + 1)), said)
+            cursor.execute(FEW.format(met=_meeting(condition, MANY + 1)), values)
             matches = cursor.fetchall()
             if matches[0][-1] > MANY:
                 return None
@@ -154,15 +156,15 @@ def of_messages(
     ids: Sequence[str], queue: int, since: datetime, endings: Iterable[str] = tuple(Ended)
 ) -> list[TrackRow]:
     """These endings of these messages of one queue since then, by time; without its name."""
-    said: dict[str, Any] = {"ids": list(ids), "queue": queue, "since": since}
-    said["endings"], queues = list(endings), {queue: ("", "")}
+    values: dict[str, Any] = {"ids": list(ids), "queue": queue, "since": since}
+    values["endings"], queues = list(endings), {queue: ("", "")}
     condition = "t.message_id = ANY(%(ids)s) AND t.ended = ANY(%(endings)s)"
     limit = ENDINGS_OF_ONE * len(ids)
     if len(ids) > FEW_IDS:
         span = Span([queue], since, FOREVER, newest_first=False)
-        return in_order(span, condition, said, queues, limit=limit)
+        return in_order(span, condition, values, queues, limit=limit)
     condition += " AND t.queue_id = %(queue)s AND t.at >= %(since)s"
-    return by_index([condition], said, queues, limit=limit)
+    return by_index([condition], values, queues, limit=limit)
 
 
 def whole(row: TrackRow) -> MessageTrack | None:
@@ -188,7 +190,7 @@ def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:
 
 
 def in_order(
-    span: Span, condition: str, said: Said, queues: Queues, *, limit: int
+    span: Span, condition: str, values: Values, queues: Queues, *, limit: int
 ) -> list[TrackRow]:
     """The first rows of the span that meet the condition, by time and number in its order."""
     way = "DESC" if span.newest_first else "ASC"
@@ -200,14 +202,14 @@ def in_order(
                 f"SELECT * FROM ({part.rows(COLUMNS, condition)}) t "
                 f"ORDER BY t.at {way}, t.id {way} LIMIT {limit - len(rows)}"
             )
-            rows += read(cursor, sql, {**said, **part.said}, queues)
+            rows += read(cursor, sql, {**values, **part.values}, queues)
             walk.met = len(rows)
             if len(rows) >= limit:
                 break
     return rows
 
 
-def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
+def count(span: Span, condition: str, values: Values, *, cap: int) -> int:
     """Count the span's rows that meet the condition: above `cap` it is any number above it."""
     number = 0
     with reading(NEVER_WHOLE) as cursor:
@@ -217,7 +219,7 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
         for part in walk.parts():
             cursor.execute(
                 f"SELECT count(*) FROM ({part.rows('1', condition)} LIMIT {cap + 1}) counted",
-                {**said, **part.said},
+                {**values, **part.values},
             )
             number += int(cursor.fetchone()[0])
             walk.met = number
@@ -226,23 +228,23 @@ def count(span: Span, condition: str, said: Said, *, cap: int) -> int:
     return number
 
 
-def newest_unusual(condition: str, said: Said, queues: Queues, *, limit: int) -> list[TrackRow]:
+def newest_unusual(condition: str, values: Values, queues: Queues, *, limit: int) -> list[TrackRow]:
     """The newest rows that meet the condition, which names an unusual ending: they have a list."""
     sql = (
         f"SELECT {COLUMNS} FROM integration_messagetrack t WHERE {condition} "
         f"ORDER BY t.at DESC, t.id DESC LIMIT {limit}"
     )
     with reading(AS_ASKED) as cursor:
-        return read(cursor, sql, said, queues)
+        return read(cursor, sql, values, queues)
 
 
-def count_unusual(condition: str, said: Said, *, cap: int) -> int:
+def count_unusual(condition: str, values: Values, *, cap: int) -> int:
     """Count the rows that meet such a condition, at most cap + 1."""
     with reading(AS_ASKED) as cursor:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM integration_messagetrack t "
             f"WHERE {condition} LIMIT {cap + 1}) counted",
-            said,
+            values,
         )
         return int(cursor.fetchone()[0])
 
@@ -259,8 +261,8 @@ def reading(settings: Mapping[str, str]) -> Iterator[Any]:
         transaction.set_rollback(True, using=alias())
 
 
-def read(cursor: Any, sql: str, said: Said, queues: Queues) -> list[TrackRow]:
-    cursor.execute(sql, said)
+def read(cursor: Any, sql: str, values: Values, queues: Queues) -> list[TrackRow]:
+    cursor.execute(sql, values)
     return _rows(cursor.fetchall(), queues)
 
 

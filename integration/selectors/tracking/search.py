@@ -58,49 +58,51 @@ def page(wanted: TrackFilter, after: Cursor | None = None, size: int = PAGE_ROWS
     queues = _queues(wanted)
     if not queues:
         return Page(rows=(), count=0, cap=COUNT_CAP)
-    said = _said(wanted, queues)
+    values = _values(wanted, queues)
     if after is not None:
-        said |= {"at": after.at, "row": after.id}
+        values |= {"at": after.at, "row": after.id}
     exact = _exact(wanted)
     if exact:
-        tracks, number = _by_index(wanted, exact, said, queues, size)
+        tracks, number = _by_index(wanted, exact, values, queues, size)
     elif wanted.ended in UNUSUAL:
         condition = f"{_WITHIN} AND {_ENDED}"
-        tracks = rows.newest_unusual(_behind(condition, said), said, queues, limit=size + 1)
-        number = rows.count_unusual(condition, said, cap=COUNT_CAP)
+        tracks = rows.newest_unusual(_behind(condition, values), values, queues, limit=size + 1)
+        number = rows.count_unusual(condition, values, cap=COUNT_CAP)
     else:
         condition = _ENDED if wanted.ended else rows.ALL
-        tracks = _by_time(wanted, condition, said, queues, size)
-        number = rows.count(_span(wanted, queues), condition, said, cap=COUNT_CAP)
+        tracks = _by_time(wanted, condition, values, queues, size)
+        number = rows.count(_span(wanted, queues), condition, values, cap=COUNT_CAP)
     shown = tuple(tracks[:size])
     behind = shown[-1].place if len(tracks) > size else None
     return Page(rows=shown, count=number, cap=COUNT_CAP, next_after=behind)
 
 
 def _by_time(
-    wanted: TrackFilter, condition: str, said: dict[str, Any], queues: Queues, size: int
+    wanted: TrackFilter, condition: str, values: dict[str, Any], queues: Queues, size: int
 ) -> list[TrackRow]:
     span = _span(wanted, queues)
-    if "at" in said and said["at"] < span.end:
-        span = replace(span, end=said["at"] + MICROSECOND)
-    return rows.in_order(span, _behind(condition, said), said, queues, limit=size + 1)
+    if "at" in values and values["at"] < span.end:
+        span = replace(span, end=values["at"] + MICROSECOND)
+    return rows.in_order(span, _behind(condition, values), values, queues, limit=size + 1)
 
 
 def _by_index(
-    wanted: TrackFilter, exact: list[str], said: dict[str, Any], queues: Queues, size: int
+    wanted: TrackFilter, exact: list[str], values: dict[str, Any], queues: Queues, size: int
 ) -> tuple[list[TrackRow], int]:
     """Find what the conditions do by the index; where one finds too much, go by time."""
     ending = f" AND {_ENDED}" if wanted.ended else ""
-    tracks = rows.few_by_index([f"{_WITHIN}{ending} AND {test}" for test in exact], said, queues)
+    tracks = rows.few_by_index([f"{_WITHIN}{ending} AND {test}" for test in exact], values, queues)
     if tracks is None:
         condition = f"({' OR '.join(exact)}){ending}"
-        return _by_time(wanted, condition, said, queues, size), COUNT_CAP + 1
-    behind = [row for row in tracks if "at" not in said or row.place < (said["at"], said["row"])]
+        return _by_time(wanted, condition, values, queues, size), COUNT_CAP + 1
+    behind = [
+        row for row in tracks if "at" not in values or row.place < (values["at"], values["row"])
+    ]
     return behind[::-1][: size + 1], len(tracks)
 
 
-def _behind(condition: str, said: dict[str, Any]) -> str:
-    return f"{condition} AND {BEHIND}" if "at" in said else condition
+def _behind(condition: str, values: dict[str, Any]) -> str:
+    return f"{condition} AND {BEHIND}" if "at" in values else condition
 
 
 def _queues(wanted: TrackFilter) -> Queues:
@@ -115,7 +117,7 @@ def _queues(wanted: TrackFilter) -> Queues:
     return {pk: (name, way) for pk, name, way in queues.values_list("pk", "name", "direction")}
 
 
-def _said(wanted: TrackFilter, queues: Queues) -> dict[str, Any]:
+def _values(wanted: TrackFilter, queues: Queues) -> dict[str, Any]:
     """The values that conditions name."""
     return {
         "since": wanted.since,

@@ -280,12 +280,12 @@ CALLED: Final = {
 
 
 def _called(call: Delivery) -> Event:
-    said, tone, sign = CALLED[DeliveryState(call.state)]
+    words, tone, sign = CALLED[DeliveryState(call.state)]
     status = f" Answer {call.status}." if call.status is not None else ""
     took = f" It took {call.took_ms:,} ms." if call.took_ms is not None else ""
     return Event(
         at=call.ended_at or call.started_at,
-        title=f"Call {call.attempt} of {call.endpoint.name}: {said}",
+        title=f"Call {call.attempt} of {call.endpoint.name}: {words}",
         who=ENGINE,
         code=call.code,
         text=f"{call.text}{status}{took}".strip(),

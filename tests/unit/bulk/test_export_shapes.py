@@ -91,7 +91,7 @@ def test_a_payload_is_read_as_far_as_it_can_be() -> None:
 def test_paths_are_told_to_the_database_as_its_own() -> None:
     assert json_path(("a", 0, 'x"y')) == 'strict $."a"[0]."x\\"y"'
     chosen = selection(parameters(columns=[{"name": "a%b", "source": "$['100%']"}]))
-    assert chosen.said["path0"] == 'strict $."100%"'
+    assert chosen.values["path0"] == 'strict $."100%"'
     assert ' AS "a%%b" FROM' in chosen.statement(), "a sign of parameters, once more"
 
 
