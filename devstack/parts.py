@@ -79,8 +79,7 @@ def wanted(variables: Mapping[str, str] = os.environ) -> list[Part]:
 def shows_sample(variables: Mapping[str, str]) -> bool:
     """Return whether the sample's configuration is the first data, and its traffic runs.
 
-    So it is unless `make run SAMPLE=0` says no, or its app is not installed. Raises Problem
-    BAD_SWITCH.
+    It is unless `make run SAMPLE=0` says no, or it is not installed. Raises Problem BAD_SWITCH.
     """
     apps = remembered.integrations({}, variables).split(",")
     is_on = _is_on("SAMPLE", variables)

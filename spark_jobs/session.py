@@ -143,8 +143,7 @@ def keep_workers(session: "SparkSession", task: Callable[[int], None]) -> None:
 def close_session() -> None:
     """End this process's session, if there is one, whatever is left of it, with its JVM.
 
-    PySpark keeps its gateway to the JVM for as long as the process lives, and would go on talking
-    to a dead one.
+    PySpark keeps its gateway to the JVM while the process lives, and would talk on to a dead one.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - as above
     from pyspark.sql import SparkSession  # noqa: PLC0415

@@ -1,7 +1,6 @@
 """A rule of the cleanup: which rows are over, which are spared, and how they are removed.
 
-The condition is built in one place, for counting and for removing: what a simulation tells is
-what a run does.
+The condition is built in one place, for counting and removing: simulations tell what runs do.
 """
 
 from dataclasses import dataclass

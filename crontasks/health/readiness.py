@@ -46,8 +46,7 @@ LOOKED_AT: Final = (
     "progress",
 )
 
-# What a person changed or decided lately is progress, too: a queue that was set up or resumed needs
-# a moment to begin.
+# What a person changed lately is progress, too: a queue set up or resumed needs a moment to begin.
 _PLACES: Final = f"""
     WITH place AS (
         SELECT q.id AS queue, CASE

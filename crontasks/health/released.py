@@ -17,8 +17,7 @@ from integration.policy.states import PartitionState
 from integration.selectors.delivering.endpoints import of_queue
 from integration.selectors.queues.partitions import situation_of
 
-# Here the engine tries released messages: the failure threshold keeps new ones back, a retry the
-# head.
+# The engine tries released messages here: the threshold keeps new ones back, a retry the head.
 TRIES: Final = (PartitionState.RUNNING, PartitionState.BACKOFF, PartitionState.BRAKED)
 
 

@@ -32,8 +32,7 @@ class CronInstance(models.Model):
     """A cron task, its parameters and when it runs.
 
     Saving validates it and keeps the PeriodicTask that beat reads. `last_scheduled_at` is the
-    last moment that was acted upon; it only moves by compare-and-set, so a doubled tick is
-    nothing.
+    last moment that was acted upon; it only moves by compare-and-set: a doubled tick is nothing.
     """
 
     class Overlap(models.TextChoices):

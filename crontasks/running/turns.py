@@ -1,7 +1,6 @@
 """Reasons for a run to end: its worker shuts down, or another queue waits for the worker.
 
-With fewer queues than worker slots nobody waits and runs stay attached; with more, the queues
-take turns.
+With fewer queues than worker slots nobody waits and runs stay attached; else they take turns.
 """
 
 import time

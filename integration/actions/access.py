@@ -73,8 +73,7 @@ class Access:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-# The subject of the row that stands for all beyond the bound. What is bounded has none, so that
-# nobody can type it.
+# The subject of the row for all beyond the bound; what is bounded has none: nobody can type it.
 MORE: Final = "more"
 # One statement of its own: no page waits for more, and none is shown from within a transaction.
 # Two at the same moment may both be stored.

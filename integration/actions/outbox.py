@@ -100,8 +100,7 @@ class OutboxOutcome:
 def send_again(row: int, *, batch: UUID | None, actor: str, reason: str = "") -> None:
     """Give a dead row back to the relay, which sends it in its old place.
 
-    `batch` is the one it was dead under when the person looked. Raises OutboxMismatchError,
-    RowBusyError.
+    `batch` is what it was dead under when seen. Raises OutboxMismatchError, RowBusyError.
     """
     _one(SEND_AGAIN, row, batch, actor, reason)
 

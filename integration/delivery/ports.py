@@ -1,7 +1,6 @@
 """The ports through which the engine reaches the world.
 
-Each port has an in-memory fake in tests/support; one contract suite runs over the fake and the
-real adapter.
+Each port has an in-memory fake in tests/support; one contract suite runs over both.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -232,8 +231,7 @@ class PartitionManager(Protocol):
     def working(self) -> None:
         """A call of a handler or of the parser starts now; it may take the handler timeout.
 
-        A process that does nothing but runs ends when it takes longer. Any other stops renewing
-        the lease.
+        A process that only runs ends when it takes longer. Any other stops renewing the lease.
         """
 
     def resting(self) -> None:

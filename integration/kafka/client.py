@@ -178,8 +178,7 @@ def _made(make: Callable[[Properties], Made], to: Connection, properties: Proper
 class TalkingAdmin(AdminClient):
     """A client for questions that keeps what it noticed on its way to the cluster.
 
-    A question to a cluster that does not let us in is answered with a timeout; why is only told
-    as an event.
+    A cluster that does not let us in answers with a timeout; the reason comes as an event only.
     """
 
     def __init__(self, properties: Properties) -> None:

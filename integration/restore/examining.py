@@ -92,8 +92,7 @@ def noticed() -> Restore | None:
 def look_if_noticed() -> None:
     """Look at once, as the leading worker, so that nothing waits where nothing was lost.
 
-    Where a cluster does not answer everything stays held, and it is tried again. Raises
-    RowBusyError.
+    Where a cluster does not answer, all stays held and is tried again. Raises RowBusyError.
     """
     restore = current()
     if restore is None or restore.examined_at is not None:

@@ -35,8 +35,7 @@ from integration.selectors.delivering import open_calls
 from integration.selectors.delivering.senders import SENDS, sends
 
 WAITING: Final = (OutboxState.PENDING, OutboxState.STAMPED)
-# Clocks of the database and of the senders differ; a record is looked for from so long before
-# its row was written.
+# Clocks of database and senders differ; a record is looked for from so long before its row.
 CLOCKS_APART: Final = timedelta(minutes=10)
 ROWS_AT_ONCE: Final = 2_000
 

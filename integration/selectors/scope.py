@@ -12,8 +12,7 @@ from integration.models import Queue
 class Scope:
     """The external systems someone may know of, by primary key; None = everything.
 
-    What belongs to no system (a queue without one, for example) is known only to those whom
-    nothing limits.
+    What belongs to no system (a queue without one, say) only those know whom nothing limits.
     """
 
     systems: frozenset[int] | None = None
@@ -39,8 +38,7 @@ EVERYTHING: Final = Scope()
 def visible_operations(scope: Scope) -> Q:
     """The condition on operations all of whose messages this person may know of.
 
-    A queue that is gone belongs to no system any more: its operations are for those whom nothing
-    limits.
+    A queue that is gone belongs to no system: its operations are for those whom nothing limits.
     """
     if scope.is_whole:
         return Q()

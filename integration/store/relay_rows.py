@@ -89,8 +89,7 @@ LET_GO: Final = (
     "own AS (UPDATE integration_relaylease SET batch = NULL, batch_rows = NULL "
     "WHERE id = %(lease)s AND epoch = %(epoch)s AND batch = %(batch)s RETURNING 1)"
 )
-# The lease remembers the batch as Kafka does: one that it does not know came from another state
-# of this database.
+# The lease remembers the batch as Kafka does: an unknown one is of another state of the database.
 MARK: Final = f"""
 WITH own AS (
   UPDATE integration_relaylease

@@ -37,8 +37,7 @@ class Rule:
 class ArchiveParameters(JobParameters):
     """The rows to archive: everything of a kind from before `before`, by the rule's moment `at`.
 
-    Both are ISO texts. `folder` has a folder for each kind. Messages go by whole days and have no
-    rule.
+    Both are ISO texts. `folder` has a folder for each kind. Messages go by day and have no rule.
     """
 
     JOB: ClassVar[str] = "archive"

@@ -20,8 +20,7 @@ class FoundColumn(NamedTuple):
 def found(source: str, *, encoding: str, delimiter: str) -> list[FoundColumn]:
     """The columns of the first file that has any.
 
-    Raises JobError: NO_SOURCE, NO_HEADER, BAD_PARAMETERS for an encoding or a delimiter that
-    cannot be.
+    Raises JobError: NO_SOURCE, NO_HEADER, BAD_PARAMETERS for an impossible encoding or delimiter.
     """
     parameters = ImportParameters.of(
         {

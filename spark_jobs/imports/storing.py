@@ -113,8 +113,7 @@ def complete(session: Session, tables: Stage, plan: Plan) -> Staged:
 def take_out(session: Session, tables: Stage, parameters: ImportParameters) -> int:
     """Take rows out of the stage that have a key for which another row counts.
 
-    They go to the rejects where that was asked for. Returns how many they were; done again it
-    finds none.
+    They go to the rejects if that was asked for. Returns their number; none when done again.
     """
     session.execute(tables.sql("ANALYZE {documents}"))
     values = {

@@ -14,8 +14,7 @@ from spark_jobs.staging import Session, Stage
 # What one task reads, and what one commit edits: a second's work, and little memory.
 PART_BYTES: Final = 8 * 2**20
 _FREEZES: Final = -1
-# What was chosen and what was done with it outlives a crash of the database; what was judged is
-# judged again.
+# What was chosen and done outlives a crash of the database; what was judged is judged again.
 _ITEMS: Final = """
 CREATE TABLE {items} (
   place int PRIMARY KEY, id uuid NOT NULL, version int NOT NULL, queue bigint NOT NULL,

@@ -16,7 +16,7 @@ _INTERFACE: Final = FIELDS.index("INTERFACE")
 _MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
 
 
-class RangeRecord(NamedTuple):
+class Record(NamedTuple):
     """A record of the range. Of one that does not fit by key or header only its place is known."""
 
     partition: int
@@ -35,15 +35,12 @@ class Chosen(NamedTuple):
     the payload as it came out of the envelope.
     """
 
-    record: RangeRecord
+    record: Record
     message_id: str
     own_id: str
     interface: str
     body: object
     text: str | bytes
-
-
-Taken = tuple[RangeRecord, Chosen | None]
 
 
 class Chooser:
@@ -58,7 +55,7 @@ class Chooser:
         self._value = value if has_value else None
 
     def columns(self) -> list[str]:
-        """Expressions for `RangeRecord`: what does not fit is not carried from Spark to Python."""
+        """Expressions for `Record`: what does not fit is not carried from Spark to Python."""
         fits = f"({KIND}) <> {RETRY_MARKER}{''.join(f' AND {sql}' for sql in self._conditions())}"
         return [
             "partition",
@@ -69,10 +66,10 @@ class Chooser:
             f"CASE WHEN {fits} THEN headers END AS headers",
         ]
 
-    def records(self, rows: Iterator[Any]) -> Iterator[RangeRecord]:
+    def records(self, rows: Iterator[Any]) -> Iterator[Record]:
         """Yield the records of Spark's rows with these columns."""
         for partition, offset, at_ms, fits, key, value, headers in rows:
-            yield RangeRecord(
+            yield Record(
                 partition,
                 offset,
                 at_ms,
@@ -93,7 +90,7 @@ class Chooser:
             known == name and (not has_value or data == text.encode()) for known, data in headers
         )
 
-    def chosen(self, record: RangeRecord, value: bytes | None = None) -> Chosen | None:
+    def chosen(self, record: Record, value: bytes | None = None) -> Chosen | None:
         """The message, or None where it was not asked for.
 
         `value` stands for the record's own where a person has corrected that.
@@ -115,9 +112,9 @@ class Chooser:
         """The same of a record that was read without Spark."""
         fits = self.fits(record.key, record.value, record.headers)
         place = (record.partition, record.offset, record.timestamp_ms)
-        return self.chosen(RangeRecord(*place, fits, record.key, record.value, record.headers))
+        return self.chosen(Record(*place, fits, record.key, record.value, record.headers))
 
-    def choose(self, _session: object, lot: Sequence[RangeRecord]) -> list[Taken]:
+    def choose(self, _session: object, lot: Sequence[Record]) -> list[tuple[Record, Chosen | None]]:
         """A Choose."""
         return [(record, self.chosen(record)) for record in lot]
 
@@ -129,7 +126,7 @@ class Chooser:
             same = f" AND h.value = {_binary(text)}" if has_value else ""
             yield f"exists(headers, h -> h.key = decode({_binary(name)}, 'UTF-8'){same})"
 
-    def _read(self, record: RangeRecord, value: bytes | None) -> Chosen:
+    def _read(self, record: Record, value: bytes | None) -> Chosen:
         interface, own_id, body, text = _said(value, record.headers)
         return Chosen(
             record,

@@ -22,8 +22,7 @@ class Into(StrEnum):
 class Filter:
     """Which messages are chosen; what is empty chooses all, and all that is said must hold.
 
-    `header` is NAME or NAME=VALUE, `path` a path or PATH=VALUE: without a value it is enough that
-    there is one.
+    `header` is NAME or NAME=VALUE, `path` a path or PATH=VALUE: without one any value will do.
     """
 
     key: str = ""

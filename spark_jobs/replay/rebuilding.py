@@ -12,10 +12,10 @@ from spark_jobs.fencing import Outcome
 from spark_jobs.imports.parameters import Structure
 from spark_jobs.imports.storing import same_structure
 from spark_jobs.problems import JobError, other_topic
-from spark_jobs.replay.choosing import Chooser, Chosen, RangeRecord, Taken
+from spark_jobs.replay.choosing import Chooser, Chosen, Record
 from spark_jobs.replay.giving import check_numbers, left_out
 from spark_jobs.replay.parameters import ReplayParameters
-from spark_jobs.replay.staging import Judged, Stage, keep_documents, whole
+from spark_jobs.replay.staging import Judged, Stage, Taken, keep_documents, whole
 from spark_jobs.staging import Session
 
 SHOWN_REJECTS: Final = 1_000
@@ -133,7 +133,7 @@ class Judge(NamedTuple):
     uuid: str
     chooser: Chooser
 
-    def choose(self, session: Session, lot: Sequence[RangeRecord]) -> list[Taken]:
+    def choose(self, session: Session, lot: Sequence[Record]) -> list[tuple[Record, Chosen | None]]:
         """A Choose: where a person had corrected a failed message, that payload was applied."""
         place = [self.parameters.queue, self.uuid, lot[0].partition]
         rows = session.execute(_EDITED, [*place, lot[0].offset, lot[-1].offset])

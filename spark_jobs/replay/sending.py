@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 from integration.documents.refusals import plain_text
 from spark_jobs.fencing import Outcome
-from spark_jobs.replay.choosing import Taken
-from spark_jobs.replay.staging import Stage
+from spark_jobs.replay.staging import Stage, Taken
 from spark_jobs.staging import Session
 from spark_jobs.topics.producing import Headers, open_sender
 

@@ -17,7 +17,7 @@ from integration.documents.structures import Entry
 from integration.policy.failure import Failure
 from spark_jobs import staging
 from spark_jobs.problems import not_staged
-from spark_jobs.replay.choosing import Chosen, RangeRecord, Taken
+from spark_jobs.replay.choosing import Chosen, Record
 from spark_jobs.staging import Session, copy_rows
 
 _TABLES: Final = """
@@ -56,6 +56,7 @@ LONGEST: Final = 1_000
 NEW_RUN: Final = "Ask for a new run."
 
 Place = tuple[int, int]
+Taken = tuple[Record, Chosen | None]
 
 
 class Share(NamedTuple):
@@ -87,7 +88,7 @@ class Stage(staging.Stage):
         return count, Share(*sums)
 
 
-Choose = Callable[[Session, Sequence[RangeRecord]], Sequence[Taken]]
+Choose = Callable[[Session, Sequence[Record]], Sequence[Taken]]
 """Says which records of a lot are messages that were asked for; a lot is of one partition."""
 Take = Callable[[Session, Stage, Sequence[Taken]], int]
 """Keeps or sends what was chosen of a lot; returns how many cannot be."""
@@ -97,7 +98,7 @@ def stage(
     database: str,
     tables: Stage,
     number: int,
-    records: Iterator[RangeRecord],
+    records: Iterator[Record],
     how: tuple[Choose, Take],
 ) -> None:
     """Stage a task's share, once however often it is tried.
@@ -141,7 +142,7 @@ def keep_messages(session: Session, tables: Stage, lot: Sequence[Taken]) -> int:
     return 0
 
 
-Judged = tuple[RangeRecord, Chosen, Entry | Failure]
+Judged = tuple[Record, Chosen, Entry | Failure]
 
 
 def keep_documents(session: Session, tables: Stage, judged: Sequence[Judged]) -> int:
@@ -162,9 +163,9 @@ def keep_documents(session: Session, tables: Stage, judged: Sequence[Judged]) ->
     return len(rejects)
 
 
-def _lots(records: Iterator[RangeRecord]) -> Iterator[list[RangeRecord]]:
+def _lots(records: Iterator[Record]) -> Iterator[list[Record]]:
     """A bounded number of records at a time, and of bytes."""
-    lot: list[RangeRecord] = []
+    lot: list[Record] = []
     size = 0
     for record in records:
         lot.append(record)

@@ -42,8 +42,7 @@ class DeliveryEnd:
 class Dispatch:
     """The part of a batch result that only sending has.
 
-    `returned` are failures whose call told nothing about them: they get back the state that
-    they had.
+    `returned` are failures whose call told nothing about them: they get their state back.
     """
 
     intents: list[Intent] = field(default_factory=list)

@@ -6,8 +6,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from integration.models import ChannelTarget, Queue
 
-# As integration.store.starts.SENDS has it for the engine. What a target got before it was
-# switched off counts.
+# As integration.store.starts.SENDS does. What a target got before it was switched off counts.
 SENDS: Final = Q(direction=Queue.Direction.OUTBOUND) & (
     Q(endpoint__isnull=False)
     | Exists(ChannelTarget.objects.filter(queue=OuterRef("pk"), endpoint__isnull=False))

@@ -120,8 +120,7 @@ def by_index(
 ) -> list[TrackRow]:
     """The rows that meet one of the conditions, at most so many of each, by time and number.
 
-    Each names one of the columns of the search index; the cost is that of the index, whatever else
-    the days hold.
+    Each names a column of the search index; the cost is the index's, whatever the days hold.
     """
     with reading(INDEX_ONLY) as cursor:
         lists = [read(cursor, _meeting(one, limit), values, queues) for one in conditions]

@@ -33,8 +33,7 @@ BEHIND: Final = "t.at <= %(at)s AND (t.at < %(at)s OR t.id < %(row)s)"
 class TrackFilter:
     """The filter of a list. `id` is any of a message's ids; every text must match exactly.
 
-    Without `sees_contents` only message ids are looked for: the other ids and the key come from
-    payloads.
+    Without `sees_contents` only message ids are looked for: other ids and keys are of payloads.
     """
 
     since: datetime
