@@ -1,4 +1,4 @@
-"""Which cron tasks exist: classes registered by name, from every installed app."""
+"""The cron tasks that exist: classes registered by name, from every installed app."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

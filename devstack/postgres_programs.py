@@ -1,4 +1,4 @@
-"""Which PostgreSQL runs: the machine's own server, else the programs of the embedded wheel."""
+"""The PostgreSQL that runs: the machine's own server, else the programs of the embedded wheel."""
 
 import os
 import re

@@ -16,7 +16,7 @@ class Position(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """When a message arrived; the only thing ages are compared by, batch first, then place."""
+    """The arrival of a message; the only thing ages are compared by, batch first, then place."""
 
     batch: int
     place: int

@@ -39,7 +39,7 @@ class Refused(Misfit):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which structure's schema and key a message has to fit, by the service that takes it."""
+    """The structure whose schema and key a message has to fit, by the service that takes it."""
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
     defaults: Mapping[int, str] = field(default_factory=dict)

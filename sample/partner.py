@@ -80,7 +80,7 @@ class Ledger:
 
 
 class Moods:
-    """When it is away or slow. `clock` gives seconds since it was started."""
+    """The times at which it is away or slow. `clock` gives seconds since it was started."""
 
     def __init__(
         self, random: Random, clock: Callable[[], float], slow_share: float = SLOW_SHARE

@@ -1,4 +1,4 @@
-"""Whose a run is, asked of its row: a driver that lost it writes nothing that counts.
+"""The ownership of a run, asked of its row: a driver that lost it writes nothing that counts.
 
 Each driver that takes a run raises its epoch. What a driver writes names the epoch that it has.
 """

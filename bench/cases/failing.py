@@ -128,7 +128,7 @@ def failing_1pct(ground: Ground) -> Figure:
 
 
 def one_percent(count: int) -> dict[int, str]:
-    """Which messages fail: one in a hundred, by turns "once" and "always"."""
+    """Choose the messages that fail: one in a hundred, by turns "once" and "always"."""
     places = range(EVERY // 2, count, EVERY)
     return {seq: ("once", "always")[turn % 2] for turn, seq in enumerate(places)}
 

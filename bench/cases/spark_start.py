@@ -87,7 +87,7 @@ def _a_file(path: Path) -> Path:
 
 @contextmanager
 def _seen_tasks(rig: Rig) -> Iterator[set[datetime]]:
-    """When tasks began, as they are seen in the database; the set grows meanwhile."""
+    """Note when tasks begin, as they are seen in the database; the set grows meanwhile."""
     begun: set[datetime] = set()
     over = threading.Event()
 

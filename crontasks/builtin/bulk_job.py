@@ -15,7 +15,7 @@ from integration.models import BulkRun
 
 @dataclass(frozen=True)
 class BulkJobParameters:
-    """Which job, and what is said of it."""
+    """The job, and the request for it."""
 
     job: str = option("import", "The bulk job, such as import.")
     job_request: str = option(

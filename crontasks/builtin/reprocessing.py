@@ -25,7 +25,7 @@ _PIECE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True)
 class ReprocessingParameters:
-    """Which failures are released, and how fast."""
+    """The failures to release, and how fast."""
 
     queue: str = option("", "Name of the queue; empty means every queue.")
     code: str = option("", "Failure code such as SERVICE_DISABLED; empty means any.")

@@ -87,6 +87,6 @@ NAMES: Final = tuple(section.name for section in SECTIONS)
 
 
 def name_column(model: object) -> str:
-    """By which column a file refers to a row of this model."""
+    """Return the column by which a file refers to a row of this model."""
     known = (section.keys[0] for section in SECTIONS if section.model is model)
     return next(known, get_user_model().USERNAME_FIELD)

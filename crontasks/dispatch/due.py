@@ -1,4 +1,4 @@
-"""Which queues are due for a start right now and because of what, and how soon again."""
+"""Queues that are due for a start right now and because of what, and how soon again."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -19,7 +19,7 @@ _ASKING: Final = "BRPOP"
 
 
 class Signs:
-    """When the consumer last showed that it takes tasks. Written by its loop, read by threads."""
+    """Signs of the consumer that it takes tasks. Written by its loop, read by threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

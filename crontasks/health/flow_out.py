@@ -110,7 +110,7 @@ def unknown(queue: Queue) -> HealthCheck:
 
 
 def delivered(queue: Queue) -> HealthCheck:
-    """When something was delivered last, beside what waits."""
+    """Tell when something was delivered last, beside what waits."""
     rows = of_queue(queue)
     last = max((at for row in rows if (at := row.quarter.last_delivered_at)), default=None)
     waiting = sum(row.waiting or 0 for row in rows)

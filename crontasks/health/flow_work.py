@@ -48,7 +48,7 @@ def instance(queue: Queue) -> HealthCheck:
 
 
 def _instance_of(queue: Queue) -> CronInstance | None:
-    """That of its consumer, or of the relay."""
+    """Return the instance of its consumer, or of the relay."""
     instances = CronInstance.objects.select_related("periodic_task")
     if _is_relayed(queue):
         return instances.filter(task="relay").order_by("-active", "pk").first()

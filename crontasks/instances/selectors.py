@@ -81,7 +81,7 @@ class InstancePage:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFilter:
-    """Which instances: by a part of the name or task, by one of STATES."""
+    """The filter of instances: by a part of the name or task, by one of STATES."""
 
     text: str = ""
     state: str = ""

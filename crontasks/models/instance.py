@@ -133,7 +133,7 @@ class CronInstance(models.Model):
 
     @property
     def actor(self) -> str:
-        """Whose name the changes of its runs carry."""
+        """The person whose name the changes of its runs carry."""
         return f"{self.run_as} (cron task)" if self.run_as else "cron task"
 
     def clean(self) -> None:

@@ -37,7 +37,7 @@ class QueueGoneError(IntegrationError):
 
 
 def nothing() -> bool:
-    """For who has nothing else to do while the database works."""
+    """Do nothing while the database works; returns that there is no more to do."""
     return False
 
 
@@ -146,7 +146,7 @@ class Repository(Protocol):
         """
 
     def open_copies(self, failures: Sequence[UUID]) -> frozenset[UUID]:
-        """Which of these failures are open in a queue that feeds this error queue."""
+        """Return those of these failures that are open in a queue that feeds this error queue."""
 
     def open_between(self, owned: Owned, first: int, last: int) -> frozenset[int]:
         """The offsets from `first` to `last` of this partition's topic that have an open row."""
@@ -174,7 +174,7 @@ class Repository(Protocol):
         """Read what is known of calls of endpoints from the position on; sending only."""
 
     def open_keys(self, keys: Sequence[bytes]) -> frozenset[bytes]:
-        """Which of these record keys have an open failure in the queue."""
+        """Return those of these record keys that have an open failure in the queue."""
 
     def mark(self, owned: Owned, unit: Unit) -> bool:
         """Commit a crash suspect's marker; False when fenced.

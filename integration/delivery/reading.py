@@ -73,7 +73,7 @@ def retry_marker_of(record: Record) -> RetryMarker | None:
 
 
 def copied_failure(record: Record) -> UUID | None:
-    """Which failure a record of an error queue is the copy of, as its header says."""
+    """Return the failure that a record of an error queue copies, as its header says."""
     try:
         return UUID(header(record.headers, COPY_HEADER) or "")
     except ValueError:

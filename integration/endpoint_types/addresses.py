@@ -1,4 +1,4 @@
-"""Which machine is really connected to: a name is resolved once, judged, and that address used.
+"""The machine to connect to: a name is resolved once, judged, and that very address used.
 
 A name that answers differently a moment later changes nothing: nobody asks it again.
 """

@@ -64,7 +64,7 @@ def _unknown(name: str, kind: type[Properties], known: set[str]) -> str:
 def secret_mistakes(
     handler_type: str, properties: Mapping[str, Any], secrets: Mapping[str, str]
 ) -> dict[str, str]:
-    """Which secrets are missing beside these properties, or known to nobody, as sentences."""
+    """Tell which secrets are missing beside these properties, or known to nobody, as sentences."""
     kind = KINDS[handler_type]
     known = {name: field for name, field in declarations(kind).items() if field.is_secret}
     wrong = {

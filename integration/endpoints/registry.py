@@ -1,4 +1,4 @@
-"""Which Python function takes the messages of which endpoint."""
+"""The Python functions that take the messages of endpoints."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar

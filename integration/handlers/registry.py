@@ -1,4 +1,4 @@
-"""Which function or class takes which inbound message type."""
+"""The function or class that takes each inbound message type."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

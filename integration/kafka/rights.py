@@ -1,4 +1,4 @@
-"""Which rights we have on a cluster for reading, for writing in transactions, for new topics."""
+"""Our rights on a cluster for reading, for writing in transactions, for new topics."""
 
 import time
 from collections.abc import Sequence

@@ -105,7 +105,7 @@ _KINDS: Final = (
 
 
 def kind_of(code: int) -> TroubleKind:
-    """Which of the engine's troubles an error code means."""
+    """Return the engine's trouble that an error code means."""
     return next((kind for codes, kind in _KINDS if code in codes), TroubleKind.OTHER)
 
 

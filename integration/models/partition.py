@@ -101,7 +101,7 @@ class PartitionLease(models.Model):
 
 
 class BatchLog(models.Model):
-    """Which arrival number a range of offsets got, so that a replay finds it again."""
+    """The arrival number that a range of offsets got, so that a replay finds it again."""
 
     number = models.BigIntegerField(primary_key=True)
     # One row for each batch: the constraint would look at the partition's row again each time, and

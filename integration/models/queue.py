@@ -31,7 +31,7 @@ class Queue(models.Model):
     """People's settings for one topic. What the engine found is on its partitions."""
 
     class Direction(models.TextChoices):
-        """Which way its messages go."""
+        """The way its messages go."""
 
         INBOUND = "inbound", "Inbound"
         OUTBOUND = "outbound", "Outbound"

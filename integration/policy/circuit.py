@@ -1,4 +1,4 @@
-"""When an endpoint is left alone because it is down, and when it is tried again. Pure."""
+"""The rule by which an endpoint that is down is left alone, and tried again. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Final

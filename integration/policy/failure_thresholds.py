@@ -1,4 +1,4 @@
-"""When a queue stops by itself instead of filling the error table overnight."""
+"""The rule by which a queue stops by itself instead of filling the error table overnight."""
 
 from dataclasses import dataclass
 

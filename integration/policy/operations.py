@@ -123,7 +123,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When an operation pauses by itself: so many of what it released failed again.
+    """The rule by which an operation pauses: so many of what it released failed again.
 
     `after` is a number of messages, `share` a percentage of those released so far; the first that
     is met counts, and without either nothing stops it.

@@ -1,4 +1,4 @@
-"""When a failed message is tried again, and when it is given up. Pure arithmetic."""
+"""The times at which a failed message is tried again, and its giving up. Pure arithmetic."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Whose database this is: a copy accepts nothing and does nothing until a person lets it act."""
+"""The owner of this database: a copy accepts and does nothing until a person lets it act."""
 
 import time
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ def hindrance(queue_id: int) -> str:
 
 
 def _sends_since(queue: Queue) -> datetime | None:
-    """When the queue or one of its targets was first given an endpoint, as the audit has it."""
+    """Return when the queue or a target of it first got an endpoint, as the audit has it."""
     if queue.direction != Queue.Direction.OUTBOUND:
         return None
     targets = ChannelTarget.objects.using(alias()).filter(queue=queue, endpoint__isnull=False)

@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which rows: of this action, kind, person, subject's name, time.
+    """The filter of rows: of this action, kind, person, subject's name, time.
 
     Accesses are told to those alone for whom `accesses` is true, and only when asked for.
     """

@@ -6,7 +6,7 @@ from integration.store.sessions import django_connection
 
 
 def foreign_environment() -> str | None:
-    """Whose database this is if it is not ours; None when it belongs to this installation."""
+    """Return the database's owner if it is not us; None when it belongs to this installation."""
     with django_connection().cursor() as cursor:
         return deployments.foreign_environment(cursor)
 

@@ -1,4 +1,4 @@
-"""Whose database this is, and whether it may act: a copy must not, nor one that went back in time.
+"""The owner of this database, and its right to act: no copy has that, nor one that went back.
 
 What keeps it from acting is asked in one statement, by everything that would start something.
 """
@@ -56,7 +56,7 @@ class Standing:
 
     @property
     def owner(self) -> str | None:
-        """Whose it is, where that is not us: the environment, and the name if that differs too."""
+        """The owner, where that is not us: the environment, and the name if that differs too."""
         if self.environment is None:
             return None
         if self.name != settings.SLUICE_DEPLOYMENT:
@@ -83,7 +83,7 @@ def standing(cursor: Any) -> Standing:
 
 
 def foreign_environment(cursor: Any) -> str | None:
-    """Whose database this is if it is not ours; None when it belongs to this installation.
+    """Return the owner of this database if it is not us; None when it is this installation.
 
     Raises the cursor's own error when the database is away.
     """

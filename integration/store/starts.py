@@ -1,4 +1,4 @@
-"""When a queue may be asked to run: the rule of everybody who asks, in SQL over a queue `q`.
+"""The rule by which a queue may be asked to run, for all who ask, in SQL over a queue `q`.
 
 A request is the time in the queue's `start_requested_at`; the run clears it once it owns a
 partition. One that stands longer than ten seconds was lost on its way and is made again.

@@ -1,4 +1,4 @@
-"""Which parts are archived, and in which ranges: a part is written, verified and dropped alone.
+"""The parts of an archive and their ranges: a part is written, verified and dropped alone.
 
 Of tracking a part is a partition whose days are all old; its ranges go by where rows lie on the
 disk. Of other tables there is one part, and each range lies within one day.

@@ -52,7 +52,7 @@ class Source:
 
 
 def rule_of(parameters: ArchiveParameters, table: str) -> Rule:
-    """Which rows of a table go, and how; those of tracking that lie in no day go one by one."""
+    """Return the rule for a table's rows; those of tracking that lie in no day go one by one."""
     return parameters.rule or Rule(
         table=table,
         source=f"{table} t",

@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportParameters(JobParameters):
-    """Which rows are exported, as what, and the folder that takes the run's own folder.
+    """The rows to export, as what, and the folder that takes the run's own folder.
 
     Where there is a `target` they become messages of that queue instead, each with the payload that
     its line of JSON would be.

@@ -1,4 +1,4 @@
-"""Which rows an export reads, and which columns: as SQL over the table `t`."""
+"""The rows an export reads, and the columns: as SQL over the table `t`."""
 
 import json
 from collections.abc import Mapping, Sequence

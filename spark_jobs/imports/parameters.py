@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """Which of several rows with one key counts; the others are skipped, or rejected.
+    """The row that counts of several with one key; the others are skipped, or rejected.
 
     The newest is the one with the highest version, of equal ones the last; a row without a version
     is older than all that have one.

@@ -1,4 +1,4 @@
-"""Which messages a run is about, stored before anything is read of them: a rerun has the same."""
+"""The messages of a run, stored before anything is read of them: a rerun has the same."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

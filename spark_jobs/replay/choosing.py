@@ -1,4 +1,4 @@
-"""Which records of a range are messages that were asked for, and what they say of themselves."""
+"""The choice of a range's records that were asked for, and what they say of themselves."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple

@@ -20,7 +20,7 @@ class Into(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which messages are chosen; what is empty chooses all, and all that is said must hold.
+    """The filter of messages; what is empty lets all through, and all that is set must hold.
 
     `header` is NAME or NAME=VALUE, `path` a path or PATH=VALUE: without one any value will do.
     """

@@ -1,4 +1,4 @@
-"""Which messages a replay would choose, read by a plain client; nothing is written anywhere."""
+"""The preview of a replay's choice, read by a plain client; nothing is written anywhere."""
 
 from itertools import islice
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which offsets of a topic a run reads: asked for in words, resolved once, kept for every rerun.
+"""The offsets of a topic that a run reads: asked for in words, resolved once, kept for reruns.
 
 A range that Kafka no longer has in full is refused by name, never read as far as it goes.
 """

@@ -1,4 +1,4 @@
-"""Which messages are sent next: in order, one of a key at a time, no faster than allowed."""
+"""The choice of messages to send: in order, one of a key at a time, no faster than allowed."""
 
 from __future__ import annotations
 

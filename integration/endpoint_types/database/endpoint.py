@@ -253,7 +253,7 @@ class DatabaseEndpoint:
 
 
 def _identity(connection: Connection) -> tuple[Any, ...] | None:
-    """Which database of which running server this is: no right is needed to ask."""
+    """Identify the database and the running server: no right is needed to ask."""
     return connection.execute(IDENTITY).fetchone()
 
 

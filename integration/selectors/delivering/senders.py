@@ -1,4 +1,4 @@
-"""Which outbound queues are sent from here, and to which endpoints."""
+"""The outbound queues that are sent from here, and their endpoints."""
 
 from typing import Final
 

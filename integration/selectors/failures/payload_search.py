@@ -130,7 +130,7 @@ def _chunks(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
 
 
 def _hits(ids: Sequence[UUID], text: str) -> set[UUID]:
-    """Which of these failures hold the text."""
+    """Return those of these failures that hold the text."""
     failures = MessageError.objects.filter(pk__in=ids)
     has = Q()
     for needle in needles(text):
@@ -151,7 +151,7 @@ def _holds(needle: bytes) -> Func:
 
 
 def _unpacked(ids: Sequence[UUID], text: str) -> set[UUID]:
-    """Which of these envelopes hold the text in their document."""
+    """Return those of these envelopes that hold the text in their document."""
     hits = set()
     fields = ("id", "payload", "edited_payload", "headers")
     for error in MessageError.objects.filter(pk__in=ids).only(*fields).iterator(50):

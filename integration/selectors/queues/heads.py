@@ -113,7 +113,7 @@ def behind(row: QueueRow, now: datetime) -> str:
 
 
 def expires(at: datetime, now: datetime) -> str:
-    """When it leaves the topic, in the words of a person of this week (UTC)."""
+    """Say when it leaves the topic, in the words of a person of this week (UTC)."""
     if at <= now:
         return "may leave Kafka at any moment"
     clock = f"{at:%H:%M}"

@@ -84,7 +84,7 @@ class QueueRow:
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the first message that waits leaves the topic, by the topic's retention."""
+        """The time the first message that waits leaves the topic, by the topic's retention."""
         if not self.is_read or self.oldest_waiting_at is None:
             return None
         return self.oldest_waiting_at + self.retention

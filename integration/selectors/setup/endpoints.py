@@ -57,7 +57,7 @@ def settings_of(endpoint: Endpoint) -> list[Setting]:
 
 
 def secrets_of(endpoint: Endpoint) -> list[Setting]:
-    """Which secrets are stored, of those that count; never their values."""
+    """Name the secrets that are stored, of those that count; never their values."""
     kind = KINDS.get(endpoint.handler_type)
     if kind is None:
         return []

@@ -176,7 +176,7 @@ def _counted(rows: QuerySet[Any], by: str) -> Coalesce:
 
 
 def _last_change(kind: str) -> Subquery:
-    """When the outer row was changed last, as a column."""
+    """Return the time of the outer row's last change, as a column."""
     number = Cast(OuterRef("pk"), CharField())
     changes = ConfigurationChange.objects.filter(kind=kind, subject=number)
     return Subquery(changes.order_by("-at", "-id").values("at")[:1])

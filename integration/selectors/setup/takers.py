@@ -73,7 +73,7 @@ def number_of(interface: str) -> int | None:
 
 
 def newest_by(structure: ObjectStructure) -> str:
-    """Which of two documents of one key counts as the newer, as the structure says."""
+    """Say which of two documents of one key counts as the newer, as the structure has it."""
     if not structure.version_path:
         return "by arrival"
     return f"by {structure.version_path}, then by arrival"

@@ -211,7 +211,7 @@ def _sent(rows: Sequence[Outgoing], *, is_posted: bool) -> Iterable[Event]:
 
 
 def _published(row: Outgoing) -> Event:
-    """When it was committed, with the message whose transaction that was."""
+    """Tell when it was committed, with the message whose transaction that was."""
     way = f" for {', '.join(row.queues)}" if row.queues else ""
     cause = "a handler" if row.caused_by else "a program"
     why = f"Committed together with what message {row.caused_by} did." if row.caused_by else ""
