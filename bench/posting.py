@@ -32,7 +32,7 @@ def post_all(address: str, requests: Sequence[bytes], senders: int) -> Posted:
         results = list(pool.map(lambda own: _sent(where, own), shares))
         seconds = time.perf_counter() - began
     took = [seconds for each, _ in results for seconds in each]
-    statuses = frozenset(status for _, seen in results for status in seen)
+    statuses = frozenset(status for _, codes in results for status in codes)
     return Posted(len(requests) / seconds, took, statuses)
 
 

@@ -58,15 +58,15 @@ class Reader:
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self.variables.get(name, "").strip().lower()
-        known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-        if value and value not in known:
+        words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if value and value not in words:
             self.mistakes.append(f"{name} is {value!r}; write 1 or 0")
-        return known.get(value, default)
+        return words.get(value, default)
 
-    def choice(self, name: str, known: tuple[str, ...], default: str) -> str:
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value = self.text(name, default).upper()
-        if value not in known:
-            self.mistakes.append(f"{name} is {value!r}; write one of {', '.join(known)}")
+        if value not in choices:
+            self.mistakes.append(f"{name} is {value!r}; write one of {', '.join(choices)}")
         return value
 
     def words(self, name: str, default: str | None = "") -> tuple[str, ...]:
@@ -237,11 +237,11 @@ class Env:
 
 def _public(env: Env) -> list[str]:
     """Secrets of this installation that everybody can read in the example."""
-    known = {"SLUICE_SECRET_KEY": [env.secret_key], "SLUICE_ENCRYPTION_KEYS": env.encryption_keys}
+    secrets = {"SLUICE_SECRET_KEY": [env.secret_key], "SLUICE_ENCRYPTION_KEYS": env.encryption_keys}
     return [
         f"{name} holds the public value of .env.example; write one of your own, or "
         f"SLUICE_ENVIRONMENT=development if this is a laptop"
-        for name, values in known.items()
+        for name, values in secrets.items()
         if PUBLIC & set(values)
     ]
 

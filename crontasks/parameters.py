@@ -36,9 +36,9 @@ def option(
     A `secret` text is stored encrypted and shown to nobody; `...` as default makes it required;
     `lines`: a text of several lines.
     """
-    known: dict[str, Any] = {} if default is ... else {"default": default}
+    default_of: dict[str, Any] = {} if default is ... else {"default": default}
     facts = {"text": text, "least": least, "most": most, "secret": secret, "lines": lines}
-    return dataclasses.field(**known, metadata=facts)
+    return dataclasses.field(**default_of, metadata=facts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,13 +103,13 @@ def read(kind: type[P], raw: Mapping[str, object]) -> P:
     """
     if not isinstance(raw, Mapping):
         raise BadParametersError(['Parameters are a JSON object such as {} or {"days": 30}.'])
-    known = {field.name: field for field in describe(kind)}
+    fields = {field.name: field for field in describe(kind)}
     mistakes = [
-        f"There is no parameter {name!r}; known are: {', '.join(known) or 'none'}."
-        for name in sorted(set(raw) - set(known))
+        f"There is no parameter {name!r}; known are: {', '.join(fields) or 'none'}."
+        for name in sorted(set(raw) - set(fields))
     ]
     values: dict[str, object] = {}
-    for name, field in known.items():
+    for name, field in fields.items():
         try:
             if name in raw:
                 values[name] = _limited(field, _value(field, raw[name]))
@@ -176,9 +176,9 @@ def _number(raw: object) -> float:
 
 
 def _truth(raw: object) -> bool:
-    known = {"true": True, "false": False}
-    if isinstance(raw, str) and raw.strip().lower() in known:
-        return known[raw.strip().lower()]
+    words = {"true": True, "false": False}
+    if isinstance(raw, str) and raw.strip().lower() in words:
+        return words[raw.strip().lower()]
     if not isinstance(raw, bool):
         raise ValueError  # noqa: TRY004 - every reader refuses in the same way
     return raw

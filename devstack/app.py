@@ -92,13 +92,13 @@ class App:
         self._stop_what_is_outdated()
         self._sweep()
         self._choose_port()
-        wanted = parts.wanted(self.environment())
-        written = {part.name: self._start(part) for part in wanted}
-        for part in wanted:
+        chosen = parts.wanted(self.environment())
+        written = {part.name: self._start(part) for part in chosen}
+        for part in chosen:
             with step(part.title) as under_way:
                 self._wait_for(part, written[part.name])
                 under_way.note = self.address if part.name == "web" else ""
-        for part in wanted:
+        for part in chosen:
             self._fail_if_ended(part)
         keys.write_private(self.folder / "console.txt", self.login() + "\n")
 
@@ -172,9 +172,9 @@ class App:
         return self.process(part).stop(grace_seconds=GRACE_SECONDS)
 
     def _command(self, part: Part) -> Command:
-        known = {"{web_port}": str(self._web_port()), "{files}": str(self._folder("files"))}
+        values = {"{web_port}": str(self._web_port()), "{files}": str(self._folder("files"))}
         words = list(part.arguments)
-        for mark, value in known.items():
+        for mark, value in values.items():
             words = [word.replace(mark, value) for word in words]
         return Command(
             argv=[paths.python(), *words], environment=self.environment(), folder=paths.ROOT

@@ -26,8 +26,8 @@ def tree(pid: int) -> list[int]:
     """List a process and all its descendants, parents before children."""
     parents = _parents()
     pids = [pid]
-    for known in pids:
-        pids += [child for child, parent in parents.items() if parent == known]
+    for ancestor in pids:
+        pids += [child for child, parent in parents.items() if parent == ancestor]
     return pids
 
 

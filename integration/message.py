@@ -130,8 +130,8 @@ class Message:
 
     def header(self, name: str) -> str | None:
         """The header's text, or None; bytes that are not UTF-8 are read as Latin-1."""
-        for known, value in self.headers:
-            if known.lower() == name.lower():
+        for key, value in self.headers:
+            if key.lower() == name.lower():
                 if value is None:
                     return ""
                 try:

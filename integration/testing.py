@@ -47,9 +47,9 @@ class NoHandlerError(IntegrationError):
     code = "HANDLER_MISSING"
 
     def __init__(self, interface: str) -> None:
-        known = ", ".join(entry.interface for entry in registry) or "none"
+        names = ", ".join(entry.interface for entry in registry) or "none"
         super().__init__(
-            f"No handler for {interface!r} is installed. Registered are: {known}.",
+            f"No handler for {interface!r} is installed. Registered are: {names}.",
             next_step="Check the name, and that the handler's app is in SLUICE_INTEGRATIONS.",
         )
 
@@ -267,9 +267,9 @@ def _registration(taker: str | Callable[..., Any]) -> Registration:
         if isinstance(registration, Missing):
             raise NoHandlerError(taker)
         return registration
-    for known in registry:
-        if known.call is taker or type(known.call) is taker:
-            return guarded(known)
+    for entry in registry:
+        if entry.call is taker or type(entry.call) is taker:
+            return guarded(entry)
     call = taker() if isinstance(taker, type) else taker
     name = getattr(taker, "__name__", "handler")
     return guarded(Registration("TEST", call, False, False, False, name))

@@ -153,8 +153,8 @@ def _whole(fields: Fields, name: str) -> int:
 def take_readings(messages: Sequence[Message]) -> list[Verdict]:
     """Store readings, a whole batch with two statements. A reading sent twice is stored once."""
     read = [_reading(message) for message in messages]
-    wanted = {(r["siteid"], r["assetnum"]) for r in read if isinstance(r, dict)}
-    known = Asset.objects.filter(assetnum__in={number for _, number in wanted})
+    pairs = {(r["siteid"], r["assetnum"]) for r in read if isinstance(r, dict)}
+    known = Asset.objects.filter(assetnum__in={number for _, number in pairs})
     assets = {(asset.siteid, asset.assetnum): asset for asset in known}
     verdicts: list[Verdict] = []
     rows = []

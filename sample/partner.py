@@ -169,7 +169,7 @@ class Desk(BaseHTTPRequestHandler):
 def serve(folder: Path, moods: Moods | None = None) -> ThreadingHTTPServer:
     """A server on the port it had before if that is free, its address written to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = folder / ADDRESS_FILE
+    address_file = folder / ADDRESS_FILE
     began = time.monotonic()
     desk = type(
         "OneDesk",
@@ -180,20 +180,20 @@ def serve(folder: Path, moods: Moods | None = None) -> ThreadingHTTPServer:
         },
     )
     try:
-        server = ThreadingHTTPServer((HOST, _port_of(known)), desk)
+        server = ThreadingHTTPServer((HOST, _port_of(address_file)), desk)
     except OSError:
         server = ThreadingHTTPServer((HOST, 0), desk)
     server.daemon_threads = True
     text = json.dumps({"address": f"http://{HOST}:{server.server_address[1]}"})
-    fresh = known.with_suffix(".new")
+    fresh = address_file.with_suffix(".new")
     fresh.write_text(text)
-    fresh.replace(known)
+    fresh.replace(address_file)
     return server
 
 
-def _port_of(known: Path) -> int:
+def _port_of(address_file: Path) -> int:
     try:
-        return int(json.loads(known.read_text())["address"].rpartition(":")[2])
+        return int(json.loads(address_file.read_text())["address"].rpartition(":")[2])
     except (OSError, ValueError, KeyError):
         return 0
 

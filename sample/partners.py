@@ -79,8 +79,8 @@ def make_database() -> None:
     """The ledger's database with its table. Raises psycopg.Error where we may not make one."""
     name = database_name()
     with _connected("postgres") as rows:
-        known = rows.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-        if known is None:
+        row = rows.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+        if row is None:
             rows.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     with _connected(name) as rows:
         rows.execute(MAKE_TABLE)
@@ -108,12 +108,12 @@ def forget() -> list[str]:
 
 def database_properties() -> dict[str, Any]:
     """Return how an endpoint reaches the ledger's database, without the password."""
-    known = connection.settings_dict
+    database = connection.settings_dict
     return {
-        "host": known["HOST"] or "127.0.0.1",
-        "port": int(known["PORT"] or 5432),
+        "host": database["HOST"] or "127.0.0.1",
+        "port": int(database["PORT"] or 5432),
         "database": database_name(),
-        "username": known["USER"],
+        "username": database["USER"],
         "private_network": True,
         "table": TABLE,
         "columns": {

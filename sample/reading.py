@@ -33,8 +33,8 @@ def _element(element: Any) -> Any:
         name = etree.QName(child).localname.lower()
         value = _element(child)
         if name in fields:
-            known = fields[name]
-            fields[name] = [*known, value] if isinstance(known, list) else [known, value]
+            earlier = fields[name]
+            fields[name] = [*earlier, value] if isinstance(earlier, list) else [earlier, value]
         else:
             fields[name] = value
     return fields

@@ -48,8 +48,8 @@ class Share:
 
 def shares(scope: Scope) -> list[Share]:
     """The targets a person may know of, in the order of the channel."""
-    known = Queue.objects.filter(scope.within("system"), name__in=names.TARGETS)
-    queues = {queue.name: queue for queue in known}
+    targets = Queue.objects.filter(scope.within("system"), name__in=names.TARGETS)
+    queues = {queue.name: queue for queue in targets}
     return [_share(queues[name]) for name in names.TARGETS if name in queues]
 
 

@@ -58,8 +58,8 @@ class RunPlan:
 
 
 def _made(kind: Any, values: Mapping[str, Any]) -> Any:
-    known = {field.name for field in fields(kind)}
-    if unknown := sorted(set(values) - known):
+    names = {field.name for field in fields(kind)}
+    if unknown := sorted(set(values) - names):
         raise ValueError(f"there is no parameter {unknown[0]!r}")
     hints = get_type_hints(kind)
     return kind(**{name: _value(hints[name], value) for name, value in values.items()})
@@ -68,9 +68,9 @@ def _made(kind: Any, values: Mapping[str, Any]) -> Any:
 def _value(hint: Any, value: Any) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in {Union, UnionType}:
-        wanted = [one for one in inner if one is not NoneType]
+        kinds = [one for one in inner if one is not NoneType]
         # What may be a text or a number is what it is.
-        return value if value is None or len(wanted) > 1 else _value(wanted[0], value)
+        return value if value is None or len(kinds) > 1 else _value(kinds[0], value)
     if origin is tuple:
         each = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(_value(one, part) for one, part in zip(each, value, strict=True))

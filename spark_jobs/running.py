@@ -81,8 +81,8 @@ def preview(arguments: Arguments) -> Preview:
 def _job(name: str) -> Job:
     if name in JOBS:
         return JOBS[name]
-    known = ", ".join(sorted(JOBS))
-    raise JobError("UNKNOWN_JOB", f"There is no job {name!r}.", f"Name one of {known}.")
+    names = ", ".join(sorted(JOBS))
+    raise JobError("UNKNOWN_JOB", f"There is no job {name!r}.", f"Name one of {names}.")
 
 
 def _done(session: "SparkSession", arguments: Arguments, tell: Tell) -> Report:

@@ -192,9 +192,9 @@ def _signals_kept() -> Iterator[None]:
 def _find_ourselves() -> None:
     """Workers on this machine import what we import, wherever this process was started."""
     root = str(Path(__file__).parents[1])
-    known = os.environ.get("PYTHONPATH", "")
-    if root not in known.split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
+    path = os.environ.get("PYTHONPATH", "")
+    if root not in path.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, path]))
 
 
 def _configuration(settings: SessionSettings, *, is_local: bool) -> dict[str, str]:
@@ -226,10 +226,10 @@ def _has_memory(heap_mb: int) -> None:
     except OSError:
         return
     sizes = {line.split(":")[0]: int(line.split()[1]) // 1_024 for line in lines if " kB" in line}
-    free, wanted = sizes.get("MemAvailable"), heap_mb + BESIDE_THE_HEAP_MB
-    if free is not None and free < wanted:
+    free, needed = sizes.get("MemAvailable"), heap_mb + BESIDE_THE_HEAP_MB
+    if free is not None and free < needed:
         raise JobError(
             "SPARK_MEMORY",
-            f"Spark needs {wanted:,} MB, and the machine has {free:,} MB left.",
+            f"Spark needs {needed:,} MB, and the machine has {free:,} MB left.",
             "Wait until other programs have ended, or give Spark less memory.",
         )

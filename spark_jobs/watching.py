@@ -72,9 +72,9 @@ def progress_of(session: "SparkSession", group: str) -> tuple[int, int]:
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
         for stage in () if info is None else info.stageIds:
-            seen = tracker.getStageInfo(stage)
-            if seen is not None:
-                done, total = done + seen.numCompletedTasks, total + seen.numTasks
+            stage_info = tracker.getStageInfo(stage)
+            if stage_info is not None:
+                done, total = done + stage_info.numCompletedTasks, total + stage_info.numTasks
     return done, total
 
 

@@ -54,8 +54,8 @@ def inbound_failing_5pct(ground: Ground) -> Figure:
 
 def _configured(rig: Rig, topic: str, count: int, retries: dict[str, int]) -> BenchQueue:
     """A continuous queue of `count` messages that fail as they say, switched off as yet."""
-    known = {"name": topic, "topic": topic, "kind": "continuous", "interface": "BenchAsset"}
-    ids = rig.configure({**known, "enabled": False, **retries})
+    settings = {"name": topic, "topic": topic, "kind": "continuous", "interface": "BenchAsset"}
+    ids = rig.configure({**settings, "enabled": False, **retries})
     return BenchQueue(rig, ids[topic], topic, count)
 
 

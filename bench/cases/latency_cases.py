@@ -83,12 +83,12 @@ def _has_run_before(rig: Rig, queue_id: int) -> bool:
     return bool(taken) and not rig.value(_FREE, [queue_id])
 
 
-def _received_at(receipts: Path, wanted: str, after: float) -> float:
+def _received_at(receipts: Path, worker: str, after: float) -> float:
     for line in receipts.read_text().splitlines():
         at, task = line.split()[:2]
-        if task == wanted and float(at) >= after:
+        if task == worker and float(at) >= after:
             return float(at)
-    raise BenchmarkError(f"the worker did not note the receipt of {wanted}")
+    raise BenchmarkError(f"the worker did not note the receipt of {worker}")
 
 
 def _committed_at(rig: Rig, seq: int) -> float:

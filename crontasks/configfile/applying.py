@@ -103,10 +103,10 @@ class _Walk:
             for section in SECTIONS
         }
         for section in SECTIONS:
-            seen: set[str] = set()
+            names: set[str] = set()
             _, entries = self.sections.get(section.name, (0, ()))
             for entry in entries if section.model is not Queue else _in_order(entries):
-                self._carry(section, entry, stored[section.name], seen)
+                self._carry(section, entry, stored[section.name], names)
         if prune and not self.mistakes:
             for section in reversed(SECTIONS):
                 self._prune(section, stored[section.name])
@@ -114,20 +114,20 @@ class _Walk:
     def _refuse(self, line: int, place: str, text: str) -> None:
         self.mistakes.append(Mistake(line, place, text))
 
-    def _carry(self, section: Section, entry: Entry, stored: Stored, seen: set[str]) -> None:
+    def _carry(self, section: Section, entry: Entry, stored: Stored, names: set[str]) -> None:
         """Bring one thing to what its entry says."""
         name = _name(section, entry)
         if name is None:
-            wanted = " and its ".join(section.keys)
-            why = f"Every entry begins with its {wanted}, a text."
+            keys = " and its ".join(section.keys)
+            why = f"Every entry begins with its {keys}, a text."
             self._refuse(entry.line, section.name, why)
             return
         place = f"{section.name} {name[:80]}"
-        if name in seen:
+        if name in names:
             line = entry.values[section.keys[0]].line
             self._refuse(line, place, "This name is given twice.")
             return
-        seen.add(name)
+        names.add(name)
         row = _row(section, entry)
         was = None if row.pk is None else section.rows.get(pk=row.pk)
         subject = _Subject(

@@ -128,10 +128,10 @@ def _parameters(row: CronInstance, value: Any, lookup: Lookup) -> dict[str, Any]
     for one in described:
         if one.is_secret and one.name in values:
             stored = row.parameters.get(one.name)
-            known = unseal(stored) if is_sealed(stored) else ""
-            secret = secrets.resolve(values[one.name], known, lookup)
+            plain = unseal(stored) if is_sealed(stored) else ""
+            secret = secrets.resolve(values[one.name], plain, lookup)
             # The same secret keeps its encrypted form: then nothing differs.
-            values[one.name] = stored if secret == known and known else secret
+            values[one.name] = stored if secret == plain and plain else secret
     return values
 
 
@@ -182,8 +182,8 @@ def _json(value: Any) -> Any:
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError("Write names with values, or {}.")  # noqa: TRY004 - as every reader
-    known: Mapping[str, Any] = _json(value)
-    return known
+    properties: Mapping[str, Any] = _json(value)
+    return properties
 
 
 # The first family that a column belongs to reads its values.

@@ -84,9 +84,7 @@ def gathered(references: object, stored: str, lookup: Lookup) -> str:
         return stored
     if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
         raise ValueError(f"Write names with references, or {KEPT}.")
-    known = read_secrets(stored)
-    secrets = {
-        name: resolve(text, known.get(name, ""), lookup) for name, text in references.items()
-    }
+    old = read_secrets(stored)
+    secrets = {name: resolve(text, old.get(name, ""), lookup) for name, text in references.items()}
     present = {name: value for name, value in secrets.items() if value}
     return json.dumps(present, sort_keys=True) if present else ""

@@ -88,5 +88,5 @@ NAMES: Final = tuple(section.name for section in SECTIONS)
 
 def name_column(model: object) -> str:
     """Return the column by which a file refers to a row of this model."""
-    known = (section.keys[0] for section in SECTIONS if section.model is model)
-    return next(known, get_user_model().USERNAME_FIELD)
+    columns = (section.keys[0] for section in SECTIONS if section.model is model)
+    return next(columns, get_user_model().USERNAME_FIELD)

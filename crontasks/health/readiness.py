@@ -97,8 +97,8 @@ def _in_database() -> list[HealthCheck]:
     except Error:
         # Its text may name hosts and people, and whoever asks here need not be logged in.
         done[:1] = [_no_database(answered=bool(done))]
-    seen = {check.name for check in done}
-    left = [name for name in LOOKED_AT if name not in seen]
+    names = {check.name for check in done}
+    left = [name for name in LOOKED_AT if name not in names]
     return [*done, *(HealthCheck(name, Health.UNKNOWN, "Not looked at.") for name in left)]
 
 

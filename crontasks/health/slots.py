@@ -199,8 +199,8 @@ def look() -> Slots:
 
 
 def _run(row: Sequence[Any], lease: timedelta) -> Run:
-    *known, since, lease_until, is_overdue, stage_text = row
-    stage, most_seconds = Stage(stage_text), known[-1]
+    *facts, since, lease_until, is_overdue, stage_text = row
+    stage, most_seconds = Stage(stage_text), facts[-1]
     is_silent = stage is Stage.HANGS and not is_overdue
     ends_by = None
     if is_silent:
@@ -210,4 +210,4 @@ def _run(row: Sequence[Any], lease: timedelta) -> Run:
         ends_by = since + timedelta(seconds=most_seconds) + lease * ENDS_AFTER_LEASES
     elif stage is Stage.HANGS:
         ends_by = lease_until
-    return Run(*known, since=since, stage=stage, is_silent=is_silent, ends_by=ends_by)
+    return Run(*facts, since=since, stage=stage, is_silent=is_silent, ends_by=ends_by)

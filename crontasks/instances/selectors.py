@@ -148,12 +148,12 @@ def instance(instance_id: int, scope: Scope = EVERYTHING) -> InstanceDetail | No
 
 def runs(instance_id: int, before: str = "") -> RunPage:
     """The newest runs of an instance, or those behind the place a page before ended at."""
-    known = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
+    newest = CronRun.objects.filter(instance=instance_id).order_by("-started_at", "-id")
     place = _place(before)
     if place is not None:
         at, number = place
-        known = known.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
-    rows = list(known[: RUNS_SHOWN + 1])
+        newest = newest.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=number))
+    rows = list(newest[: RUNS_SHOWN + 1])
     last = rows[RUNS_SHOWN - 1] if len(rows) > RUNS_SHOWN else None
     older = f"{last.started_at.isoformat()}_{last.pk}" if last is not None else ""
     return RunPage(tuple(rows[:RUNS_SHOWN]), older)
@@ -161,8 +161,8 @@ def runs(instance_id: int, before: str = "") -> RunPage:
 
 def run(run_id: int, scope: Scope = EVERYTHING) -> CronRun | None:
     """One run; None when there is none, or none this scope may know of."""
-    known = CronRun.objects.filter(scope.within("instance__queue__system"))
-    return known.select_related("instance", "instance__queue").filter(pk=run_id).first()
+    rows = CronRun.objects.filter(scope.within("instance__queue__system"))
+    return rows.select_related("instance", "instance__queue").filter(pk=run_id).first()
 
 
 def tasks(scope: Scope = EVERYTHING) -> list[Definition]:

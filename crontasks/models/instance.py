@@ -163,7 +163,7 @@ class CronInstance(models.Model):
 
     def _write_periodic_task(self) -> None:
         """Keep it as this instance says, and tell beat, which reads nothing else, of the change."""
-        wanted: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": f"cron instance {self.pk}: {self.name}",
             "task": TICK,
             "args": f"[{self.pk}]",
@@ -175,11 +175,11 @@ class CronInstance(models.Model):
         }
         owned = self.periodic_task
         if owned is None:
-            owned = PeriodicTask.objects.create(**wanted)
+            owned = PeriodicTask.objects.create(**fields)
             type(self).objects.filter(pk=self.pk).update(periodic_task=owned)
             self.periodic_task = owned
         else:
-            for name, value in wanted.items():
+            for name, value in fields.items():
                 setattr(owned, name, value)
             owned.save()
         PeriodicTasks.update_changed()

@@ -176,9 +176,9 @@ def endpoints(facts: Facts) -> Iterator[Problem]:
 
     A pause is a plan with an end, so it is no problem.
     """
-    wanted = {row.name for row in facts.rows if row.sends and is_wanted(row)}
+    senders = {row.name for row in facts.rows if row.sends and is_wanted(row)}
     for row in facts.endpoints:
-        queues = [name for name in row.queues if name in wanted]
+        queues = [name for name in row.queues if name in senders]
         why, step = row.situation
         if row.standing in {Standing.DOWN, Standing.PROBING}:
             what, lack = f"{row.name} is down", Situation(why, step)

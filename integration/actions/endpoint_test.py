@@ -84,10 +84,10 @@ def _outbound_message(endpoint: Endpoint, sample: Sample) -> OutboundMessage:
 
 def _bounded(endpoint: Endpoint) -> Endpoint:
     """The same endpoint with no time limit beyond what a person waits."""
-    known: dict[str, Any] = endpoint.properties if isinstance(endpoint.properties, dict) else {}
+    stored: dict[str, Any] = endpoint.properties if isinstance(endpoint.properties, dict) else {}
     bounded = {
         n: min(v, MOST_SECONDS)
-        for n, v in known.items()
+        for n, v in stored.items()
         if n in LIMITS and isinstance(v, int | float)
     }
     kind = KINDS.get(endpoint.handler_type)
@@ -97,7 +97,7 @@ def _bounded(endpoint: Endpoint) -> Endpoint:
         name=endpoint.name,
         system=endpoint.system,
         handler_type=endpoint.handler_type,
-        properties={**known, **bounded},
+        properties={**stored, **bounded},
         secrets=endpoint.secrets,
     )
 

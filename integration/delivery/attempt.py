@@ -169,14 +169,14 @@ def _success_between(owned: Owned, settled: Settled) -> None:
 def _find_duplicates(work: UnitOfWork, units: Sequence[Unit]) -> None:
     """Same id, same content: DUPLICATE. Same id, other content: held, never dropped."""
     fresh = [unit for unit in units if unit.row is None and unit.known is None]
-    seen = dict(work.seen([unit.message_id for unit in fresh]))
+    hashes_by_id = dict(work.seen([unit.message_id for unit in fresh]))
     for unit in fresh:
         own = content_hash(unit.record.value)
-        known = seen.get(unit.message_id, frozenset())
-        seen[unit.message_id] = known | {own}
-        if own in known:
+        hashes = hashes_by_id.get(unit.message_id, frozenset())
+        hashes_by_id[unit.message_id] = hashes | {own}
+        if own in hashes:
             unit.known = DUPLICATE
-        elif known:
+        elif hashes:
             unit.known = Failed(_reused(unit.message_id))
 
 

@@ -176,10 +176,10 @@ class Fetcher:
         return all(owned.partition in self._ends for owned in self.held if owned.reads_kafka)
 
     def _attach(self, reading: dict[int, Owned]) -> None:
-        wanted = {partition: owned.next_offset for partition, owned in reading.items()}
-        if wanted != self._at:
-            self.context.source.attach(wanted)
-            self._at = wanted
+        offsets = {partition: owned.next_offset for partition, owned in reading.items()}
+        if offsets != self._at:
+            self.context.source.attach(offsets)
+            self._at = offsets
             self._ends = set()
             self.context.observer.step(Step.ATTACHED)
 
@@ -205,8 +205,8 @@ class Fetcher:
             return self._up_to(owned, min(open_), units)
         for place, record in enumerate(records):
             if record.offset in open_:
-                known = units[place]
-                units[place] = Unit(record, None, None, HAS_ROW, known.message_id, known.interface)
+                unit = units[place]
+                units[place] = Unit(record, None, None, HAS_ROW, unit.message_id, unit.interface)
         return units
 
     def _up_to(self, owned: Owned, head: int, units: list[Unit]) -> list[Unit]:

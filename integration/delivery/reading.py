@@ -43,8 +43,8 @@ NO_RETRY_MARKER: Final = RetryMarker(UUID(int=0), 0)
 
 def header(headers: Headers | None, name: str) -> str | None:
     """The text of the first header of that name, or None. Never raises on strange bytes."""
-    for known, value in headers or ():
-        if known == name and value is not None:
+    for key, value in headers or ():
+        if key == name and value is not None:
             return value.decode("ascii", "replace")
     return None
 
@@ -215,11 +215,11 @@ class Reader:
         interface, message_id, body, document = words
         if not message_id:
             message_id = f"{self._id_prefix}{record.partition}~{record.offset}"
-        known = self._known.get(interface) or self._look_up(interface)
-        if isinstance(known, Failure):
+        taker = self._known.get(interface) or self._look_up(interface)
+        if isinstance(taker, Failure):
             name = interface or self.queue.default_interface or ""
-            return Unit(record, None, None, Failed(known), message_id, name)
-        service, origin = known
+            return Unit(record, None, None, Failed(taker), message_id, name)
+        service, origin = taker
         message = Message(record, origin, message_id, body, document)
         return Unit(record, message, service.taker, None, message_id, origin.interface)
 

@@ -75,8 +75,8 @@ def _once(validator: Json, instance: Json, rule: Json, resolver: Json) -> Errors
     """Return the rule's errors on the instance; of known ones the first alone."""
     judged = _judged(rule, resolver)
     if id(instance) in judged:
-        if (known := judged[id(instance)]) is not None:
-            yield ValidationError.create_from(known)
+        if (errors := judged[id(instance)]) is not None:
+            yield ValidationError.create_from(errors)
         return
     first = None
     for error in validator.descend(instance, rule, resolver=resolver):
@@ -168,16 +168,16 @@ def _additional_properties(validator: Json, rule: Json, instance: Json, schema: 
 
 def _unevaluated_properties(validator: Json, rule: Json, instance: Json, schema: Json) -> Errors:
     if validator.is_type(instance, "object"):
-        known = _evaluated(validator, instance, _without(schema, "unevaluatedProperties"))
-        rest = [name for name in instance if name not in known]
+        evaluated = _evaluated(validator, instance, _without(schema, "unevaluatedProperties"))
+        rest = [name for name in instance if name not in evaluated]
         if extras := [name for name in rest if not _fits(validator, instance[name], rule)]:
             yield ValidationError(f"Unevaluated properties are not allowed: {_listed(extras)}")
 
 
 def _unevaluated_items(validator: Json, rule: Json, instance: Json, schema: Json) -> Errors:
     if validator.is_type(instance, "array"):
-        known = _evaluated(validator, instance, _without(schema, "unevaluatedItems"))
-        rest = [item for place, item in enumerate(instance) if place not in known]
+        evaluated = _evaluated(validator, instance, _without(schema, "unevaluatedItems"))
+        rest = [item for place, item in enumerate(instance) if place not in evaluated]
         if extras := [item for item in rest if not _fits(validator, item, rule)]:
             yield ValidationError(f"Unevaluated items are not allowed: {_listed(extras)}")
 
@@ -211,7 +211,7 @@ def _sortable(value: Json) -> tuple[Json, ...]:
 
 def _evaluated(validator: Json, instance: Json, schema: Json) -> set[str | int]:
     """The names, or places, of the instance that the schema has a rule for."""
-    known = _known_names if validator.is_type(instance, "object") else _known_places
+    evaluate = _known_names if validator.is_type(instance, "object") else _known_places
     evaluated: set[str | int] = set()
     seen = set()
     waiting = [(validator, schema)]
@@ -220,7 +220,7 @@ def _evaluated(validator: Json, instance: Json, schema: Json) -> set[str | int]:
         place = id(rule), _scope(_resolver_of(here))
         if isinstance(rule, Mapping) and place not in seen:
             seen.add(place)
-            evaluated |= known(here, instance, rule)
+            evaluated |= evaluate(here, instance, rule)
             waiting += _in_place(here, instance, rule)
     return evaluated
 
@@ -265,11 +265,11 @@ def _in_place(validator: Json, instance: Json, schema: Json) -> Iterator[tuple[J
 
 def _named(instance: Mapping[str, Json], schema: Json) -> set[str | int]:
     """The names of an object that `properties` or `patternProperties` speak of."""
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     return {
         name
         for name in instance
-        if name in known or any(matches(pattern, name) for pattern in patterns)
+        if name in names or any(matches(pattern, name) for pattern in patterns)
     }
 
 

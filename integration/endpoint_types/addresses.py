@@ -25,13 +25,13 @@ def permitted(host: str, port: int, seconds: float, *, private: bool) -> Sequenc
     `private` also permits private and loopback networks. Link-local addresses and those where
     clouds hand out credentials are never permitted. Raises NotDeliveredError within `seconds`.
     """
-    known = _resolved(host, port, seconds)
-    may = [str(address) for address in known if not refusal(address, private=private)]
+    addresses = _resolved(host, port, seconds)
+    may = [str(address) for address in addresses if not refusal(address, private=private)]
     if may:
         return may
-    first = str(known[0])
+    first = str(addresses[0])
     named = f"{host} is" if host == first else f"{host} is {first}:"
-    text = f"{named} {refusal(known[0], private=private)}"
+    text = f"{named} {refusal(addresses[0], private=private)}"
     raise NotDeliveredError(Unreachable(code=EndpointCode.ADDRESS_REFUSED, text=text))
 
 

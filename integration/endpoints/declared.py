@@ -211,8 +211,8 @@ def _pem(_declared: Declared, value: Any) -> str:
 
 
 def _choice(declared: Declared, value: Any) -> str:
-    known = [choice for choice, _ in declared.choices]
-    return "" if value in known else f"must be one of {', '.join(known)}"
+    choices = [choice for choice, _ in declared.choices]
+    return "" if value in choices else f"must be one of {', '.join(choices)}"
 
 
 def _number(declared: Declared, value: Any) -> str:

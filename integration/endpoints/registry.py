@@ -33,9 +33,9 @@ class EndpointFunctions:
     def add(self, name: str, function: Function) -> None:
         """Raises EndpointFunctionConflictError when another function has the name already."""
         origin = f"{function.__module__}.{function.__qualname__}"
-        _, known = self._by_name.setdefault(name, (function, origin))
-        if known != origin:
-            raise EndpointFunctionConflictError(name=name, first=known, second=origin)
+        _, first = self._by_name.setdefault(name, (function, origin))
+        if first != origin:
+            raise EndpointFunctionConflictError(name=name, first=first, second=origin)
         self._by_name[name] = (function, origin)
 
     def get(self, name: str) -> Function | None:

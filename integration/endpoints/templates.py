@@ -168,8 +168,8 @@ def _parts(text: str) -> Iterator[str | Field]:
 
 def _finder(name: str) -> Callable[[Fields], Any]:
     if name in KNOWN:
-        known = KNOWN[name]
-        return lambda fields: known(fields.message) or None
+        getter = KNOWN[name]
+        return lambda fields: getter(fields.message) or None
     if name == PAYLOAD:
         return lambda fields: fields.message.body.decode("utf-8", "replace")
     if _PLAIN.fullmatch(name):

@@ -121,10 +121,10 @@ def _xml(rules: Rules, payload: object) -> tuple[str | bytes, object]:
 
 
 def _wrong_format(rules: Rules, payload: str) -> PayloadFormatError:
-    wanted, how = "JSON", "a dict, a list or JSON text"
+    form, how = "JSON", "a dict, a list or JSON text"
     if rules.is_xml:
-        wanted, how = "XML", "an lxml element or XML text"
-    text = f"{rules.channel} publishes {wanted}, and was given {payload}. Hand over {how}."
+        form, how = "XML", "an lxml element or XML text"
+    text = f"{rules.channel} publishes {form}, and was given {payload}. Hand over {how}."
     return PayloadFormatError(text)
 
 

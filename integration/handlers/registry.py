@@ -45,10 +45,10 @@ class Registry:
 
     def add(self, registration: Registration) -> None:
         """Raises HandlerConflictError when another handler has the interface already."""
-        known = self._by_interface.setdefault(registration.interface, registration)
-        if known.origin != registration.origin:
+        first = self._by_interface.setdefault(registration.interface, registration)
+        if first.origin != registration.origin:
             raise HandlerConflictError(
-                interface=registration.interface, first=known.origin, second=registration.origin
+                interface=registration.interface, first=first.origin, second=registration.origin
             )
         self._by_interface[registration.interface] = registration
 

@@ -113,12 +113,12 @@ def _fates(receipt: Receipt, ids: Sequence[str]) -> list[Fate]:
         state = str(receipt.answer.get("state"))
         ended = state if state in STATES else "applied"
         return [Fate(id_, ended, receipt.received_at) for id_ in ids]
-    known: dict[str, Fate] = {}
+    fates: dict[str, Fate] = {}
     for look in (_failures, _tracks, _rows):
-        if rest := [id_ for id_ in ids if id_ not in known]:
-            known |= look(receipt, rest)
+        if rest := [id_ for id_ in ids if id_ not in fates]:
+            fates |= look(receipt, rest)
     # Its row is cleaned up only once it is in Kafka.
-    return [known.get(id_) or Fate(id_, "in_kafka", None) for id_ in ids]
+    return [fates.get(id_) or Fate(id_, "in_kafka", None) for id_ in ids]
 
 
 def _failures(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:

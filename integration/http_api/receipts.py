@@ -110,9 +110,9 @@ def answered_once(post: Post, act: Callable[[], Answer]) -> Answer:
     answer. Raises OtherContentError for an id that was used for something else.
     """
     while True:
-        known = _earlier(post)
-        if known is not None:
-            return known
+        earlier = _earlier(post)
+        if earlier is not None:
+            return earlier
         with suppress(AnotherWasFasterError):
             return act()
 

@@ -277,10 +277,10 @@ def group_offsets(
 ) -> dict[int, int]:
     """Read a group's committed offsets, by partition; those without an offset are missing."""
     places = [TopicPartition(topic, partition) for partition in partitions]
-    wanted = ConsumerGroupTopicPartitions(group, places)
+    request = ConsumerGroupTopicPartitions(group, places)
     with asking(provider) as (to, admin):
         futures = admin.list_consumer_group_offsets(
-            [wanted], require_stable=True, request_timeout=ANSWER_SECONDS
+            [request], require_stable=True, request_timeout=ANSWER_SECONDS
         )
         committed = answer(futures[group], to.name).topic_partitions
     return {place.partition: place.offset for place in committed if place.offset >= 0}

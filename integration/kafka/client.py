@@ -118,16 +118,16 @@ def connection(provider: Provider) -> Connection:
 
 def _credentials(provider: Provider) -> Properties:
     """SASL and certificates, as far as the security protocol uses them."""
-    known: Properties = {}
+    properties: Properties = {}
     if provider.security_protocol.startswith("SASL"):
-        known["sasl.mechanism"] = provider.sasl_mechanism
-        known["sasl.username"] = provider.username
-        known["sasl.password"] = provider.password
+        properties["sasl.mechanism"] = provider.sasl_mechanism
+        properties["sasl.username"] = provider.username
+        properties["sasl.password"] = provider.password
     if provider.security_protocol.endswith("SSL"):
-        known["ssl.ca.pem"] = provider.ca_certificate
-        known["ssl.certificate.pem"] = provider.client_certificate
-        known["ssl.key.pem"] = provider.client_key
-    return {name: value for name, value in known.items() if value}
+        properties["ssl.ca.pem"] = provider.ca_certificate
+        properties["ssl.certificate.pem"] = provider.client_certificate
+        properties["ssl.key.pem"] = provider.client_key
+    return {name: value for name, value in properties.items() if value}
 
 
 def consumer_properties(to: Connection, group: str) -> Properties:

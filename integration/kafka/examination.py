@@ -146,8 +146,8 @@ def greet(provider: Provider) -> Greeting:
         return Greeting(_way_in([*findings, ADVERTISED]))
     rights = cluster.authorized_operations
     # A cluster that we may not describe tells nothing about the rights on itself.
-    known = None if rights is None else frozenset(operation_name(right) for right in rights)
-    return Greeting(_way_in(findings), to, admin, known)
+    operations = None if rights is None else frozenset(operation_name(right) for right in rights)
+    return Greeting(_way_in(findings), to, admin, operations)
 
 
 def _advertised(provider: Provider, nodes: Sequence[str]) -> list[Finding]:

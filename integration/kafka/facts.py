@@ -62,10 +62,10 @@ class FactsReader:
             return self._read()
 
     def _read(self) -> TopicFacts | None:
-        deadline, wanted = time.monotonic() + ANSWER_SECONDS, TopicCollection([self._topic])
+        deadline, names = time.monotonic() + ANSWER_SECONDS, TopicCollection([self._topic])
         while True:
             marks = self._ask_marks(self._partitions)
-            described = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
+            described = self._admin.describe_topics(names, request_timeout=ANSWER_SECONDS)
             try:
                 topic = answer(described[self._topic], self._provider)
             except TopicGoneError:
@@ -129,12 +129,12 @@ def refusals_told(admin: TalkingAdmin, provider: str) -> Iterator[None]:
 
 
 def ask_offsets(
-    admin: AdminClient, topic: str, wanted: dict[int, OffsetSpec], *, stable: bool = True
+    admin: AdminClient, topic: str, specs: dict[int, OffsetSpec], *, stable: bool = True
 ) -> dict[TopicPartition, Any]:
     """Ask for one offset of each partition; the end is the last *stable* offset, or the log's."""
-    if not wanted:
+    if not specs:
         return {}
-    places = {TopicPartition(topic, partition): spec for partition, spec in wanted.items()}
+    places = {TopicPartition(topic, partition): spec for partition, spec in specs.items()}
     futures: dict[TopicPartition, Any] = admin.list_offsets(
         places,
         isolation_level=(

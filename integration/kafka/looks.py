@@ -46,19 +46,19 @@ def look(provider: Provider, topics: Iterable[str]) -> dict[str, TopicLook | Non
     A topic that is just moving between brokers is left out: the next look finds it. Raises
     BrokerUnreachableError (BrokerRefusedError among them) and ProviderUnusableError.
     """
-    wanted = sorted(set(topics))
-    if not wanted:
+    names = sorted(set(topics))
+    if not names:
         return {}
     with asking(provider) as (to, admin):
-        described = _described(admin, to, wanted)
+        described = _described(admin, to, names)
         there = [topic for topic, facts in described.items() if facts is not None]
         retention = _retention(admin, to, there)
         marks = {topic: _ask_marks(admin, topic, described[topic]) for topic in there}
         looks: dict[str, TopicLook | None] = dict.fromkeys(described.keys() - there)
         for topic in there:
-            seen = _facts(to, described[topic], marks[topic])
-            if seen is not None:
-                facts, ends = seen
+            result = _facts(to, described[topic], marks[topic])
+            if result is not None:
+                facts, ends = result
                 looks[topic] = TopicLook(facts, retention.get(topic), ends)
         return looks
 

@@ -185,17 +185,17 @@ def to_deliver(failures: int, calls: int) -> str:
 def _waiting(finding: RestoreFinding) -> Card:
     facts = finding.facts
     failures, calls = facts["waiting"], facts.get("calls", 0)
-    known = []
+    waiting = []
     if failures:
         many = so_many(failures, "failed message waits", "failed messages wait")
-        known.append(f"{many} to be delivered again.")
+        waiting.append(f"{many} to be delivered again.")
     if calls:
         many = so_many(calls, "call was", "calls were")
-        known.append(f"{many} under way at the backup, and would be made again.")
+        waiting.append(f"{many} under way at the backup, and would be made again.")
     return Card(
         finding,
         title=f"{facts['name']}: deliveries that may have been made since",
-        what=f"{' '.join(known)} The backup cannot tell whether that happened since.",
+        what=f"{' '.join(waiting)} The backup cannot tell whether that happened since.",
         why="A delivery leaves its trace in the database alone. Ask the partner, or look at the "
         "times: everything here is older than the backup.",
         options=(

@@ -80,9 +80,9 @@ def _of_provider(provider: Provider, traces: Traces) -> None:
         .distinct()
         .order_by("name")
     )
-    known = looks.look(provider, [queue.topic for queue in queues])
+    by_topic = looks.look(provider, [queue.topic for queue in queues])
     for queue in queues:
-        _of_queue(provider, queue, known.get(queue.topic), traces)
+        _of_queue(provider, queue, by_topic.get(queue.topic), traces)
     for lease in RelayLease.objects.filter(provider=provider).order_by("shard"):
         _of_relay(provider, lease, traces)
 
@@ -186,25 +186,25 @@ def _sent(provider: Provider, lease: RelayLease) -> list[int]:
     """The waiting rows whose very record is in Kafka: found by what it contains, never by age."""
     rows = OutboxRow.objects.filter(provider=provider, shard=lease.shard, state__in=WAITING)
     since = dict(rows.values_list("topic").annotate(Min("created_at")).order_by())
-    wanted: dict[bytes, list[int]] = {}
+    digests: dict[bytes, list[int]] = {}
     for row in rows.order_by("pk").iterator(ROWS_AT_ONCE):
         headers = decode_headers(row.headers)
         digest = aftermath.digest_of(row.topic, _bytes(row.key), _bytes(row.value), headers)
-        wanted.setdefault(digest, []).append(row.pk)
-    return sorted(_met(provider, {t: at - CLOCKS_APART for t, at in since.items()}, wanted))
+        digests.setdefault(digest, []).append(row.pk)
+    return sorted(_met(provider, {t: at - CLOCKS_APART for t, at in since.items()}, digests))
 
 
 def _met(
-    provider: Provider, topics: dict[str, datetime], wanted: dict[bytes, list[int]]
+    provider: Provider, topics: dict[str, datetime], digests: dict[bytes, list[int]]
 ) -> Iterator[int]:
     """Rows with equal contents are met in their order, once for each record."""
     for digest in aftermath.written_since(provider, topics):
-        rows = wanted.get(digest)
+        rows = digests.get(digest)
         if rows:
             yield rows.pop(0)
             if not rows:
-                del wanted[digest]
-        if not wanted:
+                del digests[digest]
+        if not digests:
             return
 
 

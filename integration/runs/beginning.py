@@ -41,9 +41,9 @@ def _sends_since(queue: Queue) -> datetime | None:
     targets = ChannelTarget.objects.using(alias()).filter(queue=queue, endpoint__isnull=False)
     named = [("queue", str(queue.pk))] if queue.endpoint_id is not None else []
     named += [("channeltarget", str(pk)) for pk in targets.values_list("pk", flat=True)]
-    known = ConfigurationChange.objects.using(alias()).filter(after__endpoint__gt="")
+    rows = ConfigurationChange.objects.using(alias()).filter(after__endpoint__gt="")
     moments = [
-        known.filter(kind=kind, subject=subject).order_by("at").values_list("at", flat=True).first()
+        rows.filter(kind=kind, subject=subject).order_by("at").values_list("at", flat=True).first()
         for kind, subject in named
     ]
     return min((at for at in moments if at is not None), default=None)

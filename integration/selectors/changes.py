@@ -78,8 +78,8 @@ def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> Chan
 
 def change(number: int, scope: Scope, *, accesses: bool = False) -> Change | None:
     """One change; None when there is none, or none this scope may know of."""
-    known = _everything() if accesses else _known(scope)
-    row = known.filter(pk=number).first()
+    changes = _everything() if accesses else _known(scope)
+    row = changes.filter(pk=number).first()
     return None if row is None else _change(row)
 
 

@@ -183,8 +183,8 @@ def _of_relays(rows: Sequence[Relaying]) -> Iterator[Family]:
 
 
 def _of_endpoints(rows: Sequence[tuple[Any, ...]]) -> Iterator[Family]:
-    wanted = [(name, is_wanted) for name, is_wanted, _ in rows]
+    settings = [(name, is_wanted) for name, is_wanted, _ in rows]
     down = [(name, max(seconds or 0.0, 0.0)) for name, _, seconds in rows]
-    yield _family("endpoint_wanted", "1 = switched on and not paused", ("endpoint",), wanted)
+    yield _family("endpoint_wanted", "1 = switched on and not paused", ("endpoint",), settings)
     why = "For how long it counts as down; 0 = it does not"
     yield _family("endpoint_down_seconds", why, ("endpoint",), down)

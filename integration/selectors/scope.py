@@ -42,8 +42,8 @@ def visible_operations(scope: Scope) -> Q:
     """
     if scope.is_whole:
         return Q()
-    known = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
-    return Q(queues__contained_by=list(known))
+    queues = Queue.objects.filter(scope.within("system")).values_list("pk", flat=True)
+    return Q(queues__contained_by=list(queues))
 
 
 def visible_runs(scope: Scope) -> Q:

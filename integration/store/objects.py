@@ -105,9 +105,9 @@ def _written(structure: str, placed: Iterable[Placed], sql: str) -> Iterator[int
     now: dict[str, Placed] = {}
     several: dict[str, list[Placed]] = {}
     for one in placed:
-        known = now.setdefault(one[1].key, one)
-        if known is not one:
-            several.setdefault(one[1].key, [known]).append(one)
+        first = now.setdefault(one[1].key, one)
+        if first is not one:
+            several.setdefault(one[1].key, [first]).append(one)
     turns: dict[str, Generator[Placed, bool, None]] = {}
     for key, some in several.items():
         if any(entry.version is not None for _, entry in some):
@@ -187,12 +187,12 @@ def _climbing(of_key: Sequence[Placed]) -> list[Placed]:
     return climbing
 
 
-def _replaces(entry: Entry, known: Entry) -> bool:
-    if entry.message.arrival <= known.message.arrival:
+def _replaces(entry: Entry, earlier: Entry) -> bool:
+    if entry.message.arrival <= earlier.message.arrival:
         return False
-    if entry.version is None or known.version is None:
-        return entry.version is known.version
-    return entry.version > known.version
+    if entry.version is None or earlier.version is None:
+        return entry.version is earlier.version
+    return entry.version > earlier.version
 
 
 def _arrival(placed: Placed) -> Arrival:

@@ -192,10 +192,10 @@ class RelayOutbox:
     def _candidates(self, rows: int, size_bytes: int) -> list[tuple[Any, ...]]:
         """Rows with their values as they are; as text each byte would come as two."""
         marking = _array(self._being_marked)
-        wanted = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
+        values = {**self._mine, "rows": rows, "bytes": size_bytes, "marking": marking}
         try:
             with self._look.cursor(binary=True) as cursor:
-                return cursor.execute(DUE, wanted).fetchall()
+                return cursor.execute(DUE, values).fetchall()
         except psycopg.Error as e:
             raise RelayLostError(str(e)) from e
 

@@ -125,8 +125,8 @@ class DatabaseRepository:
         connection = django_connection()
         connection.ensure_connection()
         raw: Any = connection.connection
-        known = (raw.pgconn.backend_pid, owned.epoch)
-        if self._sessions.get(owned.id) == known:
+        session = (raw.pgconn.backend_pid, owned.epoch)
+        if self._sessions.get(owned.id) == session:
             return
         with connection.cursor() as cursor:
             # A transaction that idles longer than any handler may take belongs to a stopped
@@ -136,7 +136,7 @@ class DatabaseRepository:
             timeout_ms = int(self.queue.handler_timeout_seconds * 1000)
             cursor.execute(f"SET statement_timeout = {timeout_ms}")
             cursor.execute(RECORD_SESSION, [*backend_of(cursor), owned.id, owned.epoch])
-        self._sessions[owned.id] = known
+        self._sessions[owned.id] = session
 
     def _committed(self, owned: Owned, batch: UUID) -> bool:
         """The commit's answer got lost: the partition row tells whether it happened."""

@@ -95,8 +95,8 @@ def _is_same(archive: Archive, manifest: Manifest) -> bool:
         return False
     statement = tally_sql(_columns(manifest), f"{manifest['table']} t", "true")
     tallies = _ask(archive.work.database, statement, {})
-    wanted = manifest["rows"], sum(file["sum"] for file in manifest["files"])
-    return [tuple(map(int, row)) for row in tallies] == [wanted]
+    expected = manifest["rows"], sum(file["sum"] for file in manifest["files"])
+    return [tuple(map(int, row)) for row in tallies] == [expected]
 
 
 def _detach(archive: Archive, table: str) -> None:

@@ -50,8 +50,8 @@ def _counted(session: psycopg.Connection[Any], part: Part, source: Source) -> tu
     counted = seen(session, statement, source.values)
     if counted is not None:
         return int(counted[0][0]), True
-    known = session.execute(_KNOWN, [part.table]).fetchone()
-    return int(known[0]) if known else 0, False
+    row = session.execute(_KNOWN, [part.table]).fetchone()
+    return int(row[0]) if row else 0, False
 
 
 def _first(session: psycopg.Connection[Any], source: Source) -> list[Sample]:

@@ -40,7 +40,7 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
             work.tell.say(f"{part.table} is gone: the cleanup removed it before it was archived.")
             return _manifest(archive, part, (), [])
         source = source_of(held.session, archive.parameters, part)
-        wanted = _tally(held, source)
+        expected = _tally(held, source)
         _write(work, part, source, held.snapshot, folder / ROWS)
     paths = sorted((folder / ROWS).glob(f"{DAY}=*/*.parquet"))
     # In this order: what is read back comes from the disk, and is what is known again later.
@@ -49,11 +49,11 @@ def write(archive: Archive, part: Part, folder: Path) -> Manifest:
     files = [_file(archive, part, number, file, tallies) for number, file in enumerate(forced)]
     # Of the files as the manifest names them: what is dropped is compared with that.
     total = Tally(sum(file["rows"] for file in files), sum(file["sum"] for file in files))
-    if total != wanted:
+    if total != expected:
         raise damaged(
             f"What was written of {part.table}",
-            f"it has {total.rows:,} rows (sum {total.sum}), and the database {wanted.rows:,} "
-            f"(sum {wanted.sum})",
+            f"it has {total.rows:,} rows (sum {total.sum}), and the database {expected.rows:,} "
+            f"(sum {expected.sum})",
         )
     return _manifest(archive, part, source.columns, files)
 
@@ -88,8 +88,8 @@ def _forced(work: Work, folder: Path, paths: Sequence[Path]) -> list[Sealed]:
     def task(path: Path) -> Sealed:
         return keeping.sealed(path, folder)
 
-    wanted = work.session.sparkContext.parallelize(list(paths), len(paths)).map(task)
-    return list(watched(work.session, work.owned.run, wanted.collect, work.tell.go_on))
+    tasks = work.session.sparkContext.parallelize(list(paths), len(paths)).map(task)
+    return list(watched(work.session, work.owned.run, tasks.collect, work.tell.go_on))
 
 
 def _read_back(

@@ -98,19 +98,19 @@ def _read_back(work: Work, parameters: ExportParameters, folder: Path) -> list[d
     """Each file as it is on the disk: its rows, its bytes, their SHA-256."""
     names = sorted(path.name for path in folder.glob("part-*"))
     is_parquet = parameters.format is Format.PARQUET
-    known = parquet.counts(parquet.settled(work.session), folder) if is_parquet else {}
+    counted = parquet.counts(parquet.settled(work.session), folder) if is_parquet else {}
     done = work.counter()
 
     def task(name: str) -> dict[str, Any]:
         sealed = keeping.sealed(folder / name, folder)
-        rows = known.get(name, 0)
+        rows = counted.get(name, 0)
         if not is_parquet:
             rows = writing.count_rows(folder / name, parameters)
         done.add(1)
         return {"name": name, "rows": rows, "bytes": sealed.bytes, "sha256": sealed.sha256}
 
-    wanted = work.session.sparkContext.parallelize(names, max(len(names), 1)).map(task)
-    return list(work.watched("check", len(names), wanted.collect, lambda: (done.value, 0)))
+    tasks = work.session.sparkContext.parallelize(names, max(len(names), 1)).map(task)
+    return list(work.watched("check", len(names), tasks.collect, lambda: (done.value, 0)))
 
 
 def _keep(work: Work, folder: Path | None, manifest: Manifest) -> Outcome:

@@ -117,11 +117,11 @@ def steps_of(path: str) -> tuple[str | int, ...]:
 def _check_names(names: Sequence[str]) -> None:
     if len(names) > MOST_COLUMNS:
         raise ExportParameters.bad(f"there are more than {MOST_COLUMNS} columns")
-    known = set()
+    folded = set()
     for name in names:
         if not name.strip() or "\n" in name or "\r" in name:
             raise ExportParameters.bad(f"{name!r} is no name of a column")
         # Readers of Parquet do not tell them apart by case.
-        if name.casefold() in known:
+        if name.casefold() in folded:
             raise ExportParameters.bad(f"two columns are named {name!r}")
-        known.add(name.casefold())
+        folded.add(name.casefold())

@@ -184,8 +184,8 @@ def _value_at(parameter: str) -> str:
 def _field(fields: Mapping[str, Column], name: str) -> Column:
     if name in fields:
         return fields[name]
-    known = ", ".join([*fields, *([PAYLOAD.name, BASE64] if fields is OF_MESSAGES else [])])
-    raise ExportParameters.bad(f"{name!r} is neither a path that begins with $ nor one of {known}")
+    names = ", ".join([*fields, *([PAYLOAD.name, BASE64] if fields is OF_MESSAGES else [])])
+    raise ExportParameters.bad(f"{name!r} is neither a path that begins with $ nor one of {names}")
 
 
 def _within(column: str, times: Mapping[str, Any]) -> list[str]:

@@ -133,9 +133,9 @@ class ImportParameters(JobParameters):
         if self.duplicates is Duplicates.NEWEST and not structure.version_path:
             raise self.bad(f"{structure.name} has no version path that tells the newest row")
         if any(path.startswith("/") is not self.are_xml for path in structure.key_paths):
-            made, wanted = ("XML", "JSON") if self.are_xml else ("JSON", "XML")
+            made, needed = ("XML", "JSON") if self.are_xml else ("JSON", "XML")
             raise self.bad(
-                f"its documents are {made}, and {structure.name} has key paths for {wanted}"
+                f"its documents are {made}, and {structure.name} has key paths for {needed}"
             )
 
     def _check_map(self) -> None:
@@ -197,10 +197,10 @@ def _check_targets(targets: Sequence[str]) -> None:
 def _check_encoding(name: str) -> None:
     try:
         is_plain = _SIGNS.encode(name) == _SIGNS.encode("ascii")
-        known = codecs.lookup(name).name
+        encoding = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         raise ImportParameters.bad(f"there is no encoding {name!r} of texts") from None
-    if not is_plain or known in _WIDE or known.startswith(_SHIFTING):
+    if not is_plain or encoding in _WIDE or encoding.startswith(_SHIFTING):
         raise ImportParameters.bad(f"rows of {name} cannot be told apart by their bytes")
 
 
@@ -219,8 +219,8 @@ def missing_field(schema: Any, place: str) -> str | None:
         if not isinstance(schema, dict):
             return None
         members = schema.get("properties")
-        known = members if isinstance(members, dict) else {}
-        if name not in known and schema.get("additionalProperties") is False:
+        names = members if isinstance(members, dict) else {}
+        if name not in names and schema.get("additionalProperties") is False:
             return None if schema.get("patternProperties") else ".".join(passed)
-        schema = known.get(name)
+        schema = names.get(name)
     return None

@@ -54,19 +54,19 @@ def columns_of(path: Path, parameters: ImportParameters) -> dict[str, str]:
     """
     with _opened(path) as file:
         schema = file.schema_arrow
-    known = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
-    wanted = dict.fromkeys(column.source for column in parameters.columns) or known
+    types = {name: category(schema.field(place).type) for place, name in enumerate(schema.names)}
+    wanted = dict.fromkeys(column.source for column in parameters.columns) or types
     kinds: dict[str, str] = {}
     for name in wanted:
         place_of(name, schema.names, str(path))
-        if not known[name]:
+        if not types[name]:
             raise JobError(
                 "COLUMN_TYPE",
                 f"The column {name!r} of {path} is {schema.field(name).type}, which no JSON "
                 "document can hold.",
                 "Leave the column out of the map, or write it with another type.",
             )
-        kinds[name] = known[name]
+        kinds[name] = types[name]
     return kinds
 
 

@@ -159,18 +159,18 @@ def _end(path: Path, size: int) -> int:
 
 def _same(first: tuple[str, dict[str, str]], file: str, columns: dict[str, str]) -> None:
     """Files of one run have one schema, as far as it is read."""
-    name, wanted = first
-    for column in dict.fromkeys([*wanted, *columns]):
-        if column not in columns or column not in wanted:
+    name, expected = first
+    for column in dict.fromkeys([*expected, *columns]):
+        if column not in columns or column not in expected:
             without, having = (file, name) if column not in columns else (name, file)
             raise JobError(
                 "UNKNOWN_COLUMN",
                 f"{without} has no column {column!r}, and {having} has one.",
                 "Map the columns that all files have, or import files of another schema apart.",
             )
-        if columns[column] != wanted[column]:
+        if columns[column] != expected[column]:
             raise JobError(
                 "COLUMN_TYPE",
-                f"{column!r} is {wanted[column]} in {name}, and {columns[column]} in {file}.",
+                f"{column!r} is {expected[column]} in {name}, and {columns[column]} in {file}.",
                 "Import files of another schema apart, or write them with one schema.",
             )

@@ -196,27 +196,27 @@ def _exist(session: Session, parameters: ImportParameters) -> None:
     if parameters.structure is not None and parameters.target is None:
         same_structure(session, parameters.structure)
     queue = parameters.rejects_queue
-    known = session.execute("SELECT 1 FROM integration_queue WHERE id = %s", [queue]).fetchone()
-    if known is None:
+    row = session.execute("SELECT 1 FROM integration_queue WHERE id = %s", [queue]).fetchone()
+    if row is None:
         raise gone("UNKNOWN_QUEUE", f"queue {queue}")
 
 
-def same_structure(session: Session, wanted: Structure) -> int:
+def same_structure(session: Session, structure: Structure) -> int:
     """The number of a structure that is as it was when the run was asked for.
 
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED.
     """
     row = session.execute(
         "SELECT id, key_paths, version_path FROM integration_objectstructure WHERE name = %s",
-        [wanted.name],
+        [structure.name],
     ).fetchone()
     if row is None:
-        raise gone("UNKNOWN_STRUCTURE", f"object structure {wanted.name}")
+        raise gone("UNKNOWN_STRUCTURE", f"object structure {structure.name}")
     number, key_paths, version_path = row
-    if (tuple(key_paths), version_path) != (wanted.key_paths, wanted.version_path):
+    if (tuple(key_paths), version_path) != (structure.key_paths, structure.version_path):
         raise JobError(
             "STRUCTURE_CHANGED",
-            f"{wanted.name} has other key paths or another version path than when the run was "
+            f"{structure.name} has other key paths or another version path than when the run was "
             "asked for.",
             "Start a new run: by the old paths documents would be stored under other keys.",
         )

@@ -98,8 +98,8 @@ class Chooser:
         if not record.fits:
             return None
         message = self._read(record, record.value if value is None else value)
-        wanted = self._wanted.interface
-        if wanted and message.interface != wanted:
+        service = self._wanted.interface
+        if service and message.interface != service:
             return None
         if self._text is not None:
             is_flaw = isinstance(message.body, envelope.Flaw)

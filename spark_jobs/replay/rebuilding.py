@@ -209,17 +209,17 @@ def rebuild(session: Session, tables: Stage, parameters: ReplayParameters, uuid:
     return counts, facts
 
 
-def empty_structure(session: Session, wanted: Structure) -> int:
+def empty_structure(session: Session, structure: Structure) -> int:
     """The number of the structure.
 
     Raises JobError UNKNOWN_STRUCTURE, STRUCTURE_CHANGED, STRUCTURE_NOT_EMPTY.
     """
-    number = same_structure(session, wanted)
+    number = same_structure(session, structure)
     stored = "SELECT 1 FROM integration_storedobject WHERE structure_id = %s LIMIT 1"
     if session.execute(stored, [number]).fetchone():
         raise JobError(
             "STRUCTURE_NOT_EMPTY",
-            f"{wanted.name} has documents already: what is rebuilt would mix with them.",
+            f"{structure.name} has documents already: what is rebuilt would mix with them.",
             "Make a structure of its own for it, with the same paths.",
         )
     return number

@@ -110,9 +110,9 @@ def stage(
         tables.hold(session, number)
         first = next(records, None)
         place = (None, None) if first is None else (first.partition, first.offset)
-        known = session.execute(tables.sql(_KNOWN), [number]).fetchone()
-        if known is not None:
-            if known != place:
+        row = session.execute(tables.sql(_KNOWN), [number]).fetchone()
+        if row is not None:
+            if row != place:
                 raise not_staged(
                     "The range is cut into other shares than when the run began.", NEW_RUN
                 )

@@ -63,8 +63,8 @@ def quoted(name: str) -> str:
 
 def select(columns: Sequence[Column], source: str, condition: str) -> str:
     """SQL: these columns of the rows that meet the condition."""
-    wanted = ", ".join(column.selected for column in columns)
-    return f"SELECT {wanted} FROM {source} WHERE {condition}"
+    texts = ", ".join(column.selected for column in columns)
+    return f"SELECT {texts} FROM {source} WHERE {condition}"
 
 
 def digest_sql(columns: Sequence[Column]) -> str:

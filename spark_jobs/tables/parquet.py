@@ -45,9 +45,9 @@ def frame(
     read: Callable[[Part], Iterable[Sequence[Any]]],
 ) -> "DataFrame":
     """The rows of all parts, each read by a task of its own."""
-    wanted = session.sparkContext.parallelize(parts, max(len(parts), 1)).flatMap(read)
+    rows = session.sparkContext.parallelize(parts, max(len(parts), 1)).flatMap(read)
     schema = ", ".join(f"{_named(column)} {column.spark_type}" for column in columns)
-    raw = session.createDataFrame(wanted, schema, verifySchema=False)
+    raw = session.createDataFrame(rows, schema, verifySchema=False)
     return raw.selectExpr(*_converted(columns, "timestamp_micros"))
 
 
@@ -80,16 +80,16 @@ def tallies(rows: "DataFrame") -> dict[str, Tally]:
     """
     sums: dict[str, Tally] = {}
     for name, count, total in rows.rdd.mapPartitions(_tallied).collect():
-        known = sums.get(name, Tally(0, 0))
-        sums[name] = Tally(known.rows + count, known.sum + total)
+        so_far = sums.get(name, Tally(0, 0))
+        sums[name] = Tally(so_far.rows + count, so_far.sum + total)
     return sums
 
 
 def _tallied(rows: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
     sums: dict[str, Tally] = {}
     for *values, file in rows:
-        known = sums.get(file, Tally(0, 0))
-        sums[file] = Tally(known.rows + 1, known.sum + summed(digest(values)))
+        so_far = sums.get(file, Tally(0, 0))
+        sums[file] = Tally(so_far.rows + 1, so_far.sum + summed(digest(values)))
     return (("/".join(file.rsplit("/", 2)[1:]), *tally) for file, tally in sums.items())
 
 

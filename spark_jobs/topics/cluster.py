@@ -154,13 +154,13 @@ class Cluster:
             raise self._silent("no answer came in time") from e
 
     def _offsets(
-        self, admin: AdminClient, topic: str, wanted: Mapping[int, OffsetSpec]
+        self, admin: AdminClient, topic: str, specs: Mapping[int, OffsetSpec]
     ) -> dict[int, int]:
         """The end is the last stable offset: what lies behind it may still be taken back."""
-        if not wanted:
+        if not specs:
             return {}
         futures = admin.list_offsets(
-            {TopicPartition(topic, partition): spec for partition, spec in wanted.items()},
+            {TopicPartition(topic, partition): spec for partition, spec in specs.items()},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_SECONDS,
         )

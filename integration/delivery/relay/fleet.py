@@ -65,11 +65,11 @@ def relay_each(
     """
     hands: dict[Shard, _Hand] = {}
     while not stop():
-        wanted = list(shards())
-        for shard in wanted:
+        keys = list(shards())
+        for shard in keys:
             hands.setdefault(shard, _Hand(shard, relay)).start_if_due()
         _wait(LOOK_SECONDS, stop)
-        if all(hands[shard].is_needless() for shard in wanted):
+        if all(hands[shard].is_needless() for shard in keys):
             break
     for hand in hands.values():
         hand.join()

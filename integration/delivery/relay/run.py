@@ -127,14 +127,14 @@ class Relay:
 
     def _account(self, publisher: Publisher) -> bool:
         stamped, watermark = self.outbox.stamped(), publisher.watermark()
-        known = self.outbox.watermark()
-        if policy.is_ahead(watermark, known=known, stamped=stamped[0] if stamped else None):
+        last_batch = self.outbox.watermark()
+        if policy.is_ahead(watermark, known=last_batch, stamped=stamped[0] if stamped else None):
             self.outbox.went_back()
             log.error("Kafka has a batch that this database never sent; people must decide.")
             return False
         if not self._account_for(publisher, stamped, watermark):
             return False
-        if watermark is not None and known is None:
+        if watermark is not None and last_batch is None:
             self.outbox.note_watermark(watermark)
         return True
 

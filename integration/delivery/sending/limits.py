@@ -129,10 +129,10 @@ class Limits:
 
     def _look(self, endpoint: int) -> EndpointStatus:
         now = self.monotonic()
-        known = self._known.get(endpoint)
-        if known is None or now - known[0] > LOOK_EVERY_SECONDS:
-            known = self._known[endpoint] = (now, self.circuits.look(endpoint))
-        return known[1]
+        status = self._known.get(endpoint)
+        if status is None or now - status[0] > LOOK_EVERY_SECONDS:
+            status = self._known[endpoint] = (now, self.circuits.look(endpoint))
+        return status[1]
 
     def forget(self, endpoint: EndpointSnapshot) -> None:
         """Forget what was believed and turned out wrong: look again before the next call."""

@@ -72,10 +72,10 @@ def _missing(problem: psycopg.Error, properties: DatabaseProperties) -> tuple[En
             f"endpoint, or add it there: ALTER TABLE {target} ADD COLUMN …."
         )
     if isinstance(problem, pg.InvalidColumnReference):
-        wanted = properties.message_id_column or ", ".join(properties.key_columns)
+        columns = properties.message_id_column or ", ".join(properties.key_columns)
         return EndpointCode.DATABASE_NO_KEY, (
-            f"The target has no unique index over exactly {wanted}: CREATE UNIQUE INDEX ON "
-            f"{target} ({wanted});"
+            f"The target has no unique index over exactly {columns}: CREATE UNIQUE INDEX ON "
+            f"{target} ({columns});"
         )
     if isinstance(problem, pg.InsufficientPrivilege):
         return EndpointCode.DATABASE_RIGHT_MISSING, (

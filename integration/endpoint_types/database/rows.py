@@ -27,9 +27,9 @@ class Rows:
         self._mark = sql.SQL(
             "INSERT INTO {} (message_id) VALUES (%s) ON CONFLICT DO NOTHING RETURNING 1"
         ).format(self._ledger)
-        known = {*KNOWN, PAYLOAD}
+        names = {*KNOWN, PAYLOAD}
         self.needs_body = any(
-            field.name not in known for column in self._columns.values() for field in column.fields
+            field.name not in names for column in self._columns.values() for field in column.fields
         )
 
     def values(self, fields: Fields) -> list[Any]:

@@ -26,17 +26,17 @@ class Format:
 
     def record(self, message: OutboundMessage) -> bytes:
         """Return a message as it is in a file. Raises NotDeliveredError, FieldMissingError."""
-        wanted, fields = self._properties.format, Fields(message)
-        if wanted == "raw":
+        form, fields = self._properties.format, Fields(message)
+        if form == "raw":
             return message.body
         if fields.flaw is not None:
             raise _unfit(fields.flaw.message)
-        if wanted == "flat":
+        if form == "flat":
             return self._line([as_text(column.value(fields)) for column in self._columns.values()])
-        if is_xml(fields.body) != (wanted == "xml"):
-            payload, written = ("JSON", "XML") if wanted == "xml" else ("XML", "JSON")
+        if is_xml(fields.body) != (form == "xml"):
+            payload, written = ("JSON", "XML") if form == "xml" else ("XML", "JSON")
             raise _unfit(f"The payload is {payload}, and the endpoint writes {written}.")
-        if wanted == "json":
+        if form == "json":
             # The payload's own text, so that no number changes.
             return message.body.strip()
         # The root element alone, in UTF-8, without what stands before it.

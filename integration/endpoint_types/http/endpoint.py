@@ -212,9 +212,9 @@ class HttpEndpoint:
 
     def _secrets(self, sent: Mapping[str, str]) -> list[str]:
         """List what an answer that quotes the request must not bring into a page or a log."""
-        known = self._properties
+        own = self._properties
         login = sent.get("Authorization", "").partition(" ")[2]
-        return [login, known.password, known.token, known.api_key, known.client_secret]
+        return [login, own.password, own.token, own.api_key, own.client_secret]
 
 
 def _plain(text: str) -> httpx.URL | None:

@@ -79,8 +79,8 @@ class Command(BaseCommand):
         doubts = outbox_rows.doubts()
         for doubt in doubts:
             self._tell_doubt(doubt)
-        wanted = _filter(options, STATES[options["state"]])
-        page = outbox_rows.page(wanted, size=max(1, options["limit"]))
+        filters = _filter(options, STATES[options["state"]])
+        page = outbox_rows.page(filters, size=max(1, options["limit"]))
         for line in page.rows:
             row = line.row
             about = f", message {row.message_id}" if row.message_id else ""
@@ -124,8 +124,8 @@ class Command(BaseCommand):
         name = options["provider"]
         doubts = {doubt.provider: doubt for doubt in outbox_rows.doubts()}
         if name not in doubts:
-            known = ", ".join(doubts) or "none"
-            message = f"No relay of a provider {name!r} is in doubt. In doubt are: {known}."
+            providers = ", ".join(doubts) or "none"
+            message = f"No relay of a provider {name!r} is in doubt. In doubt are: {providers}."
             raise CommandError(message, returncode=MISUNDERSTOOD)
         count = outbox.resolve_in_doubt(
             doubts[name].lease_id,
@@ -159,12 +159,12 @@ def _filter(options: dict[str, Any], state: OutboxState) -> OutboxFilter:
 def _chosen(options: dict[str, Any]) -> dict[int, UUID | None]:
     """The rows named, or all refused ones that match the filter."""
     rows: Sequence[int] = options["rows"]
-    wanted = _filter(options, OutboxState.DEAD)
-    if bool(rows) == (not wanted.is_default):
+    filters = _filter(options, OutboxState.DEAD)
+    if bool(rows) == (not filters.is_default):
         message = "Name rows by their numbers, or choose them by --queue, --topic or --code."
         raise CommandError(message, returncode=MISUNDERSTOOD)
     if not rows:
-        selection = outbox_rows.selection(wanted)
+        selection = outbox_rows.selection(filters)
         if not selection:
             raise CommandError("No refused row matches.", returncode=MISUNDERSTOOD)
         return selection

@@ -174,10 +174,10 @@ def _lags(queues: Iterable[int]) -> Mapping[int, int]:
 
 def _sum(lags: Iterable[int | None]) -> int | None:
     """Sum what waits in all; 0 for no queue, None where nobody has looked at any of them."""
-    known = list(lags)
-    if not known:
+    values = list(lags)
+    if not values:
         return 0
-    looked = [lag for lag in known if lag is not None]
+    looked = [lag for lag in values if lag is not None]
     return sum(looked) if looked else None
 
 

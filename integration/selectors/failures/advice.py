@@ -216,8 +216,8 @@ SINCE_THEN: Final[Mapping[str, str]] = {
 
 def advice(code: str, failure_class: str, names: Mapping[str, str]) -> str:
     """Return what to do now with a held message; `names` has its interface, system and queue."""
-    known = BY_CODE.get(code) or SINCE_THEN.get(code)
-    sentence = known or BY_CLASS.get(failure_class, UNKNOWN)
+    of_code = BY_CODE.get(code) or SINCE_THEN.get(code)
+    sentence = of_code or BY_CLASS.get(failure_class, UNKNOWN)
     for name, value in names.items():
         sentence = sentence.replace(f"{{{name}}}", value).replace("  ", " ")
     return sentence

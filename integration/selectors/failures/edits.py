@@ -84,8 +84,8 @@ class Editable:
 
 def editable(error_id: UUID, scope: Scope, part: Part | None = None) -> Editable | None:
     """The failure's current record for the edit page; without `part`, the handiest one."""
-    known = MessageError.objects.select_related("queue").filter(scope.within("queue__system"))
-    error = known.filter(pk=error_id).first()
+    failures = MessageError.objects.select_related("queue").filter(scope.within("queue__system"))
+    error = failures.filter(pk=error_id).first()
     if error is None:
         return None
     record, headers = error.current_payload or b"", decode_headers(error.headers)

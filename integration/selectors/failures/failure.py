@@ -172,8 +172,8 @@ def _error_queue(error: MessageError, scope: Scope) -> str:
 
 def _ahead(error: MessageError, scope: Scope) -> FailureRow | None:
     first = strict_order.ahead_of(error) if error.state in OPEN else None
-    known = MessageError.objects.filter(scope.within("queue__system"))
-    rows = rows_of(known.filter(pk=first)) if first else []
+    failures = MessageError.objects.filter(scope.within("queue__system"))
+    rows = rows_of(failures.filter(pk=first)) if first else []
     return rows[0] if rows else None
 
 

@@ -175,6 +175,6 @@ def _hex_dump(record: bytes) -> str:
     lines = []
     for start in range(0, len(record), 16):
         part = record[start : start + 16]
-        seen = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{start:08x}  {part.hex(' '):<47}  {seen}")
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"{start:08x}  {part.hex(' '):<47}  {text}")
     return "\n".join(lines)

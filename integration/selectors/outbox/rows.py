@@ -82,20 +82,20 @@ def within(scope: Scope) -> Q:
     """
     if scope.is_whole:
         return Q()
-    known = Queue.objects.filter(scope.within("system")).values_list("provider", "topic")
+    topics = Queue.objects.filter(scope.within("system")).values_list("provider", "topic")
     either = Q(pk=None)
-    for provider, topic in known:
+    for provider, topic in topics:
         either |= Q(provider=provider, topic=topic)
     return either
 
 
 def known_of(ids: Iterable[int], scope: Scope) -> set[int]:
     """Those of the rows that the person may know of; those that are gone stay named."""
-    wanted = set(ids)
+    numbers = set(ids)
     if scope.is_whole:
-        return wanted
-    hidden = OutboxRow.objects.filter(pk__in=wanted).exclude(within(scope))
-    return wanted - set(hidden.values_list("pk", flat=True))
+        return numbers
+    hidden = OutboxRow.objects.filter(pk__in=numbers).exclude(within(scope))
+    return numbers - set(hidden.values_list("pk", flat=True))
 
 
 def page(

@@ -53,11 +53,11 @@ class Head:
 
 def heads(rows: Iterable[QueueRow], *, reveal: bool) -> dict[UUID, Head]:
     """The failures these queues are blocked by, in one query; none without any."""
-    wanted = {part.failure for row in rows for part in row.partitions if part.failure is not None}
-    if not wanted:
+    ids = {part.failure for row in rows for part in row.partitions if part.failure is not None}
+    if not ids:
         return {}
     columns = ("version", "state", "offset", "key", "message_id", "text")
-    failures = MessageError.objects.filter(pk__in=wanted).only(*columns).order_by()
+    failures = MessageError.objects.filter(pk__in=ids).only(*columns).order_by()
     return {error.pk: _head(error, reveal=reveal) for error in failures}
 
 

@@ -18,19 +18,19 @@ Refused = Mapping[tuple[int, str, int | None], tuple[int, int, str]]
 
 def stops(queues: Sequence[Queue]) -> dict[int, QueueChange]:
     """Tell who stopped each queue that is paused or off, when and why; one query, or none."""
-    wanted = {
+    actions = {
         queue.pk: PAUSED if queue.enabled else DISABLED
         for queue in queues
         if queue.paused or not queue.enabled
     }
-    if not wanted:
+    if not actions:
         return {}
-    noted = QueueChange.objects.filter(queue__in=wanted, action__in=(PAUSED, DISABLED))
+    noted = QueueChange.objects.filter(queue__in=actions, action__in=(PAUSED, DISABLED))
     newest = noted.order_by("queue_id", "action", "-at", "-id").distinct("queue_id", "action")
     return {
         row.queue_id: row
         for row in newest
-        if row.queue_id is not None and row.action == wanted[row.queue_id]
+        if row.queue_id is not None and row.action == actions[row.queue_id]
     }
 
 

@@ -27,8 +27,8 @@ def unhandled(rows: Sequence[QueueRow]) -> dict[int, Untaken]:
     if not named:
         return {}
     services = EnterpriseService.objects.filter(interface__in=set(named.values()))
-    known = {name: Untaken(pk, name) for pk, name in services.values_list("pk", "interface")}
-    return {queue: known[name] for queue, name in named.items() if name in known}
+    takers = {name: Untaken(pk, name) for pk, name in services.values_list("pk", "interface")}
+    return {queue: takers[name] for queue, name in named.items() if name in takers}
 
 
 def _named(row: QueueRow) -> str:

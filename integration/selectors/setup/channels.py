@@ -40,9 +40,9 @@ class TestSent:
 
 def channels(scope: Scope = EVERYTHING) -> QuerySet[PublishChannel]:
     """Every publish channel, which all people share, with its targets in this scope counted."""
-    known = Q() if scope.systems is None else Q(targets__system__in=sorted(scope.systems))
+    condition = Q() if scope.systems is None else Q(targets__system__in=sorted(scope.systems))
     rows = PublishChannel.objects.select_related("structure")
-    return rows.annotate(target_count=Count("targets", filter=known)).order_by("name")
+    return rows.annotate(target_count=Count("targets", filter=condition)).order_by("name")
 
 
 def targets(scope: Scope = EVERYTHING) -> QuerySet[ChannelTarget]:
@@ -54,8 +54,8 @@ def targets(scope: Scope = EVERYTHING) -> QuerySet[ChannelTarget]:
 
 def uses_of_channel(channel: PublishChannel, scope: Scope) -> list[Use]:
     """Its targets in this scope; those of others are told as a number, without a name."""
-    known = targets(scope).filter(channel=channel)
-    uses = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in known]
+    rows = targets(scope).filter(channel=channel)
+    uses = [Use("channeltarget", t.pk, str(t), f"target, queue {t.queue}") for t in rows]
     hidden = channel.targets.count() - len(uses)
     if hidden:
         uses.append(Use("", 0, so_many(hidden, "target"), "of systems you may not know of"))

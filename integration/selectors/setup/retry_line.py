@@ -142,10 +142,10 @@ def _remarks(policy: RetryPolicy, retries: tuple[Try, ...]) -> list[str]:
         )
     if policy.total is not None:
         total = written(policy.total.total_seconds())
-        wanted = policy.max_retries
-        if wanted is not None and len(retries) < wanted:
+        most = policy.max_retries
+        if most is not None and len(retries) < most:
             remarks.append(
-                f"The time limit of {total} comes first: only {len(retries):,} of {wanted:,} "
+                f"The time limit of {total} comes first: only {len(retries):,} of {most:,} "
                 "retries fit into it."
             )
         else:

@@ -67,14 +67,14 @@ def sample_for(service: EnterpriseService | None, scope: Scope, *, may_see: bool
 
 def _candidates(service: EnterpriseService, scope: Scope) -> list[MessageError]:
     """The newest failures of the service, first those that were applied in the end."""
-    known = MessageError.objects.filter(
+    failures = MessageError.objects.filter(
         scope.within("queue__system"), interface=service.interface, payload__isnull=False
     ).order_by("-last_failed_at", "id")
-    rows = list(known.values_list("pk", "state", "ended")[:LOOKED_AT])
+    rows = list(failures.values_list("pk", "state", "ended")[:LOOKED_AT])
     rows.sort(key=lambda row: not _is_applied(row[1], row[2]))
-    wanted = [pk for pk, _, _ in rows[:READ]]
-    stored = MessageError.objects.in_bulk(wanted)
-    return [stored[pk] for pk in wanted if pk in stored]
+    numbers = [pk for pk, _, _ in rows[:READ]]
+    stored = MessageError.objects.in_bulk(numbers)
+    return [stored[pk] for pk in numbers if pk in stored]
 
 
 def _is_applied(state: str, ended: str) -> bool:
@@ -180,10 +180,10 @@ def _of_schema(schema: object, depth: int) -> object:
 
 
 def _object(schema: Mapping[str, Any], depth: int) -> dict[str, object]:
-    known, required = schema.get("properties"), schema.get("required")
+    members, required = schema.get("properties"), schema.get("required")
     if depth == 0 or not isinstance(required, list):
         return {}
-    parts = known if isinstance(known, Mapping) else {}
+    parts = members if isinstance(members, Mapping) else {}
     return {str(n): _of_schema(parts.get(n), depth - 1) for n in required[:MEMBERS]}
 
 

@@ -168,9 +168,9 @@ def of_messages(
 
 def whole(row: TrackRow) -> MessageTrack | None:
     """Everything that is written of it but the payload, None when it is gone by now."""
-    known = MessageTrack.objects.using(alias()).defer("payload")
+    tracks = MessageTrack.objects.using(alias()).defer("payload")
     with reading(INDEX_ONLY):
-        return known.filter(message_id=row.message_id, at=row.at, pk=row.id).first()
+        return tracks.filter(message_id=row.message_id, at=row.at, pk=row.id).first()
 
 
 def newest_payload(tracks: Sequence[TrackRow]) -> bytes | None:

@@ -163,8 +163,8 @@ def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) ->
     """Also about failures that the cleanup has removed since."""
     apart = Q(error=None, message_id=message_id)
     if not scope.is_whole:
-        known = Queue.objects.filter(scope.within("system"))
-        apart &= Q(queue_name__in=known.values("name"))
+        queues = Queue.objects.filter(scope.within("system"))
+        apart &= Q(queue_name__in=queues.values("name"))
     changes = ErrorChange.objects.filter(Q(error__in=failures) | apart)
     return list(changes.order_by("at")[:MOST])
 
@@ -220,11 +220,11 @@ def _published(row: Outgoing) -> Event:
 
 def _written(tracks: Sequence[TrackRow], failures: Sequence[MessageError]) -> Iterable[Event]:
     """Kafka's own time of each record; a failure tells it as well."""
-    known = {(error.queue_id, error.partition, error.offset) for error in failures}
+    places = {(error.queue_id, error.partition, error.offset) for error in failures}
     for track in tracks:
         place = (track.queue_id, track.partition, track.offset)
-        if track.written_at is not None and place not in known:
-            known.add(place)
+        if track.written_at is not None and place not in places:
+            places.add(place)
             yield Event(
                 at=track.written_at,
                 title="Written to Kafka",
