@@ -12,7 +12,7 @@ from playwright.sync_api import Error, Locator, Page, sync_playwright
 from bench.rig import BenchmarkError
 from devstack import chromium
 
-# What a quick person needs to find the next button, before every click and every field.
+# The time a quick person needs to find the next button, before every click and every field.
 LOOK_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 60.0
 

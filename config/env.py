@@ -27,11 +27,11 @@ class SettingsError(Exception):
         self.mistakes = mistakes
 
 
-# Where nothing is worth a secret of its own.
+# Environments where nothing is worth a secret of its own.
 WITHOUT_SECRETS: Final = frozenset({"development", "test"})
-# Who may read the figures of a laptop where nothing else is said: itself.
+# Readers of the figures of a laptop where nothing else is said: itself.
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
-# What .env.example has, so that it works as it stands.
+# Values of .env.example, so that it works as it stands.
 PUBLIC: Final = frozenset(
     {
         "for-a-laptop-only-replace-it-everywhere-else-with-your-own",

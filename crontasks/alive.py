@@ -15,7 +15,7 @@ from config import env
 from crontasks.health.hearts import ALIVE_SECONDS
 
 CONNECT_SECONDS: Final = 5
-# What each of them writes of itself: the kind of its heartbeat, and the Celery queue it serves.
+# What each writes of itself: the kind of its heartbeat, and the Celery queue it serves.
 KINDS: Final = {
     "worker": ("worker", "celery"),
     "relay": ("worker", "relay"),

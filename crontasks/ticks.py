@@ -27,7 +27,7 @@ from integration.store.sessions import raw_connection
 
 # The hard limit of the Celery task lies this far behind the instance's own.
 HARD_LIMIT_SECONDS: Final = 15
-# How long a tick waits for a worker before it is worthless.
+# The time a tick waits for a worker before it is worthless.
 _EXPIRES_SECONDS: Final = 3_600
 logger = logging.getLogger(__name__)
 

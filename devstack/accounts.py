@@ -25,7 +25,7 @@ def unprivileged() -> Account:
 
 
 def may_pass(folder: Path, account: Account) -> bool:
-    """Tell whether the account may go through a folder that may not exist yet."""
+    """Return whether the account may go through a folder that may not exist yet."""
     try:
         status = folder.stat()
     except FileNotFoundError:

@@ -9,7 +9,7 @@ from devstack import paths, tool
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
-# Where Playwright puts its download, unless PLAYWRIGHT_BROWSERS_PATH names another folder.
+# Folders of Playwright's download, unless PLAYWRIGHT_BROWSERS_PATH names another.
 CACHES = (".cache/ms-playwright", "Library/Caches/ms-playwright")
 DOWNLOADS = (
     "chromium-*/chrome-linux*/chrome",

@@ -13,7 +13,7 @@ BUILT = paths.ROOT / "console" / "static" / "vendor"
 STAMP = paths.FETCHED / "frontend.stamp"
 NODE_REQUIREMENTS = FOLDER / "requirements-node.txt"
 NODE_FOLDER = paths.FETCHED / "node"
-# What the packages themselves ask for.
+# The version that the packages themselves ask for.
 OLDEST_NODE = 20
 
 

@@ -141,7 +141,7 @@ def cluster_id() -> str:
 
 
 def serves_clients(port: int) -> bool:
-    """Tell whether a broker is there for clients.
+    """Return whether a broker is there for clients.
 
     A listening port is not enough: the broker listens before the controller lets it serve.
     """

@@ -16,7 +16,7 @@ CHOICES = range(20_000, 32_000)
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As the servers do: old connections in TIME_WAIT do not make a port busy.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

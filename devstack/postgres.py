@@ -28,7 +28,7 @@ SETTINGS = {
     "max_connections": "200",
     "max_prepared_transactions": "64",
 }
-# What a power cut would notice and SIGKILL does not: the kernel keeps what was written.
+# Only a power cut would notice these, not SIGKILL: the kernel keeps what was written.
 HASTY_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
 
 

@@ -47,7 +47,7 @@ class Valkey(Server):
 
 
 def answers_ping(port: int) -> bool:
-    """Tell whether the server on this port is ready for commands."""
+    """Return whether the server on this port is ready for commands."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
             connection.sendall(b"PING\r\n")

@@ -15,7 +15,7 @@ from psycopg import sql
 FOLDER: Final = "sample"
 ORDERS_FOLDER: Final = f"{FOLDER}/archive"
 SUPPLIER_FOLDER: Final = f"{FOLDER}/supplier"
-# Where the supplier is until it has said so itself.
+# The supplier's address until it has named it itself.
 ADDRESS_AT_FIRST: Final = "http://127.0.0.1:8079"
 ASK_SECONDS: Final = 1.0
 TABLE: Final = "purchase_orders"

@@ -32,7 +32,7 @@ from sample.models import Asset, MeterReading, PurchaseOrder
 
 # A run notices within seconds that its queue is switched off, and ends with its batch.
 PATIENCE_SECONDS: Final = 15.0
-# How often the traffic looks whether the sample is still there, and a little more.
+# The time between looks of the traffic whether the sample is still there, and a little more.
 TRAFFIC_SECONDS: Final = 1.5
 ERRORS: Final = "SELECT id FROM integration_messageerror WHERE queue_id = ANY(%(queues)s)"
 PLACES: Final = "SELECT id FROM integration_queuepartition WHERE queue_id = ANY(%(queues)s)"

@@ -19,7 +19,7 @@ OBJECT: Final = {
     names.LOCATION: "LOCATIONS",
     names.LEVEL: "STOCK",
 }
-# What names a document, and so its record's key.
+# Fields that name a document, and so its record's key.
 IDENTIFIERS: Final = ("ponum", "assetnum", "location", "wonum", "itemnum")
 USERS: Final = ("wilson", "maxadmin", "mueller")
 

@@ -17,7 +17,7 @@ ROWS: Final = 1_000_000
 NAME, PASSWORD = "bench", "only-for-the-benchmark"
 LEAST_RATIO: Final = 7.0
 ADMIN: Final = "admin/integration/messageerror/"
-# What people search the tracked messages by, as the page asks for it.
+# The conditions by which people search the tracked messages, as the page asks for them.
 TRACKED: Final = {
     "newest": "",
     "message": "id=bench/4711",

@@ -19,7 +19,7 @@ from integration.errors import IntegrationError
 from integration.models import MessageError
 from integration.policy.states import ErrorState
 
-# How long a worker that ends waits for this task at most.
+# The longest that a worker which ends waits for this task.
 _PIECE_SECONDS: Final = 0.2
 
 

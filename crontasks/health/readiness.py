@@ -34,7 +34,7 @@ STALLED_OWNED_SECONDS: Final = 900
 # The relay sends within a second; what is due for so long does not go out by itself.
 UNSENT_SECONDS: Final = 60
 SEE_OVERVIEW: Final = "The overview names the calls that hang."
-# What is asked of the database, in this order, once it answers.
+# Checks of the database, in this order, once it answers.
 LOOKED_AT: Final = (
     "migrations",
     "environment",

@@ -10,7 +10,7 @@ from integration.durations import rough
 from integration.selectors.queues.status import Situation
 from integration.selectors.scope import EVERYTHING
 
-# What a person may know of: queues of their own external systems.
+# The queues a person may know of: those of their own external systems.
 Known = Callable[[int | None], bool]
 # More names than this say no more.
 NAMED: Final = 5

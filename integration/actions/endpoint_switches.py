@@ -15,7 +15,7 @@ from integration.models import Endpoint, Queue, QueuePartition
 from integration.policy.states import PartitionState
 from integration.store.starts import leave_request
 
-# What the engine found because of a switch, and finds again when it looks.
+# Codes that the engine noted because of a switch, and notes again when it looks.
 _FOUND: tuple[str, ...] = ("ENDPOINT_PAUSED", "ENDPOINT_DISABLED")
 
 

@@ -30,7 +30,7 @@ from integration.selectors.failures.lateness import why_late
 from integration.store.starts import leave_request
 
 Values = Mapping[str, object]
-# What a verb writes besides the state; a release has choices. Cleanup counts from `closed_at`.
+# Columns a verb writes besides the state; a release has choices. Cleanup counts from `closed_at`.
 COLUMNS: Final[Mapping[Move, Values]] = {
     HOLD: {"not_before": None},
     DELETE: {"closed_at": database_now(), "ended": Ended.DELETED, "not_before": None},

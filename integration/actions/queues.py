@@ -14,7 +14,7 @@ from integration.policy.states import PartitionState
 from integration.selectors.delivering.senders import RUNS
 from integration.store.starts import leave_request
 
-# What a partition runs with, once nothing holds it any more.
+# The columns of a partition that runs, once nothing holds it any more.
 RUNNING: Final[Mapping[str, Any]] = {
     "state": PartitionState.RUNNING,
     "state_since": database_now(),

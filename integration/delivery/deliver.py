@@ -20,7 +20,7 @@ from integration.policy.batching import Mode
 from integration.policy.failure import Failure, FailureClass
 
 FREE_CONFLICTS: Final = 5
-# What the partition manager notes on a row whose marker outlived a call that hung.
+# The code that the partition manager notes on a row whose marker outlived a hanging call.
 HUNG: Final = "HANDLER_TIMEOUT"
 
 

@@ -22,7 +22,7 @@ RETRY_NUMBER_HEADER: Final = "sluice-retry"
 COPY_HEADER: Final = "sluice-error"
 DEPLOYMENT: Final = "sluice-deployment"
 DIGEST: Final = "sluice-digest"
-# Where addressed_by_headers puts what is needed here.
+# The places where addressed_by_headers puts what is needed here.
 INTERFACE: Final = FIELDS.index("INTERFACE")
 MESSAGE_ID: Final = FIELDS.index("MEAMessageID")
 # Of messages that are read ahead in small portions so many are traced together: column by column,

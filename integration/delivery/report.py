@@ -7,7 +7,7 @@ from typing import Final
 
 from integration.delivery.batch_outcome import BatchOutcome
 
-# What a run's `stop` answers when another queue waits: its turn ends, not its worker.
+# A run's answer from `stop` when another queue waits: its turn ends, not its worker.
 YIELD: Final = "YIELD"
 
 

@@ -18,7 +18,7 @@ from integration.paths import MAX_KEY_BYTES, Path, compile_path, key_of
 from integration.policy.failure import Failure
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# What the column holds before the decimal point.
+# The digits that the column holds before the decimal point.
 _VERSION_DIGITS: Final = 30
 _LARGEST_VERSION: Final = Decimal(10) ** _VERSION_DIGITS
 _UTF8: Final = frozenset({"", "UTF-8", "ASCII", "US-ASCII"})

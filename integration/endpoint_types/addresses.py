@@ -11,7 +11,7 @@ from integration.endpoints.codes import EndpointCode
 from integration.endpoints.port import NotDeliveredError, Unreachable
 from integration.resolving import Address, resolved
 
-# Where clouds tell a machine its own credentials: not all of them are link-local.
+# Addresses where clouds tell a machine its own credentials: not all of them are link-local.
 METADATA: Final = frozenset(
     ipaddress.ip_address(text)
     for text in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")

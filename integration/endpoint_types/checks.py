@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}", re.ASCII)
 HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 STATUSES: Final = re.compile(r"[1-5]\d\d(-[1-5]\d\d)?( *, *[1-5]\d\d(-[1-5]\d\d)?)*", re.ASCII)
-# What carries the exchange itself, or belongs to properties of its own.
+# Headers that carry the exchange itself, or belong to properties of their own.
 OWN_HEADERS: Final = frozenset(
     {
         "authorization",

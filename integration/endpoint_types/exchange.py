@@ -35,7 +35,7 @@ class _Connection:
 
     stream: httpcore.NetworkStream
     seconds: float
-    # What came in behind the answer that was read.
+    # Bytes that came in behind the answer that was read.
     kept: bytes = b""
     idle_since: float = 0.0
     is_broken: bool = False

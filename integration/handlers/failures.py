@@ -183,7 +183,7 @@ RULES: Final = (
     Rule((pg.ReadOnlySqlTransaction,), FailureClass.OUTAGE, "DATABASE_READ_ONLY"),
     Rule((ConnectionError,), FailureClass.OUTAGE, "CONNECTION_ERROR"),
 )
-# What the driver raises without a code of the server's: the connection itself is gone.
+# Errors that the driver raises without a code of the server's: the connection is gone.
 LOST: Final = Rule((psycopg.OperationalError,), FailureClass.OUTAGE, "DATABASE_LOST")
 # A swallowed error of these kinds is still one of these kinds.
 _SEEN_THROUGH: Final = frozenset({FailureClass.CONFLICT, FailureClass.OUTAGE})

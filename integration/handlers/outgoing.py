@@ -18,7 +18,7 @@ SENDER: Final = "sluice-sender"
 DESTINATION: Final = "sluice-destination"
 CAUSE: Final = "sluice-cause"
 OURS: Final = frozenset({MESSAGE_ID, INTERFACE, SENDER, DESTINATION, CAUSE})
-# What a record needs in Kafka beside its key, value and headers; a little more than that.
+# The bytes of a record in Kafka beside its key, value and headers; a little more than that.
 _RECORD_BYTES: Final = 100
 GivenHeaders = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
 

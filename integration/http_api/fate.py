@@ -15,7 +15,7 @@ from integration.selectors.tracking.rows import of_messages
 
 # Of a post with more messages only the counts are shown.
 MOST_LISTED: Final = 100
-# What a sender reads of each state of a failure; of a resolved one, what it ended in.
+# The word that a sender reads for each state of a failure; for a resolved one, its ending.
 _FAILED: Final = {
     ErrorState.RETRY: "waiting_for_retry",
     ErrorState.HOLD: "held",

@@ -25,7 +25,7 @@ UNKNOWN_TOPIC: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,
     }
 )
-# What the library's calls raise; the second one by mistake, for a fatal error among callbacks.
+# Exceptions of the library's calls; the second by mistake, for a fatal error among callbacks.
 RAISED: Final = (KafkaException, SystemError)
 # Rights are refused to those only whose login went through.
 LOGGED_IN: Final = frozenset(

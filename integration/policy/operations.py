@@ -18,7 +18,7 @@ BURST_SECONDS: Final = 1.0
 # Of a share: two failures among the first ten say nothing yet.
 FEWEST_OF_A_SHARE: Final = 10
 MOST_FAILURES: Final = 1_000_000
-# Why an operation paused, where it did so by itself for its StopRule.
+# The reason why an operation paused, where it did so by itself for its StopRule.
 FAILING: Final = "failing"
 
 OPERATION_MOVES: Final[Mapping[OperationState, frozenset[OperationState]]] = {

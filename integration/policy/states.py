@@ -25,7 +25,7 @@ OPEN: Final = frozenset(
     {ErrorState.RETRY, ErrorState.HOLD, ErrorState.READY, ErrorState.PROCESSING}
 )
 CLOSED: Final = frozenset({ErrorState.RESOLVED, ErrorState.DELETED})
-# What the engine tries next.
+# States of the rows that the engine tries next.
 DUE: Final = frozenset({ErrorState.RETRY, ErrorState.READY})
 
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 BY_ITSELF: Final = "sluice"
 NOTHING: Final = "Nothing is to be decided: Kafka has nothing that this database does not know."
 EARLIER_ROWS: Final = 10
-# What a finding is about: decided once, it is not asked again.
+# The subject of a finding: decided once, it is not asked again.
 SUBJECT: Final = attrgetter("kind", "queue", "partition", "provider", "shard")
 
 

@@ -14,7 +14,7 @@ from integration.selectors.scope import EVERYTHING, Scope
 
 PAGE_ROWS: Final = 50
 HISTORY_ROWS: Final = 20
-# What a filter may ask for beside single actions: all accesses, or these and the changes.
+# Choices of a filter beside single actions: all accesses, or these and the changes.
 ACCESSES: Final = "access"
 EVERY: Final = "every"
 Values = Mapping[str, Any] | None

@@ -11,7 +11,7 @@ from integration.policy.failure import Failure, FailureClass
 from integration.store import strict_order, tracks
 from integration.store.takers import Missing, resolve
 
-# What the engine needs to know of a queue as its columns have it.
+# The columns of a queue that the engine takes as they are.
 _AS_THEY_ARE: Final = (
     *("name", "provider_id", "topic", "paused", "is_error_queue", "on_gap", "on_head_expired"),
     *("crash_limit", "dedupe", "batch_size", "stay_seconds", "handler_timeout_seconds", "tracks"),

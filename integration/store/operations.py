@@ -13,7 +13,7 @@ from integration.policy.states import ErrorState, OperationState
 from integration.store.querysets import text_of
 from integration.store.sessions import execute, fetch_all
 
-# How long a runner that died keeps the next one from going on; renewed by every chunk.
+# The time for which a dead runner keeps the next one from going on; each chunk renews it.
 LEASE_SECONDS: Final = 5.0
 
 # The rule of selectors.lateness in SQL, over an error `e`, its queue `q` and, if it is still

@@ -18,7 +18,7 @@ from integration.policy.states import CLOSED_SQL, DUE_SQL, OPEN_SQL
 from integration.store import strict_order
 from integration.values import Record
 
-# How long a retry marker may be late before its row is taken without it (design: continuous).
+# The delay of a retry marker before its row is taken without it (design: continuous).
 RETRY_MARKER_GRACE_SECONDS: Final = 30
 
 

@@ -16,7 +16,7 @@ SENDS: Final = """(
             SELECT 1 FROM integration_channeltarget t
             WHERE t.queue_id = q.id AND t.endpoint_id IS NOT NULL))
     )"""
-# Whether it has a position here.
+# The condition that it has a position here.
 IS_READ: Final = f"(q.direction = 'inbound' OR {SENDS})"
 IS_WANTED: Final = (
     f"(q.enabled AND NOT q.paused AND {IS_READ} AND NOT {deployments.holds_queue('q.id')})"

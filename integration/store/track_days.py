@@ -27,7 +27,7 @@ from integration.track_parts import (
 __all__ = ["DAYS_AHEAD", "DEFAULT", "drop_before", "make_ahead", "named", "parts", "summarize"]
 
 DAYS_AHEAD: Final = 7
-# What a run of ours took off and could not drop any more.
+# Days that a run of ours took off and could not drop any more.
 _LEFT: Final = f"""
 SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND NOT c.relispartition
   AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{TABLE}'::regclass)

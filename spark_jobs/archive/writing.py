@@ -17,7 +17,7 @@ from spark_jobs.tables.reading import Moment, hold, moment, rows
 from spark_jobs.watching import watched
 from spark_jobs.work import Work
 
-# Where Spark writes, within the hidden folder.
+# The folder that Spark writes into, within the hidden one.
 ROWS: Final = "rows"
 
 

@@ -18,7 +18,7 @@ Row = Sequence[Any]
 _Getter = Callable[[Row, Payload | None], Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _quoted: Final = JSONEncoder(ensure_ascii=False).encode
-# What spreadsheets take for the beginning of a formula.
+# Characters that spreadsheets take for the beginning of a formula.
 _BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
 

@@ -174,7 +174,7 @@ def _one_of(*tests: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 _Form = tuple[Callable[[Any], bool], str, Callable[[Any], list[Any]]]
-# How a type is known, what it is in JSON, and how its values are made.
+# Forms of types: how one is known, what it is in JSON, and how its values are made.
 _FORMS: Final[Sequence[_Form]] = (
     (_one_of(types.is_string, types.is_large_string), "text", _texts),
     (types.is_integer, "a whole number", _as_they_are),

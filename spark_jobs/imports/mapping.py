@@ -28,7 +28,7 @@ MAX_DEPTH: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,307})", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,200})(?:\.\d{1,100})?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-# What a text becomes that is not of its column's kind; None is a value.
+# The value of a text that is not of its column's kind; None is a value.
 WRONG: Final = object()
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _NO_NUMBER: Final = Flaw(

@@ -20,7 +20,7 @@ OPEN: Final = {
 }
 APPLIED: Final = frozenset({"APPLIED", "DELIVERED"})
 FAILED: Final = frozenset({"RETRY", "HOLD"})
-# What a message can have ended in without being applied, the first that is found.
+# Endings of a message that was not applied, the first that is found.
 ENDED: Final = {"SUPERSEDED": Fate.SUPERSEDED, "DUPLICATE": Fate.DUPLICATE}
 Record = tuple[int, int]
 """An offset, and its kind as `topics.reading.KIND` tells it."""

@@ -11,7 +11,7 @@ from spark_jobs.repairs.parameters import RepairParameters
 from spark_jobs.repairs.selection import COST, condition
 from spark_jobs.staging import Session, Stage
 
-# What one task reads, and what one commit edits: a second's work, and little memory.
+# The size of a task's reading and of a commit's edits: a second's work, and little memory.
 PART_BYTES: Final = 8 * 2**20
 _FREEZES: Final = -1
 # What was chosen and done outlives a crash of the database; what was judged is judged again.

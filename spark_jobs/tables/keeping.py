@@ -13,7 +13,7 @@ from uuid import uuid4
 from spark_jobs.problems import JobError
 
 _BLOCK_BYTES: Final = 2**20
-# What systems say of a disk, a quota or a limit that takes no more.
+# Words of systems about a disk, a quota or a limit that takes no more.
 _FULL: Final = ("No space left on device", "Disk quota exceeded", "File too large")
 
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from spark_jobs.problems import JobError
 from spark_jobs.topics.cluster import unusable
 
-# What both clients call by one name, and mean the same by it.
+# Settings that both clients call by one name, and mean the same by it.
 _SAME: Final = (
     "bootstrap.servers",
     "security.protocol",

@@ -6,7 +6,7 @@ from typing import Final
 
 from integration.envelope import Alike, Outgoing
 
-# What a record has beside its value: key, header and the like, with room to spare.
+# The bytes of a record beside its value: key, header and the like, with room to spare.
 BESIDE_BYTES: Final = 2_048
 # In the worst case each sign is escaped.
 _BYTES_A_SIGN: Final = 6

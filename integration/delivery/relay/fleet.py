@@ -8,7 +8,7 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-# How often new providers are looked for, and how soon an ended relay is tried again.
+# The times until new providers are looked for, and until an ended relay is tried again.
 LOOK_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 3.0
 

@@ -11,7 +11,7 @@ MAY_HAVE_ARRIVED: Final = (
     "The message may have arrived. Look for it on the other side: if it is there, say that it "
     "arrived; if not, release it."
 )
-# What is held when the process died during the call.
+# The failure of a message whose process died during the call.
 IN_DOUBT: Final = Failure(
     FailureClass.PERMANENT,
     "DELIVERY_UNKNOWN",

@@ -26,7 +26,7 @@ VALUES: Final = (
     pg.ProgramLimitExceeded,
     pg.WithCheckOptionViolation,
 )
-# What functions and triggers of the target raise themselves.
+# The class of errors that functions and triggers of the target raise themselves.
 RAISED: Final = "P0"
 
 

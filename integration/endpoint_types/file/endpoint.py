@@ -28,7 +28,7 @@ from integration.endpoints.port import (
 )
 from integration.endpoints.templates import FieldMissingError, Fields, Template
 
-# What the system says, and whom it concerns: all of them are about the folder, not the message.
+# Errors of the system, and whom they concern: all are about the folder, not the message.
 CODES: Final[Mapping[int, EndpointCode]] = {
     errno.ENOSPC: EndpointCode.FOLDER_FULL,
     errno.EDQUOT: EndpointCode.FOLDER_FULL,

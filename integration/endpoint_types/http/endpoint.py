@@ -36,7 +36,7 @@ from integration.endpoints.port import (
 from integration.endpoints.templates import FieldMissingError, Fields, Template
 
 MAX_REDIRECTS: Final = 3
-# What of an answer is read; the rest stays where it is, and the connection is closed.
+# The part of an answer that is read; the rest stays, and the connection is closed.
 MAX_ANSWER_BYTES: Final = 64 * 1024
 MAX_HEADER_CHARACTERS: Final = 4_000
 WITHOUT_BODY: Final = frozenset({"GET", "DELETE"})

@@ -110,7 +110,7 @@ WHERE e.state IN {OPEN_SQL}
   AND e.first_failed_at >= now() - interval '24 hours'{{conditions}}
 GROUP BY 1, 2
 """
-# What makes a group: its key in SQL, and the words of the filter that find just these.
+# The key of a group: in SQL, and as the words of the filter that find just these.
 KEYS: Final[Mapping[By, tuple[str, tuple[str, ...]]]] = {
     By.CAUSE: ("e.fingerprint, e.interface, e.code", ("fingerprint", "interface", "code")),
     By.QUEUE: ("e.queue_id::text", ("queue",)),

@@ -103,7 +103,7 @@ AFTER_CLASS: Final[Mapping[str, str]] = {
     FailureClass.DISABLED: "No retry was spent.",
     FailureClass.CRASH: "The worker died each time it tried this message, alone in the end.",
 }
-# What to do with one on hold depends on its code: selectors.advice.
+# The next step; for one on hold it depends on the code: selectors.advice.
 NOW: Final[Mapping[ErrorState, str]] = {
     ErrorState.RETRY: "Nothing yet: it will be tried again by itself. Hold it to stop that.",
     ErrorState.READY: "Nothing: it was released and will be tried within seconds.",

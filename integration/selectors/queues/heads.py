@@ -19,7 +19,7 @@ STEPS: Final = (
     (timedelta(hours=2), timedelta(hours=1), "h"),
     (timedelta(minutes=2), timedelta(minutes=1), "min"),
 )
-# What a person has decided and no worker has carried out yet.
+# Decisions of a person that no worker has carried out yet.
 DECIDED: Final[Mapping[str, str]] = {
     ErrorState.READY: "It was released and goes first as soon as a worker takes the queue.",
     ErrorState.PROCESSING: "It is being tried at this moment.",

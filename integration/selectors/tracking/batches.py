@@ -19,7 +19,7 @@ FEW: Final = 64
 # However few or many rows are asked for, the list is read in steps of so many.
 LEAST: Final = 50
 MOST: Final = 2_000
-# How much more of the list is read each time, where what was read had nothing of what is wanted.
+# The factor by which more of the list is read where the part before had nothing of the wanted.
 LONGER: Final = 8
 # Where it had something, so much more than it should take, and twice as much as before at least.
 SURELY: Final = 1.5
