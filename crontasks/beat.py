@@ -205,7 +205,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc] # the library ha
         return leads
 
     def _look(self) -> None:
-        """Look whether any worker lives: nobody else says it when none does."""
+        """Look whether any worker lives; beat alone can tell people when none does."""
         now = time.monotonic()
         if now - self.looked_at < LOOK_EVERY_SECONDS:
             return

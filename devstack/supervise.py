@@ -182,7 +182,7 @@ class Process:
         return {member: mark for member in proc.tree(pid) if (mark := proc.started(member))}
 
     def _kill_all(self, family: Mapping[int, str]) -> None:
-        """Only members that are still the same processes; raises Problem DID_NOT_STOP."""
+        """Signal only members that are still the same processes; raises Problem DID_NOT_STOP."""
         for member, mark in family.items():
             if self._lives(member, mark):
                 self.send(signal.SIGKILL, member)

@@ -9,7 +9,7 @@ from integration.store.operations import Content
 
 
 def rules_now() -> Rules:
-    """In two queries."""
+    """Read the rules in two queries."""
     return Rules.of(structures_now(), defaults_now())
 
 

@@ -205,7 +205,7 @@ def _bound(body: object) -> int:
 
 
 def _length(body: object, most: int) -> int:
-    """At least so long is the text of a document; above `most` where it is longer or too deep."""
+    """Return a length that the text has at least; above `most` where it is longer or too deep."""
     length, waiting = 0, [(body, 1)]
     while waiting and length <= most:
         value, depth = waiting.pop()

@@ -187,7 +187,7 @@ def _remove_configuration(queues: list[Queue], author: Author) -> tuple[list[str
 
 
 def _remove_topics(queues: list[Queue]) -> list[str]:
-    """Once the traffic has noticed; a cluster that is away keeps them, which is told."""
+    """Remove topics once the traffic has noticed; an absent cluster keeps them, which is told."""
     if queues:
         time.sleep(TRAFFIC_SECONDS)
     gone, staying = 0, []

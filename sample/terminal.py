@@ -26,7 +26,7 @@ class Terminal:
         self.refused = 0
 
     def post(self, level: Fields) -> bool:
-        """Return whether it was taken; one that is not there yet is no reason to stop."""
+        """Post it; returns whether it was taken: an absent console is no reason to stop."""
         request = urllib.request.Request(  # noqa: S310 - the console of this machine
             self._address,
             data=encode(level).encode(),

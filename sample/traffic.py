@@ -136,7 +136,7 @@ def truncated(random: Random, now: datetime) -> Sent:
 
 
 def curly_quotes(random: Random, now: datetime) -> Sent:
-    """As word processors spoil JSON that is sent by hand."""
+    """Spoil JSON as word processors do when it is sent by hand."""
     fields = documents.reading(random, now)
     text = re.sub(r'"([^"]*)"', r"“\1”", encode(fields))
     why = "permanent: typographic quotation marks"

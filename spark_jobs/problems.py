@@ -45,7 +45,7 @@ def unbalanced(counts: Mapping[str, int]) -> JobError:
 
 
 def gone(code: str, what: str) -> JobError:
-    """Report that what the run is about was there when it was asked for."""
+    """Make the error of a run whose subject has gone since it was asked for."""
     return JobError(
         code, f"There is no {what} any more.", "Start a new run with one that is there."
     )

@@ -159,7 +159,7 @@ class Sides:
         rig.until(lambda: rig.rows(is_warm), "the Spark driver is warm", WARM_SECONDS)
 
     def warm(self, ours: Side, theirs: Side) -> Callable[[], None]:
-        """Both sides do a tenth of the rows; all of them are the source from then on."""
+        """Let both sides do a tenth of the rows; all of them are the source from then on."""
 
         def act() -> None:
             theirs()

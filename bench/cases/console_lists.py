@@ -36,7 +36,7 @@ TRACKED: Final = {
 
 
 def console_lists(ground: Ground) -> Figure:
-    """From the request to the last byte, over one loopback connection after the other."""
+    """Measure from the request to the last byte, over one loopback connection after the other."""
     # Of twenty looks the 95th percentile is the slowest but one: a hiccup is no page's pace.
     rounds = 3 if ground.quick else 20
     with ground.rig("console_lists") as rig:

@@ -25,7 +25,7 @@ SELECT count(*) FROM integration_partitionlease l JOIN integration_queuepartitio
 
 
 def tick_to_first_record(ground: Ground) -> Figure:
-    """From the worker's receipt of the schedule's tick to the commit of the first message."""
+    """Measure from the worker's receipt of the schedule's tick to the first message's commit."""
     count = 5 if ground.quick else 20
     with ground.rig("tick_to_first_record") as rig:
         topic = rig.topic("ticked")
@@ -101,7 +101,7 @@ def _committed_at(rig: Rig, seq: int) -> float:
 
 
 def attached_pickup(ground: Ground) -> Figure:
-    """From sending to commit while a run is attached, with everything else running."""
+    """Measure from sending to commit while a run is attached, with everything else running."""
     count = 300 if ground.quick else 2_000
     with ground.rig("attached_pickup") as rig:
         names = [rig.topic("attached"), rig.topic("beside")]

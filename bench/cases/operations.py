@@ -85,7 +85,7 @@ def bulk_release_first(ground: Ground) -> Figure:
 
 
 def _released(ground: Ground) -> Released:
-    """Both figures are of one operation, whichever is asked for first."""
+    """Return the figures of one operation, whichever is asked for first."""
     if ground.folder not in _MEASURED:
         _MEASURED[ground.folder] = _measured(ground)
     return _MEASURED[ground.folder]
@@ -183,7 +183,7 @@ def _wait_for_the_queue(rig: Rig, queue: int) -> None:
 
 
 def _is_open(rig: Rig, queue: int) -> bool:
-    """Asked often: it looks for one row and counts none."""
+    """Look for one row and count none: it is asked often."""
     sql = (
         "SELECT 1 FROM integration_messageerror WHERE queue_id = %s "
         "AND state IN ('HOLD', 'READY', 'RETRY', 'PROCESSING') LIMIT 1"

@@ -29,7 +29,7 @@ FROM integration_outboxrow
 
 
 def relay(ground: Ground) -> Figure:
-    """From the committed outbox row to the commit that marks it PUBLISHED."""
+    """Measure from the committed outbox row to the commit that marks it PUBLISHED."""
     count = QUICK_COUNT if ground.quick else COUNT
     with ground.rig("relay") as rig:
         sides = Sides(rig, count)

@@ -38,7 +38,7 @@ WHERE id = %s AND ended_at IS NOT NULL
 
 
 def spark_warm_start(ground: Ground) -> Figure:
-    """From the row of the run to the first statement of its first task."""
+    """Measure from the row of the run to the first statement of its first task."""
     rounds = 2 if ground.quick else 5
     with ground.rig(NAME) as rig:
         _set_up(rig)

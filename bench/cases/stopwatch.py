@@ -47,7 +47,7 @@ class Repaired:
 
 
 def repair_stopwatch(ground: Ground) -> Figure:
-    """From the overview to 5,000 held messages of one cause repaired, while the queue runs."""
+    """Measure from the overview to the repair of 5,000 held messages, while the queue runs."""
     count = FAILURES // 10 if ground.quick else FAILURES
     with ground.rig("repair_stopwatch") as rig:
         address, password = _bad_morning(rig, count)

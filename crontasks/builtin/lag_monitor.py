@@ -32,7 +32,7 @@ _WRITE: Final = """
 
 @dataclass(frozen=True)
 class LagParameters:
-    """From when on an open transaction counts as one that hangs."""
+    """The age from which on an open transaction counts as one that hangs."""
 
     # Seen within 15 s and noted at the second look after that, also where a look comes a little
     # early: a person knows within a minute. Applications that commit more rarely than every 30 s,

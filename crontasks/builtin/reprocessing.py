@@ -56,7 +56,7 @@ class Reprocessing:
 
 
 class Pace:
-    """At most so many turns a second."""
+    """A pace of at most so many turns a second."""
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ class Due:
 
 
 def find(cursor: Cursor) -> list[Due]:
-    """In one query every queue with something due in a partition nobody owns, once for each cause.
+    """Read in one query the queues with something due in an unowned partition, once for each cause.
 
     Only enabled, unpaused queues that are read or sent here, with an active instance and without
     a request of the last ten seconds. Due are: queues that were never started; standing requests;

@@ -45,7 +45,7 @@ def first_broken(checks: Iterable[HealthCheck]) -> HealthCheck | None:
 
 
 def lines(checks: Iterable[HealthCheck]) -> list[str]:
-    """As a command shows them."""
+    """Return the lines that a command shows."""
     shown = []
     for check in checks:
         mark = "ok    " if check.ok else "BROKEN"

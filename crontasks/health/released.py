@@ -48,7 +48,7 @@ def _system(queue: Queue) -> HealthCheck:
 
 
 def _endpoints(queue: Queue) -> Iterator[HealthCheck]:
-    """Only where none takes messages: which of several a message goes to, its channel says."""
+    """Judge only if none takes messages: which of several a message goes to, its channel says."""
     if not _is_inbound(queue) and all(row.standing.stops for row in of_queue(queue)):
         yield flow_out.endpoint(queue)
 

@@ -29,7 +29,7 @@ MORE: Final = (
 
 
 def of_run(run: Run, now: datetime) -> Situation:
-    """Of a call that hangs or hung: where it stands, and what becomes of its message."""
+    """Say of a call that hangs or hung where it stands, and what becomes of its message."""
     held = HELD.format(queue=run.queue)
     if run.stage is Stage.ENDED:
         why = f"Its process was ended because a call hung, at {_place(run)}."
@@ -65,7 +65,7 @@ def _end(run: Run, now: datetime) -> str:
 
 
 def of_all(slots: Slots, known: Known = EVERYTHING.allows) -> Situation:
-    """Of slots that are all taken: by which queues, who waits, and what to do."""
+    """Say of slots that are all taken by which queues, who waits, and what to do."""
     hung = slots.hung
     parts = [_takers("calls of {} hang", "a call of {} hangs", hung, known)]
     busy = [run for run in slots.taking.values() if run not in hung]

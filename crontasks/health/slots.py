@@ -155,7 +155,7 @@ class Slots:
 
     @property
     def taking(self) -> dict[str, Run]:
-        """By owner the run that takes a slot, of several partitions the one that hangs."""
+        """Map owners to the run that takes a slot, of several partitions the one that hangs."""
         by_owner: dict[str, Run] = {}
         for run in self.runs:
             if run.stage is not Stage.ENDED and not _hangs(by_owner.get(run.owner)):

@@ -61,7 +61,7 @@ def keep(present: Iterable[Condition], kinds: Collection[NoticeKind], about: Q) 
 
 
 def of_blocks(queues: Iterable[str]) -> dict[str, Notice]:
-    """By queue the open notice of its block, in one query; none without any queue."""
+    """Map queues to the open notice of their block, in one query; none without any queue."""
     names = set(queues)
     if not names:
         return {}

@@ -115,7 +115,7 @@ def seen_by_workers(*, is_settled: bool) -> list[Condition]:
 
 
 def kinds_of_beat(*, workers_alive: bool) -> frozenset[NoticeKind]:
-    """Of the broker a worker tells, or beat where none is: two hosts may see it differently."""
+    """List the broker's: a worker tells, or beat where none is, for two hosts may differ."""
     ours = frozenset({NoticeKind.NO_WORKER})
     return ours if workers_alive else ours | {NoticeKind.NO_BROKER}
 
@@ -167,7 +167,7 @@ def _gaps(cursor: Cursor) -> Iterator[Condition]:
 
 
 def _expiring(cursor: Cursor) -> Iterator[Condition]:
-    """Of each queue, however many partitions: what is to be done is the same."""
+    """Yield one for each queue, however many partitions: what is to be done is the same."""
     cursor.execute(_EXPIRING)
     for subject, topic, age, lag, at, now in cursor.fetchall():
         left = f"in {spoken(at - now)}, at {at:%d %B %Y %H:%M} UTC"
@@ -182,7 +182,7 @@ def _expiring(cursor: Cursor) -> Iterator[Condition]:
 
 
 def _slots() -> Iterator[Condition]:
-    """Of each queue with a call that hangs until its message is through, and of all slots."""
+    """Yield one for each queue with a hanging call until its message is through, and of all."""
     usage = slots.look()
     hung = {run.queue: run for run in reversed(usage.runs) if _is_to_be_told(run, usage.now)}
     for queue, run in sorted(hung.items()):

@@ -43,7 +43,7 @@ def spark(facts: Facts) -> Iterator[Problem]:
 
 
 def slots(facts: Facts) -> Iterator[Problem]:
-    """Once for all queues that wait, for whoever may know of one of them."""
+    """Yield one problem for all queues that wait, to whoever may know of one of them."""
     usage = facts.slots
     if usage is None:
         return
@@ -54,7 +54,7 @@ def slots(facts: Facts) -> Iterator[Problem]:
 
 
 def providers(facts: Facts) -> Iterator[Problem]:
-    """One for each cluster that does not serve us, however many queues wait for it."""
+    """Yield one for each cluster that does not serve us, however many queues wait for it."""
     waiting: dict[str, list[QueueRow]] = defaultdict(list)
     for row in facts.rows:
         if is_wanted(row) and row.found[0] is Status.OUTAGE and has_kafka_code(row):
@@ -172,7 +172,7 @@ def retention(facts: Facts) -> Iterator[Problem]:
 
 
 def endpoints(facts: Facts) -> Iterator[Problem]:
-    """One for each endpoint that takes nothing, however many queues wait for it.
+    """Yield one for each endpoint that takes nothing, however many queues wait for it.
 
     A pause is a plan with an end, so it is no problem.
     """

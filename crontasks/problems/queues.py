@@ -58,7 +58,7 @@ def expiring(facts: Facts) -> Iterator[Problem]:
 
 
 def hanging(facts: Facts) -> Iterator[Problem]:
-    """One for each queue whose call hangs or hung, until its message is through."""
+    """Yield one for each queue whose call hangs or hung, until its message is through."""
     if facts.slots is None:
         return
     ids = {row.id for row in facts.rows}

@@ -1,4 +1,4 @@
-"""Inside a Celery task: one turn of an operation, and asking for the next one.
+"""The turn of an operation inside a Celery task, and the request for the next one.
 
 A request is `asked_at` of the operation's row, and the Celery task carries that very time, as
 with queues: what is left over ends at once, and what was lost is asked for again.
@@ -196,7 +196,7 @@ class Turn:
         return chunk.is_ours
 
     def _ask_queues(self, queues: frozenset[int]) -> None:
-        """Not only left for the dispatcher: the first message is to be tried at once."""
+        """Ask now, and not leave it to the dispatcher: the first message is to be tried at once."""
         now = time.monotonic()
         for queue_id in queues:
             if now - self.asked.get(queue_id, float("-inf")) >= _ASK_QUEUE_EVERY_SECONDS:

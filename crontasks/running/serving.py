@@ -1,4 +1,4 @@
-"""Inside a Celery task: one run of one queue, or the relay, from entrance to history."""
+"""The run of a queue, or the relay, inside a Celery task, from entrance to history."""
 
 import logging
 from collections import Counter

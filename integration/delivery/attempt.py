@@ -138,7 +138,7 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
 
 
 def remember(owned: Owned, settled: Settled) -> None:
-    """Remember the state of its partition after a commit."""
+    """Remember what a commit has made of the partition."""
     batch_result = settled.batch_outcome.batch_result
     owned.next_offset = batch_result.next_offset
     if batch_result.state is not None:
@@ -159,7 +159,7 @@ def remember(owned: Owned, settled: Settled) -> None:
 
 
 def _success_between(owned: Owned, settled: Settled) -> None:
-    """Only an applied message interrupts a series; retry markers and passed records say nothing."""
+    """End a series of failures: only an applied message does, no retry marker or passed record."""
     batch_result = settled.batch_outcome.batch_result
     tracks = chain(batch_result.tracks, (track for _, track in batch_result.strays))
     if any(track[3] in WORKED for track in tracks):

@@ -1,4 +1,4 @@
-"""From outcomes to one batch result: what the commit of this batch will contain."""
+"""The way from outcomes to one batch result: what the commit of this batch will contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

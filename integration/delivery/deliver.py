@@ -1,4 +1,4 @@
-"""From a batch to a settled batch: the cheap way first, then narrowing down to the culprit."""
+"""The way from a batch to a settled one: cheap at first, then narrowing down to the culprit."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def deliver(context: RunContext, owned: Owned, units: Sequence[Unit], report: Re
 
 
 def _put_back(todo: deque[Part], part: Part, count: int) -> None:
-    """Put what a handler transaction did not reach first: it is tried next."""
+    """Put back what a handler transaction did not reach: it is tried next."""
     if count < len(part.units):
         todo.appendleft(Part(part.units[count:], part.mode))
 

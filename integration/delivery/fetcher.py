@@ -223,7 +223,7 @@ class Fetcher:
         return before
 
     def pass_markers(self, fetched: Fetched) -> None:
-        """At the end of a partition, step over what is no record: markers of transactions.
+        """Step over what is no record at the end of a partition: markers of transactions.
 
         Left before them, the position would show a lag for ever, and a gap once they expire.
         """

@@ -56,7 +56,7 @@ def pieces(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 
 
 def groups(units: Sequence[Unit], together: int) -> Iterator[list[Unit]]:
-    """So many consecutive messages at a time; all of one call of a batch handler are one."""
+    """Group so many consecutive messages at a time; all of one call of a batch handler are one."""
     group: list[Unit] = []
     for piece in pieces(units):
         if _is_one_call(piece):
@@ -102,7 +102,7 @@ class HandlerTransaction:
         return result
 
     def with_savepoints(self, units: Sequence[Unit], together: int = 1) -> list[Outcome]:
-        """So many under one savepoint: a failure undoes those before it there, which run again.
+        """Run so many under one savepoint: a failure undoes those before it there, which run again.
 
         A failure stays alone with its message all the same. May end early: a stop.
         """

@@ -53,7 +53,7 @@ class Source(Protocol):
         """
 
     def fetch(self, limit: int, wait_seconds: float) -> Fetched:
-        """At most `limit` records, waiting up to `wait_seconds` for the first.
+        """Return at most `limit` records, waiting up to `wait_seconds` for the first.
 
         Returns as soon as something is there. Never raises for what Kafka says: that is a
         Trouble. A partition is `drained` when its end was reached after the returned records.

@@ -1,4 +1,4 @@
-"""From a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
+"""The way from a Kafka record to a unit of work: envelope, service, retry marker or flaw."""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -24,7 +24,7 @@ class Step(StrEnum):
 
 
 class Observer(Protocol):
-    """Told about every step; must not raise."""
+    """An observer of every step; must not raise."""
 
     def step(self, step: Step) -> None: ...
 

@@ -72,7 +72,7 @@ def _reference(validator: Json, ref: str, instance: Json, _: Json) -> Errors:
 
 
 def _once(validator: Json, instance: Json, rule: Json, resolver: Json) -> Errors:
-    """Return the rule's errors on the instance; of known ones the first alone."""
+    """Yield the rule's errors on the instance; where it was judged before, the first alone."""
     judged = _judged(rule, resolver)
     if id(instance) in judged:
         if (errors := judged[id(instance)]) is not None:

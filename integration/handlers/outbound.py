@@ -89,7 +89,7 @@ current: ContextVar[Outbound | None] = ContextVar("sluice_outbound", default=Non
 
 @contextmanager
 def caused_by(message: Message) -> Iterator[None]:
-    """Inside a batch handler: what is published in the block derives its ids from this message.
+    """Derive ids of what is published in the block, inside a batch handler, from this message.
 
     Without it ids derive from the batch's first message, and another batching after a restore
     of the database gives other ids.

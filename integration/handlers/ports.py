@@ -57,7 +57,7 @@ def claim_newest(
 
 
 def claim_all(structure: str, claims: Sequence[Claim]) -> list[bool]:
-    """As claim_newest for (key, message, version) of a whole batch, mostly in one statement.
+    """Claim (key, message, version) of a whole batch like claim_newest, mostly in one statement.
 
     Of several claims of one key only the newest can be True. Raises UnknownStructureError, and
     PermanentError BAD_VERSION for a version that is no integer or timestamp.

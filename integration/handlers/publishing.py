@@ -101,7 +101,7 @@ def _cause(outbound: Outbound | None) -> str | None:
 
 
 def _keep(rows: Sequence[Outgoing], outbound: Outbound | None) -> None:
-    """Inside the engine: for its own insert, last in the transaction. Elsewhere: written now."""
+    """Leave rows to the engine's own insert, last in the transaction; elsewhere write them now."""
     if outbound is not None:
         for row in rows:
             outbound.append(row)

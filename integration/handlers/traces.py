@@ -27,7 +27,7 @@ _QUOTED: Final = re.compile(
     |(?<=remains:\ ).*""",
     re.DOTALL | re.VERBOSE,
 )
-# Codes of Django's messages about the rule that was broken.
+# Parameters of Django's messages that tell of the rule that was broken.
 _HARMLESS: Final = frozenset(
     {"limit_value", "max", "field_label", "field_labels", "model_name", "lookup_type", "date_field"}
 )

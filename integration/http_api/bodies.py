@@ -1,4 +1,4 @@
-"""From the body of a post to the messages in it: read, opened, split, and nothing guessed."""
+"""The way from the body of a post to its messages: read, opened, split, and nothing guessed."""
 
 import re
 from collections.abc import Iterator

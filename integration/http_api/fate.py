@@ -63,7 +63,7 @@ class Fate:
     attempts: int = 0
 
     def facts(self) -> dict[str, object]:
-        """As the sender gets it; what is empty is left out."""
+        """Return it as the sender gets it; what is empty is left out."""
         facts: dict[str, object] = {"message_id": self.message_id, "state": self.state}
         if self.at is not None:
             facts["since"] = self.at.isoformat()
@@ -108,7 +108,7 @@ def _receipt(system_id: int, id_: str) -> tuple[Receipt, Sequence[str]]:
 
 
 def _fates(receipt: Receipt, ids: Sequence[str]) -> list[Fate]:
-    """From the latest to the earliest that is known: failure, track, outgoing row."""
+    """Look from the latest to the earliest that is known: failure, track, outgoing row."""
     if receipt.queue_id is None:
         state = str(receipt.answer.get("state"))
         ended = state if state in STATES else "applied"

@@ -52,7 +52,7 @@ class AnotherWasFasterError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """The wish of a sender: so many bytes for a service, under an id of its own or none.
+    """The post of a sender: so many bytes for a service, under an id of its own or none.
 
     `address` is how: into its queue, at once, or published. `format` is the announced one (json,
     xml or nothing), `most_bytes` what its system may post.
@@ -141,7 +141,7 @@ def write_queued(
 
 
 def write_with_message(post: Post, answer: Answer, row: Outgoing, queue_id: int) -> None:
-    """As `write_queued`, with the one message, in a statement that is its own transaction.
+    """Write like `write_queued`, with the one message, in a statement that is a transaction.
 
     For a queue that is not strict, whose turn would have to be awaited first.
     """
@@ -149,7 +149,7 @@ def write_with_message(post: Post, answer: Answer, row: Outgoing, queue_id: int)
 
 
 def write_called(post: Post, answer: Answer, *, count: int) -> None:
-    """As `write_queued`, for messages that were handled at once."""
+    """Write like `write_queued`, for messages that were handled at once."""
     _write(_CALLED, post, answer, [count, None])
 
 

@@ -257,7 +257,7 @@ def _create(admin: AdminClient, to: Connection, new: NewTopic) -> bool:
 
 
 def offsets_at(provider: Provider, facts: TopicFacts, topic: str, at: datetime) -> dict[int, int]:
-    """By partition the first offset written at `at` or later; the stable end where none is.
+    """Map partitions to the first offset written at `at` or later; else to the stable end.
 
     Raises TopicUnknownError, BrokerUnreachableError, ProviderUnusableError.
     """

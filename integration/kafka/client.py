@@ -1,4 +1,4 @@
-"""From a provider row to client properties: what is decided, what may be added, what is secret."""
+"""The client properties of a provider row: what is decided, what may be added, what is secret."""
 
 import logging
 import threading

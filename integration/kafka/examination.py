@@ -79,7 +79,7 @@ class Examination:
 
     @property
     def verdict(self) -> Verdict:
-        """Of what is needed."""
+        """The worst verdict on what is needed."""
         every = (finding for section in self.sections for finding in section.findings)
         return worst(finding.verdict for finding in every if finding.is_needed)
 
@@ -250,7 +250,7 @@ def _login_failed(provider: Provider, to: Connection, problem: KafkaException) -
 
 
 def operation_name(operation: Any) -> str:
-    """As kafka-acls.sh spells it: DESCRIBE_CONFIGS is DescribeConfigs."""
+    """Spell it like kafka-acls.sh: DESCRIBE_CONFIGS is DescribeConfigs."""
     return "".join(part.capitalize() for part in operation.name.split("_"))
 
 

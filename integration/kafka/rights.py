@@ -120,7 +120,7 @@ class _Asking:
         return Section("Write in transactions", tuple(findings))
 
     def creating(self) -> Section:
-        """Asked with a validation only: no topic is made."""
+        """Ask with a validation only: no topic is made."""
         absent = [name for name in self._topics if self._is_absent(name)]
         name = next(iter(absent), f"sluice-probe-{uuid4().hex[:8]}")
         why = (
@@ -194,7 +194,7 @@ class _Asking:
         return replace(finding, command="") if self._is_open else finding
 
     def _transactions(self, to: Connection) -> Finding:
-        """Opened with the id of a probe: the right to begin transactions cannot be asked for."""
+        """Open with the id of a probe: the right to begin transactions cannot be asked for."""
         resource = Resource("--transactional-id", self._wanted.ids, is_prefix=True)
         try:
             producer = new_producer(to, f"{self._wanted.ids}test")

@@ -125,7 +125,7 @@ class Throughput(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """Of one hour in seconds; None where no message ended. `messages` are those looked at."""
+    """Latencies of one hour in seconds; None where no message ended. `messages` were looked at."""
 
     messages: int
     half: float | None
@@ -137,7 +137,7 @@ NOTHING: Final = Latency(0, None, None, None)
 
 
 def last_hours() -> Hours:
-    """By the database's clock, in one query."""
+    """Return the hours by the database's clock, in one query."""
     [(now,)] = fetch_all("SELECT clock_timestamp()")
     last = now.replace(minute=0, second=0, microsecond=0)
     return Hours(tuple(last - HOUR * back for back in reversed(range(HOURS))), now)
@@ -153,7 +153,7 @@ def queues_of(scope: Scope, name: str = "") -> Collection[int]:
 
 @planned_anew()
 def failures_by_hour(hours: Hours, queues: Collection[int], *, is_all: bool) -> FailureChart:
-    """In two queries; `is_all` when these are all queues there are."""
+    """Count failures in two queries; `is_all` when these are all queues there are."""
     condition = "" if is_all else " AND f.queue_id = ANY(%(queues)s::bigint[])"
     values = {
         "begins": list(hours.begins),

@@ -46,7 +46,7 @@ class Totals:
 
 
 def totals(rows: Sequence[QueueRow], scope: Scope) -> Totals:
-    """In three queries, whatever the number of queues and failures."""
+    """Sum up in three queries, whatever the number of queues and failures."""
     waiting = [(at, row) for row in rows if (at := row.oldest_waiting_at) is not None]
     moments = [part.seen_at for row in rows for part in row.partitions if part.seen_at is not None]
     counts = _open([row.id for row in rows])

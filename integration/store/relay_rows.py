@@ -289,7 +289,7 @@ def _opened(connect: Callable[[], Session]) -> Session:
 
 
 def _array(ids: Sequence[int]) -> str:
-    """As the database writes an array; the driver would look at each number's type."""
+    """Write an array like the database does; the driver would look at each number's type."""
     return f"{{{','.join(map(str, ids))}}}"
 
 
@@ -304,6 +304,6 @@ def _within(rows: list[tuple[Any, ...]], count: int, size_bytes: int) -> list[tu
 
 
 def _headers(text: str) -> list[tuple[str, bytes | None]]:
-    """As codec.decode_headers does, from the column's own text."""
+    """Decode like codec.decode_headers, from the column's own text."""
     pairs = _decode(text)[0]
     return [(name, None if held is None else a2b_base64(held)) for name, held in pairs]

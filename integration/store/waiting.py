@@ -13,7 +13,7 @@ Answer = Generator[Wait, Ready | int, Any]
 
 @contextmanager
 def filled(session: psycopg.Connection[Any], act: Callable[[], bool]) -> Iterator[None]:
-    """Inside the block `act` is called while a statement's answer is awaited, whoever sent it.
+    """Call `act` while a statement's answer is awaited in the block, whoever sent it.
 
     It should take about as long as a short statement, must not raise nor use the session, and
     returns whether there is more to do: after the first False the session waits as it always does.

@@ -73,7 +73,7 @@ def _drop_day(archive: Archive, manifest: Manifest) -> bool:
 
 
 def _is_held(archive: Archive, table: str) -> bool:
-    """Return whether the day is still here, from now on without a row added, changed or gone."""
+    """Lock the day against changes from here on; returns whether it is still here."""
     session = archive.work.database
     held = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(sql.Identifier(table))
 

@@ -59,7 +59,7 @@ class Shelf:
     def tidy(self) -> None:
         """Take away what drivers that died left of other runs, where `others` names none.
 
-        Only for who is alone here: a hidden folder of a run at work is not left by anybody.
+        Only for a caller that is alone here: nobody has left the hidden folder of a run at work.
         """
         for path in self._pendings():
             if self._has_ended(path):
@@ -112,7 +112,7 @@ class Shelf:
 
 
 def damaged(name: str, why: str) -> JobError:
-    """Report that what was read back is not what was written: nothing more is dropped."""
+    """Make the error of files that are not what was written: nothing more is dropped."""
     return JobError(
         "ARCHIVE_DAMAGED",
         f"{name} cannot be trusted: {why}. Nothing more is removed here.",

@@ -129,7 +129,7 @@ def _double(value: float) -> Decimal:
 
 
 def _single(value: float) -> Decimal:
-    """As `_double`, for what has only 32 bits or fewer: 0.1 there is no 0.10000000149011612."""
+    """Read like `_double` what has 32 bits or fewer: 0.1 there is no 0.10000000149011612."""
     for digits in range(6, 9):
         text = f"{value:.{digits}g}"
         try:
@@ -162,7 +162,7 @@ def _time(at: int, unit: str) -> str:
 
 
 def _fraction(rest: int, unit: str) -> str:
-    """In thousands, as many as are needed: nothing, milliseconds, micros or nanos."""
+    """Write the fraction in thousands, as many as needed: nothing, millis, micros or nanos."""
     digits = f"{rest:0{_DIGITS[unit]}d}" if rest else ""
     while digits.endswith("000"):
         digits = digits[:-3]

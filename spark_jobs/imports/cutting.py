@@ -56,7 +56,7 @@ def _marks(
 
 
 def _line_end(block: bytes, target: int, begin: int, quote: bytes, *, is_open: bool) -> int | None:
-    """Behind the first line's end at or after `target` that is outside of quotes."""
+    """Find the end of the first line at or after `target` that is outside of quotes."""
     is_inside, last = is_open, 0
     cut = block.find(b"\n", target) + 1
     while cut:

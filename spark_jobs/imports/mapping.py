@@ -1,4 +1,4 @@
-"""From a row to the document that would be stored, or to the reason why it cannot be."""
+"""The way from a row to the document that would be stored, or to the reason why none can be."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ class Rejected(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """From a place among a row's values to one in the document."""
+    """A way from a place among a row's values to one in the document."""
 
     place: int
     column: Column
@@ -123,7 +123,7 @@ class Mapper:
         return self._judged(body, row.text, row)
 
     def _typed(self, row: Row) -> Document | Rejected:
-        """Of Parquet: values that are no texts, and that no file of text could have."""
+        """Map a row of Parquet: values that are no texts, and that no file of text could have."""
         body, flaw = self._body(row.values)
         try:
             text = encode(body)

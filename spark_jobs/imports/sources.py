@@ -150,7 +150,7 @@ def _of_parquet(files: Sequence[Path], parameters: ImportParameters) -> Glimpse:
 
 
 def _end(path: Path, size: int) -> int:
-    """Behind the last whole line of what is looked at."""
+    """Return the end of the last whole line of what is looked at."""
     if size <= LOOKED_AT_BYTES:
         return size
     with path.open("rb") as file:

@@ -161,7 +161,7 @@ def _reject_line(place: int, file: str, row: Row, rejected: Rejected) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As COPY's text format reads it."""
+    """Write it as COPY's text format reads it."""
     if "\\" in text:
         text = text.replace("\\", "\\\\")
     if not text.isprintable():

@@ -78,7 +78,7 @@ def _closed(failed: Failed) -> Fate:
 
 
 def _ended(endings: Sequence[str]) -> Fate | None:
-    """By the best of its endings in batches of its own; a marker's say nothing of a message."""
+    """Judge by the best ending in batches of its own; a marker's say nothing of a message."""
     if any(ended in APPLIED for ended in endings):
         return Fate.APPLIED
     for ended, fate in ENDED.items():

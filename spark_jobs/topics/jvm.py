@@ -67,7 +67,7 @@ def _login(settings: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As the configuration of Java's logins reads a text."""
+    """Quote a text as the configuration of Java's logins reads it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -74,7 +74,7 @@ class TopicPlan(RunPlan):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As people and programs read it in a report."""
+        """Return it as people and programs read it in a report."""
         return {"topic": self.topic, "ranges": self.ranges, "oldest": list(self.oldest)}
 
     def same(self, now: Topic) -> None:

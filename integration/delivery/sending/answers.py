@@ -1,4 +1,4 @@
-"""From an endpoint's answer to the outcome of its message. Pure."""
+"""The way from an endpoint's answer to the outcome of its message. Pure."""
 
 from typing import Final, assert_never
 

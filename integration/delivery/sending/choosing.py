@@ -98,7 +98,7 @@ class Choosing:
         self._busy -= call.keys
 
     def missed(self, call: Call, units: list[Unit]) -> None:
-        """Of these no intent was written; failures that a person moved are not ours any more."""
+        """Take back units without an intent; failures that a person moved are not ours any more."""
         self._busy -= {u.record.key for u in units if u.record.key is not None} & call.keys
         self.pending[:0] = [unit for unit in units if unit.row is None]
 
@@ -118,7 +118,7 @@ class Choosing:
         return self._on_the_way < limit
 
     def _ended_without_a_call(self, unit: Unit, results: Results) -> bool:
-        """Tell if its end is known before any call: unreadable, delivered, parked, in doubt."""
+        """Return whether it ends without a call: unreadable, delivered before, parked, in doubt."""
         if self.context.queue.sequential and self._on_the_way:
             return False
         if self._has_ended_before(unit):

@@ -61,7 +61,7 @@ class DeliveryBatch:
         self._is_over = False
 
     def run(self) -> Delivered:
-        """Until every message has ended, or there is a reason to stop; calls in flight end."""
+        """Run until every message has ended, or there is a reason to stop; calls in flight end."""
         wait = 0.0
         try:
             while True:

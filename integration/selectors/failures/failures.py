@@ -212,7 +212,7 @@ def _keys(text: str) -> list[bytes]:
 
 
 def from_cursor(failures: QuerySet[MessageError], cursor: Cursor | None) -> QuerySet[MessageError]:
-    """In the order of the list from the cursor on; backwards from a cursor that says so."""
+    """Order as the list does from the cursor on; backwards from a cursor that says so."""
     if cursor is None:
         return failures.order_by("-last_failed_at", "id")
     # The first condition lets the index on (last_failed_at, id) find the place.

@@ -137,7 +137,7 @@ def decision(change: ErrorChange) -> Event:
 
 
 def _operated(error: MessageError) -> Iterable[Event]:
-    """Only what an operation left alone: what it did is among the decisions already."""
+    """Tell what an operation left alone: what it did is among the decisions already."""
     items = OperationItem.objects.filter(error=error.pk, at__isnull=False, version_after=None)
     for item in items.select_related("operation").order_by("-at")[:SHOWN]:
         if item.at is not None:

@@ -146,7 +146,7 @@ def unread(lag: int) -> Situation:
 
 
 def up_to_date(lag: int) -> Situation:
-    """Of the topic alone: what was put on hold left it, and waits for a person."""
+    """Say what waits in the topic alone: what was put on hold left it, and waits for a person."""
     if not lag:
         return Situation("Nothing waits in the topic.", "")
     return Situation(f"{_messages(lag)} for {'its' if lag == 1 else 'their'} turn.", "")

@@ -118,7 +118,7 @@ def samples(queue_ids: Collection[int], within: timedelta) -> Mapping[int, Seque
 
 
 def last_minute(scope: Scope = EVERYTHING) -> dict[int, Pace]:
-    """By queue the pace over the last minute, of all that a person may know of, in one query."""
+    """Map queues to the last minute's pace, all that a person may know of, in one query."""
     rows = QueueSample.objects.filter(at__gt=Now() - MINUTE - GAP)
     if not scope.is_whole:
         rows = rows.filter(scope.within("queue__system"))

@@ -59,7 +59,7 @@ class QueueRow:
 
     @property
     def since(self) -> datetime | None:
-        """Of the partition that speaks for the queue, as `failure` is; or of what people did."""
+        """The time of the partition that speaks for the queue, like `failure`; or of an act."""
         if self.status in {Status.PAUSED, Status.OFF}:
             return self.stop.at if self.stop else None
         return row.since if (row := self._decisive) else None
@@ -99,7 +99,7 @@ class QueueRow:
 
     @property
     def codes(self) -> frozenset[str]:
-        """Of what stops partitions, whatever it is."""
+        """The codes of what stops partitions, whatever it is."""
         return frozenset(row.code for row in self.partitions if row.status is not Status.RUNNING)
 
     @property

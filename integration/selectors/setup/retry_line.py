@@ -62,7 +62,7 @@ class RetryLine:
 
     @property
     def seconds(self) -> float | None:
-        """From the first failure to the last try; None when there is no last one."""
+        """The seconds from the first failure to the last try; None when there is no last one."""
         if self.is_unlimited:
             return None
         return self.retries[-1].at.total_seconds() if self.retries else 0.0

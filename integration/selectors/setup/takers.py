@@ -34,7 +34,7 @@ def handler_of(interface: str) -> Registration | None:
 
 
 def taken_by(interface: str, structure: ObjectStructure | None) -> str:
-    """In a few words, for lists."""
+    """Name it in a few words, for lists."""
     if structure is not None:
         return f"structure {structure.name}"
     handler = handler_of(interface)

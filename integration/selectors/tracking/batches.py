@@ -71,7 +71,7 @@ class Span:
         return replace(self, begin=moment + MICROSECOND)
 
     def cut(self, length: timedelta) -> "Span":
-        """As much of it as comes first."""
+        """Return as much of it as comes first."""
         if length >= self.end - self.begin:
             return self
         if self.newest_first:
@@ -227,7 +227,7 @@ def _moment(listed: Listed) -> datetime:
 
 
 def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """At most FEW stretches that hold all numbers, parted at the widest gaps between them."""
+    """Cut into at most FEW stretches that hold all numbers, parted at the widest gaps."""
     gaps = [after - before for before, after in itertools.pairwise(numbers)]
     widest = sorted(range(len(gaps)), key=gaps.__getitem__, reverse=True)[: FEW - 1]
     cuts = [0, *sorted(place + 1 for place in widest), len(numbers)]

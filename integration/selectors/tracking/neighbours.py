@@ -120,7 +120,7 @@ def _nearest(
 
 
 def _of_key(track: TrackRow, earlier: Side, later: Side) -> tuple[TrackRow | None, TrackRow | None]:
-    """Find what is not close by: the rare is looked up whole, else it is somewhere near."""
+    """Return the neighbours of its key: a rare key's are looked up whole, others nearby."""
     if earlier.knows_key and later.knows_key:
         return earlier.of_key, later.of_key
     values, queues = _values(track), _own_queue(track)

@@ -68,7 +68,7 @@ def outgoing(
     receipts: Sequence[Receipt] = (),
     tests: Sequence[ConfigurationChange] = (),
 ) -> list[Outgoing]:
-    """By their numbers where a receipt or a test knows them, else by looking through the outbox.
+    """Read by their numbers where a receipt or a test knows them, else look through the outbox.
 
     Only those for topics of these queues.
     """

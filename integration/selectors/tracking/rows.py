@@ -99,7 +99,7 @@ class TrackRow:
 
     @property
     def took(self) -> timedelta | None:
-        """From Kafka's time of the record to this ending; None where it is not known."""
+        """The time from Kafka's of the record to this ending; None where it is not known."""
         if self.written_at is None or self.written_at > self.at:
             return None
         return self.at - self.written_at

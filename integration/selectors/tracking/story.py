@@ -147,7 +147,7 @@ def posted_as(sender_id: str, scope: Scope) -> Story | None:
 
 
 def _tracks(message_id: str, queues: Queues) -> list[TrackRow]:
-    """Of all days: a message may wait for weeks until a person mends it."""
+    """Read tracks of all days: a message may wait for weeks until a person mends it."""
     tracks = by_index(["t.message_id = %(id)s"], {"id": message_id}, queues)
     return tracks[::-1][:MOST]
 
@@ -160,7 +160,7 @@ def _failures(message_id: str, scope: Scope) -> list[MessageError]:
 
 
 def _decided(message_id: str, failures: Sequence[MessageError], scope: Scope) -> list[ErrorChange]:
-    """Also about failures that the cleanup has removed since."""
+    """Read decisions, also about failures that the cleanup has removed since."""
     apart = Q(error=None, message_id=message_id)
     if not scope.is_whole:
         queues = Queue.objects.filter(scope.within("system"))

@@ -66,7 +66,7 @@ class Command(BaseCommand):
                 over.wait(LOOK_EVERY_SECONDS)
 
     def _play(self, over: threading.Event, options: dict[str, Any]) -> None:
-        """Until told to end, or the sample is gone."""
+        """Play until told to end, or the sample is gone."""
         partner = Partner()
         for name in found_again():
             self.stdout.write(f"Made {name}.")
