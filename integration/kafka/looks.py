@@ -127,7 +127,7 @@ def _facts(
 
 
 def _retention(admin: AdminClient, to: Connection, topics: list[str]) -> dict[str, int]:
-    """By topic the seconds it keeps records; topics without limit, or that do not tell, are out."""
+    """Map topics to the seconds they keep records; those without or with unknown limit are out."""
     if not topics:
         return {}
     resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}

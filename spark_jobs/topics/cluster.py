@@ -102,7 +102,7 @@ class Cluster:
         return Topic(str(described.topic_id), low, high)
 
     def offsets_at(self, name: str, partitions: Sequence[int], at: datetime) -> dict[int, int]:
-        """By partition the first offset written at `at` or later; none where nothing is."""
+        """Map partitions to the first offset written at `at` or later; without one they are out."""
         spec = OffsetSpec.for_timestamp(int(at.timestamp() * 1_000))
         with self._asking(name) as admin:
             offsets = self._offsets(admin, name, dict.fromkeys(partitions, spec))
