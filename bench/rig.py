@@ -83,7 +83,7 @@ class Rig:
     def manage(
         self, *words: str, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> str:
-        """Run a management command to its end; returns what it printed."""
+        """Run a management command; returns what it printed. Raises BenchmarkError."""
         done = subprocess.run(
             [str(paths.python()), "manage.py", *words],
             cwd=paths.ROOT,

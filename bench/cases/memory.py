@@ -57,7 +57,7 @@ def _consumer(rig: Rig, queue_id: int) -> int:
 
 
 def resident_kib(pid: int) -> int:
-    """VmRSS of a process."""
+    """Return the VmRSS of a process in KiB. Raises BenchmarkError without one."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
