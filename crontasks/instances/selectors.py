@@ -117,11 +117,11 @@ class RunPage:
 
 
 def instances(
-    scope: Scope = EVERYTHING, wanted: InstanceFilter | None = None, after: str = ""
+    scope: Scope = EVERYTHING, filters: InstanceFilter | None = None, after: str = ""
 ) -> InstancePage:
     """A page of instances with their last runs, in two queries."""
-    wanted = wanted or InstanceFilter()
-    matching = list(_matching(_known(scope), wanted).filter(name__gt=after)[: ROWS + 1])
+    filters = filters or InstanceFilter()
+    matching = list(_matching(_known(scope), filters).filter(name__gt=after)[: ROWS + 1])
     last = matching[ROWS - 1].name if len(matching) > ROWS else ""
     return InstancePage(_rows(matching[:ROWS]), last)
 
@@ -193,12 +193,12 @@ def _known(scope: Scope) -> QuerySet[CronInstance]:
     )
 
 
-def _matching(rows: QuerySet[CronInstance], wanted: InstanceFilter) -> QuerySet[CronInstance]:
-    if wanted.text:
-        rows = rows.filter(Q(name__icontains=wanted.text) | Q(task__icontains=wanted.text))
-    match wanted.state:
+def _matching(rows: QuerySet[CronInstance], filters: InstanceFilter) -> QuerySet[CronInstance]:
+    if filters.text:
+        rows = rows.filter(Q(name__icontains=filters.text) | Q(task__icontains=filters.text))
+    match filters.state:
         case "active" | "paused":
-            return rows.filter(active=wanted.state == "active")
+            return rows.filter(active=filters.state == "active")
         case "busy":
             return rows.filter(Q(last_state=RunState.RUNNING) | Q(is_reading=True))
         case "failed":

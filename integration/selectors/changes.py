@@ -64,9 +64,9 @@ class ChangePage:
     older: Place | None
 
 
-def page(wanted: ChangeFilter, scope: Scope, below: Place | None = None) -> ChangePage:
+def page(filters: ChangeFilter, scope: Scope, below: Place | None = None) -> ChangePage:
     """The newest changes, or those older than the place a page before ended at."""
-    changes = _asked_for(wanted, scope).filter(_condition(wanted))
+    changes = _asked_for(filters, scope).filter(_condition(filters))
     if below is not None:
         at, number = below
         changes = changes.filter(Q(at__lt=at) | Q(at=at, pk__lt=number))
@@ -112,10 +112,10 @@ def everybody() -> list[str]:
     return sorted(accounts.union(actors(EVERYTHING)))
 
 
-def _asked_for(wanted: ChangeFilter, scope: Scope) -> QuerySet[ConfigurationChange]:
-    if not wanted.accesses or not wanted.action:
+def _asked_for(filters: ChangeFilter, scope: Scope) -> QuerySet[ConfigurationChange]:
+    if not filters.accesses or not filters.action:
         return _known(scope)
-    if wanted.action == ACCESSES:
+    if filters.action == ACCESSES:
         return _everything().filter(is_access=True)
     return _everything()
 
@@ -132,13 +132,13 @@ def _change(row: ConfigurationChange) -> Change:
     return Change(row, differences(row.before, row.after))
 
 
-def _condition(wanted: ChangeFilter) -> Q:
+def _condition(filters: ChangeFilter) -> Q:
     conditions = {
-        "action": "" if wanted.action in {ACCESSES, EVERY} else wanted.action,
-        "kind": wanted.kind,
-        "actor": wanted.actor,
-        "name__icontains": wanted.name,
-        "at__gte": wanted.since,
-        "at__lt": wanted.until,
+        "action": "" if filters.action in {ACCESSES, EVERY} else filters.action,
+        "kind": filters.kind,
+        "actor": filters.actor,
+        "name__icontains": filters.name,
+        "at__gte": filters.since,
+        "at__lt": filters.until,
     }
     return Q(**{name: value for name, value in conditions.items() if value})

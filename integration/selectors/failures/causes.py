@@ -132,14 +132,14 @@ class _Place(NamedTuple):
 
 @planned_anew()
 def causes(
-    wanted: FailureFilter, scope: Scope, limit: int = GROUPS_SHOWN, *, by: By = By.CAUSE
+    filters: FailureFilter, scope: Scope, limit: int = GROUPS_SHOWN, *, by: By = By.CAUSE
 ) -> Grouped:
     """The largest groups of open failures within the filter, in three queries.
 
     Of the filter queue, system, service, code, fingerprint, run and one open state count.
     """
     places = _places(scope)
-    conditions, values = _conditions(wanted, scope, places)
+    conditions, values = _conditions(filters, scope, places)
     sample = SAMPLE if by is By.CAUSE else ""
     text = "sample.text" if by is By.CAUSE else "''"
     key, _ = KEYS[by]
@@ -165,24 +165,24 @@ def _places(scope: Scope) -> dict[int, _Place]:
 
 
 def _conditions(
-    wanted: FailureFilter, scope: Scope, places: Mapping[int, _Place]
+    filters: FailureFilter, scope: Scope, places: Mapping[int, _Place]
 ) -> tuple[str, list[Any]]:
     """Return what narrows the scan, and its values. Only columns of indexes are named."""
     words: list[str] = []
     values: list[Any] = []
-    if not scope.is_whole or wanted.queue or wanted.system or wanted.run:
+    if not scope.is_whole or filters.queue or filters.system or filters.run:
         words.append(" AND e.queue_id = ANY(%s)")
-        values.append([pk for pk, place in places.items() if _fits(place, wanted)])
+        values.append([pk for pk, place in places.items() if _fits(place, filters)])
     exact = {
-        "e.interface": wanted.interface,
-        "e.code": wanted.code,
-        "e.fingerprint": wanted.fingerprint,
-        "e.state": "" if wanted.state == "OPEN" else wanted.state,
+        "e.interface": filters.interface,
+        "e.code": filters.code,
+        "e.fingerprint": filters.fingerprint,
+        "e.state": "" if filters.state == "OPEN" else filters.state,
     }
-    if wanted.run:
+    if filters.run:
         # No column of the index of causes, but of the one of positions: a run has few among all.
         words.append(" AND e.topic_uuid = %s")
-        values.append(wanted.run)
+        values.append(filters.run)
     for column, text in exact.items():
         if text:
             words.append(f" AND {column} = %s")
@@ -190,9 +190,9 @@ def _conditions(
     return "".join(words), values
 
 
-def _fits(place: _Place, wanted: FailureFilter) -> bool:
-    system = "" if wanted.system == WITHOUT else wanted.system
-    return wanted.queue in {"", place.name} and (not wanted.system or place.system == system)
+def _fits(place: _Place, filters: FailureFilter) -> bool:
+    system = "" if filters.system == WITHOUT else filters.system
+    return filters.queue in {"", place.name} and (not filters.system or place.system == system)
 
 
 def _group(by: By, row: Sequence[Any], places: Mapping[int, _Place], hours: Hours | None) -> Group:

@@ -87,13 +87,13 @@ class Choices:
 
 @planned_anew()
 def page(
-    wanted: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
+    filters: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
 ) -> Page[FailureRow, Cursor]:
     """The rows at the cursor, in two queries, and one more where queue or system are named.
 
     All that fits on the first page is not counted again.
     """
-    matching_rows = matching(wanted, scope)
+    matching_rows = matching(filters, scope)
     fetched = rows_of(from_cursor(matching_rows, cursor), size + 1)
     rows, has_more = fetched[:size], len(fetched) > size
     is_backwards = cursor is not None and cursor.backwards
@@ -113,15 +113,15 @@ def page(
 
 
 @planned_anew()
-def count(wanted: FailureFilter, scope: Scope) -> int:
+def count(filters: FailureFilter, scope: Scope) -> int:
     """Count what matches, no further than COUNT_CAP + 1; queries as `page` makes them."""
-    return capped_count(matching(wanted, scope), COUNT_CAP)
+    return capped_count(matching(filters, scope), COUNT_CAP)
 
 
 @planned_anew()
-def neighbours(wanted: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
+def neighbours(filters: FailureFilter, scope: Scope, row: MessageError) -> tuple[UUID | None, ...]:
     """The newer and the older neighbour of a failure in a list, in two queries."""
-    failures = matching(wanted, scope)
+    failures = matching(filters, scope)
     sides = (Cursor(row.last_failed_at, row.pk, is_newer) for is_newer in (True, False))
     return tuple(from_cursor(failures, side).values_list("pk", flat=True).first() for side in sides)
 
@@ -154,49 +154,49 @@ def choices(scope: Scope) -> Choices:
     return replace(names(scope), codes=tuple(code for (code,) in fetch_all(CODES)))
 
 
-def matching(wanted: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
+def matching(filters: FailureFilter, scope: Scope) -> QuerySet[MessageError]:
     """The failures of a filter, in no order. Raises ValueError for a text in payloads.
 
     No condition of the database's finds that one, so that an action by it would reach others.
     """
-    if wanted.text:
+    if filters.text:
         raise ValueError("A text in payloads is no condition; see selectors.payload_search.")
     exact = {
-        "interface": wanted.interface,
-        "code": wanted.code,
-        "fingerprint": wanted.fingerprint,
-        "message_id": wanted.message_id,
+        "interface": filters.interface,
+        "code": filters.code,
+        "fingerprint": filters.fingerprint,
+        "message_id": filters.message_id,
     }
     conditions = {name: "" if text == WITHOUT else text for name, text in exact.items() if text}
-    failures = MessageError.objects.filter(_queues(wanted, scope), **conditions)
-    if wanted.state:
-        states = OPEN if wanted.state == "OPEN" else {wanted.state}
+    failures = MessageError.objects.filter(_queues(filters, scope), **conditions)
+    if filters.state:
+        states = OPEN if filters.state == "OPEN" else {filters.state}
         failures = failures.filter(state__in=sorted(states))
-    if wanted.run:
+    if filters.run:
         # Where no record of Kafka can stand: its topic is the run.
-        failures = failures.filter(topic_uuid=wanted.run)
-    if wanted.key:
-        failures = failures.filter(key__in=_keys(wanted.key))
-    if wanted.since is not None:
-        failures = failures.filter(last_failed_at__gte=wanted.since)
-    if wanted.until is not None:
-        failures = failures.filter(last_failed_at__lte=wanted.until)
+        failures = failures.filter(topic_uuid=filters.run)
+    if filters.key:
+        failures = failures.filter(key__in=_keys(filters.key))
+    if filters.since is not None:
+        failures = failures.filter(last_failed_at__gte=filters.since)
+    if filters.until is not None:
+        failures = failures.filter(last_failed_at__lte=filters.until)
     return failures
 
 
-def _queues(wanted: FailureFilter, scope: Scope) -> Q:
+def _queues(filters: FailureFilter, scope: Scope) -> Q:
     """The queues meant, by their numbers: a join would keep the index of times from being used."""
     # Rejects of a run are found by the index of positions, which begins with the queue.
-    is_any = not wanted.queue and not wanted.system and not wanted.run
+    is_any = not filters.queue and not filters.system and not filters.run
     if scope.is_whole and is_any:
         return Q()
     queues = Queue.objects.filter(scope.within("system"))
-    if wanted.queue:
-        queues = queues.filter(name=wanted.queue)
-    if wanted.system == WITHOUT:
+    if filters.queue:
+        queues = queues.filter(name=filters.queue)
+    if filters.system == WITHOUT:
         queues = queues.filter(system=None)
-    elif wanted.system:
-        queues = queues.filter(system__name=wanted.system)
+    elif filters.system:
+        queues = queues.filter(system__name=filters.system)
     return Q(queue__in=list(queues.values_list("pk", flat=True)))
 
 

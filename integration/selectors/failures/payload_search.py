@@ -74,18 +74,18 @@ class _Look:
 
 @planned_anew()
 def search(
-    wanted: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
+    filters: FailureFilter, scope: Scope, cursor: Cursor | None = None, size: int = PAGE_ROWS
 ) -> SearchPage:
-    """Look for `wanted.text` as it is written, in payloads as they came or were edited.
+    """Look for `filters.text` as it is written, in payloads as they came or were edited.
 
     Case counts. A document is taken out of its envelope for it. Stops when the page is full,
     after SCAN_ROWS failures, SCAN_BYTES of payloads or SCAN_SECONDS, but never before the first.
     """
     begins = None if cursor is None else replace(cursor, backwards=False)
     look = _Look([], begins, time.monotonic() + SCAN_SECONDS)
-    failures = matching(replace(wanted, text=""), scope)
+    failures = matching(replace(filters, text=""), scope)
     while not look.is_spent(size):
-        _look(look, failures, min(LOT_ROWS, SCAN_ROWS - look.looked), (wanted.text, size))
+        _look(look, failures, min(LOT_ROWS, SCAN_ROWS - look.looked), (filters.text, size))
     is_full = len(look.hits) >= size
     at = look.at if not look.is_done or is_full else None
     return SearchPage(

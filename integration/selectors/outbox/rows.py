@@ -99,17 +99,17 @@ def known_of(ids: Iterable[int], scope: Scope) -> set[int]:
 
 
 def page(
-    wanted: OutboxFilter, after: int | None = None, size: int = PAGE_ROWS
+    filters: OutboxFilter, after: int | None = None, size: int = PAGE_ROWS
 ) -> Page[OutboxLine, int]:
     """The rows behind the id `after`, in the order of sending, in at most five queries.
 
     Without payloads.
     """
-    matching = _matching(wanted)
+    matching = _matching(filters)
     at = matching if after is None else matching.filter(pk__gt=after)
     # Dead rows have an index in this order. For the others a sum keeps the planner from looking
     # for them along the primary key, through all that was ever sent.
-    order = F("pk") if wanted.state == OutboxState.DEAD else F("pk") + 0
+    order = F("pk") if filters.state == OutboxState.DEAD else F("pk") + 0
     fetched = list(_with_time(at).order_by(order).defer("value", "headers")[: size + 1])
     rows = fetched[:size]
     return Page(
@@ -120,9 +120,9 @@ def page(
     )
 
 
-def selection(wanted: OutboxFilter, limit: int = COUNT_CAP) -> dict[int, UUID | None]:
+def selection(filters: OutboxFilter, limit: int = COUNT_CAP) -> dict[int, UUID | None]:
     """The dead rows that match, oldest first, with the batch each is dead under."""
-    dead = _matching(wanted).filter(state=OutboxState.DEAD).order_by("pk")
+    dead = _matching(filters).filter(state=OutboxState.DEAD).order_by("pk")
     return dict(dead.values_list("pk", "batch")[:limit])
 
 
@@ -183,18 +183,18 @@ def _with_time(rows: QuerySet[OutboxRow]) -> QuerySet[OutboxRow]:
     )
 
 
-def _matching(wanted: OutboxFilter) -> QuerySet[OutboxRow]:
-    state = wanted.state if wanted.state in OPEN_STATES else OutboxState.DEAD
+def _matching(filters: OutboxFilter) -> QuerySet[OutboxRow]:
+    state = filters.state if filters.state in OPEN_STATES else OutboxState.DEAD
     exact = {
-        "topic": wanted.topic,
-        "dead_code": wanted.code,
-        "kind": wanted.kind,
-        "message_id": wanted.message_id,
+        "topic": filters.topic,
+        "dead_code": filters.code,
+        "kind": filters.kind,
+        "message_id": filters.message_id,
     }
     rows = OutboxRow.objects.filter(
-        within(wanted.scope), state=state, **{name: text for name, text in exact.items() if text}
+        within(filters.scope), state=state, **{name: text for name, text in exact.items() if text}
     )
-    return rows.filter(_of_queue(wanted.queue)) if wanted.queue else rows
+    return rows.filter(_of_queue(filters.queue)) if filters.queue else rows
 
 
 def _of_queue(name: str) -> Q:
