@@ -125,13 +125,13 @@ def _parameters(row: CronInstance, value: Any, lookup: Lookup) -> dict[str, Any]
     values = dict(_object(value))
     definition = registry.get(row.task)
     described = [] if definition is None else parameters.describe(definition.task.parameters)
-    for one in described:
-        if one.is_secret and one.name in values:
-            stored = row.parameters.get(one.name)
+    for field in described:
+        if field.is_secret and field.name in values:
+            stored = row.parameters.get(field.name)
             plain = unseal(stored) if is_sealed(stored) else ""
-            secret = secrets.resolve(values[one.name], plain, lookup)
+            secret = secrets.resolve(values[field.name], plain, lookup)
             # The same secret keeps its encrypted form: then nothing differs.
-            values[one.name] = stored if secret == plain and plain else secret
+            values[field.name] = stored if secret == plain and plain else secret
     return values
 
 

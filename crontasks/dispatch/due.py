@@ -138,9 +138,9 @@ class Patience:
     def _forget(self, present: set[Due], now_seconds: float) -> None:
         # A cause is absent while its start stands or runs; one that stays away is over.
         self._served = {
-            one: (until, pause)
-            for one, (until, pause) in self._served.items()
-            if one in present or now_seconds < until + LONGEST_PAUSE_SECONDS
+            queue: (until, pause)
+            for queue, (until, pause) in self._served.items()
+            if queue in present or now_seconds < until + LONGEST_PAUSE_SECONDS
         }
         self._starts = {
             queue_id: starts

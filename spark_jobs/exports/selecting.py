@@ -13,8 +13,8 @@ MESSAGES: Final = "integration_messagetrack"
 _DELETED: Final = "t.document IS NULL AND t.xml = ''"
 # A removed document is a row that remembers it; XML has its text in a column of its own.
 OF_DOCUMENTS: Final[Mapping[str, Column]] = {
-    one.name: one
-    for one in (
+    column.name: column
+    for column in (
         Column("key", ColumnKind.TEXT, "t.key"),
         Column("version", ColumnKind.WHOLE, "t.version"),
         Column("updated_at", ColumnKind.MOMENT, "t.updated_at"),
@@ -27,8 +27,8 @@ OF_DOCUMENTS: Final[Mapping[str, Column]] = {
     )
 }
 OF_MESSAGES: Final[Mapping[str, Column]] = {
-    one.name: one
-    for one in (
+    column.name: column
+    for column in (
         Column("message_id", ColumnKind.TEXT, "t.message_id"),
         Column("queue", ColumnKind.TEXT, "q.name"),
         Column("direction", ColumnKind.TEXT, "q.direction"),

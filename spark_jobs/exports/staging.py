@@ -109,7 +109,7 @@ def stage(source: Source, owned: Owned, part: Range) -> None:
             return
         first, _ = places(part.number)
         rows = (
-            (place, *one) for place, one in enumerate(_messages(source, owned.run, part), first)
+            (place, *row) for place, row in enumerate(_messages(source, owned.run, part), first)
         )
         count = copy_rows(session, tables.sql(_COPY), rows)
         session.execute(tables.sql(_SAY), [part.number, count])

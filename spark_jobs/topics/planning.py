@@ -171,7 +171,7 @@ def planned(work: Work, wanted: Wanted) -> TopicPlan:
 
 def _partitions(now: Topic, *bounds: Bound) -> list[int]:
     """Those that a bound names, else all of them."""
-    named = [set(one) for one in bounds if isinstance(one, Mapping)]
+    named = [set(offsets) for offsets in bounds if isinstance(offsets, Mapping)]
     if not named:
         return sorted(now.low)
     if any(partitions != named[0] for partitions in named):
@@ -183,17 +183,17 @@ def _partitions(now: Topic, *bounds: Bound) -> list[int]:
 
 
 def _resolved(
-    cluster: Cluster, topic: str, one: Bound, otherwise: Mapping[int, int]
+    cluster: Cluster, topic: str, edge: Bound, otherwise: Mapping[int, int]
 ) -> dict[int, int]:
-    match one:
+    match edge:
         case None:
             return dict(otherwise)
         case int():
-            return dict.fromkeys(otherwise, one)
+            return dict.fromkeys(otherwise, edge)
         case datetime():
-            return cluster.offsets_at(topic, list(otherwise), one)
+            return cluster.offsets_at(topic, list(otherwise), edge)
         case _:
-            return dict(one)
+            return dict(edge)
 
 
 def _part(partition: int, begin: int, end: int, *bounds: Bound) -> Part:

@@ -36,7 +36,7 @@ def answer_to(
     now: datetime,
 ) -> Answer:
     """The answer that an HTTP status comes to. `now` is what a date in Retry-After counts from."""
-    if any(status in one for one in success):
+    if any(status in span for span in success):
         return Accepted(text=f"It answered {status}.", status=status, excerpt=excerpt)
     if status in OUTAGES or status == TOO_MANY:
         after = after_seconds(headers.get("retry-after", ""), now)
